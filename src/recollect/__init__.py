@@ -1,0 +1,1 @@
+"""Learn from a stream that keeps changing, without forgetting, in constant memory."""

@@ -1,0 +1,1 @@
+"""The fleet's weights, its randomness and its losses: what every other room stands on."""

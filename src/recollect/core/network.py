@@ -1,0 +1,100 @@
+"""K networks of one architecture, called as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from recollect.core.weights import Weights
+from recollect.errors import InputError
+
+__all__ = ["Network", "Strategy"]
+
+Strategy = Literal["broadcast", "vmap", "loop"]
+
+DENSE = (
+    nn.Linear, nn.Flatten, nn.Identity, nn.LayerNorm, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU,
+    nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus,
+)  # fmt: skip
+
+
+class Network:
+    """Calls K copies of a module, each with its own weights, on K batches.
+
+    `build` is a function that makes the module, called once per run with torch's generator
+    seeded by that run's seed; or a module, from whose weights every run starts. A module whose
+    operations broadcast over a leading run axis says so by an attribute `broadcasts_runs`; small
+    dense modules run under `vmap`, all others one after the other.
+
+    >>> net = Network(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), seeds=[0, 1])
+    >>> net.strategy, net(net.weights, torch.zeros(2, 5, 2, 2)).shape
+    ('vmap', torch.Size([2, 5, 3]))
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], nn.Module] | nn.Module,
+        seeds: Sequence[int],
+        *,
+        dtype: torch.dtype = torch.float32,
+        strategy: Strategy | None = None,
+    ) -> None:
+        modules = [_make(build, seed).to(dtype) for seed in seeds]
+        self.dtype = dtype
+        self.module = modules[0]
+        self.weights = Weights.stack([dict(m.named_parameters()) for m in modules])
+        self.buffers = {
+            name: torch.stack([dict(m.named_buffers())[name] for m in modules])
+            for name, _ in self.module.named_buffers()
+        }
+        self.strategy = strategy or _strategy(self.module)
+
+    def __call__(self, weights: Weights, x: Tensor) -> Tensor:
+        """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`."""
+        if self.strategy == "broadcast":
+            result: Tensor = functional_call(self.module, weights.named(), (x,))
+            return result
+        if self.strategy == "vmap":
+            batched: Tensor = vmap(self._one)(weights.named(), self.buffers, x)
+            return batched
+        names = list(weights.named())
+        rows = zip(*(tensor.unbind() for tensor in weights), strict=True)
+        return torch.stack(
+            [
+                self._one(
+                    dict(zip(names, row, strict=True)),
+                    {name: stacked[run] for name, stacked in self.buffers.items()},
+                    x[run],
+                )
+                for run, row in enumerate(rows)
+            ]
+        )
+
+    def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
+        result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
+        return result
+
+
+def _make(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
+    if isinstance(build, nn.Module):
+        return build
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        module = build()
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"the network must be a torch.nn.Module or a function that makes one, "
+            f"not {type(module).__name__}"
+        )
+    return module
+
+
+def _strategy(module: nn.Module) -> Strategy:
+    if getattr(module, "broadcasts_runs", False):
+        return "broadcast"
+    leaves = [m for m in module.modules() if not list(m.children())]
+    return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"

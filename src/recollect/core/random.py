@@ -1,0 +1,129 @@
+"""Randomness as a pure function of (seed, purpose, step, index).
+
+There is no generator and no state: a random word is a hash of what it is for. A seed therefore
+means the same examples, memories and replays on every device, in every fleet and in any order of
+computation. All arithmetic is on 64-bit integers, which every device computes alike.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import overload
+
+import torch
+from torch import Tensor
+
+__all__ = ["Purpose", "below", "bits", "permute"]
+
+GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
+MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
+MIX_2 = 0x94D049BB133111EB - (1 << 64)
+ROUNDS = 4
+TINY = 16
+
+
+class Purpose(IntEnum):
+    """What a random word is for, so that no two uses share their words."""
+
+    ORDER = 1
+    SLOT = 2
+    DRAW = 3
+    SPLIT = 4
+    PIXELS = 5
+    ANGLE = 6
+    GROUP = 7
+
+
+def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
+    """Random 64-bit words, one for every element of the broadcast of `seeds` and `words`.
+
+    >>> seeds = torch.arange(3)
+    >>> step = torch.arange(1000)[:, None]
+    >>> bits(seeds, Purpose.DRAW, step).shape
+    torch.Size([1000, 3])
+    >>> torch.equal(bits(seeds[1:], Purpose.DRAW, 7), bits(seeds, Purpose.DRAW, 7)[1:])
+    True
+    """
+    state = _mix(seeds.long() + _spread(int(purpose)))
+    for word in words:
+        state = _mix(state + _spread(word + 1))
+    return state
+
+
+def below(words: Tensor, n: Tensor | int) -> Tensor:
+    """Integers uniform in 0..n-1 from random words; `n` up to 2**31.
+
+    >>> below(bits(torch.arange(1000), Purpose.SLOT), 10).bincount().min() > 60
+    tensor(True)
+    """
+    return (_shift(words, 32) * n) >> 32
+
+
+def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
+    """Where a random permutation of 0..n-1, chosen by `key`, sends `index`.
+
+    The first m images are a uniform draw of m out of n without replacement, and only those m are
+    computed: the cost does not depend on n. The permutation is a Feistel network on pairs
+    (a, b) with a*b just above n; the few images that fall outside are permuted once more. So few
+    rounds are not random enough for a handful of elements, which take them three times.
+
+    >>> key = bits(torch.tensor([0]), Purpose.ORDER)
+    >>> permute(key, torch.arange(6), 6).sort().values
+    tensor([0, 1, 2, 3, 4, 5])
+    """
+    size = torch.as_tensor(n, dtype=torch.int64, device=index.device)
+    high = size.double().sqrt().ceil().long().clamp(min=1)
+    low = (size + high - 1) // high
+
+    def shuffle(value: Tensor, first_round: int) -> Tensor:
+        left, right = value // low, value % low
+        for r in range(first_round, first_round + ROUNDS):
+            left_key, right_key = _mix(key + _spread(2 * r + 1)), _mix(key + _spread(2 * r + 2))
+            left = _wrap(left + below(_stir(left_key + _spread(right)), high), high)
+            right = _wrap(right + below(_stir(right_key + _spread(left)), low), low)
+        return left * low + right
+
+    def inside(value: Tensor, first_round: int) -> Tensor:
+        image = shuffle(value, first_round)
+        while bool((outside := image >= size).any()):
+            image = torch.where(outside, shuffle(image, first_round), image)
+        return image
+
+    image = inside(index, 0)
+    if bool((tiny := size < TINY).any()):
+        for repeat in (1, 2):
+            image = torch.where(tiny, inside(image.minimum(size - 1), repeat * ROUNDS), image)
+    return image
+
+
+@overload
+def _spread(word: int) -> int: ...
+@overload
+def _spread(word: Tensor) -> Tensor: ...
+def _spread(word: Tensor | int) -> Tensor | int:
+    """Multiples of the golden ratio, so that neighbouring words start far apart; wraps at 64 bits."""
+    if isinstance(word, Tensor):
+        return word * GOLDEN
+    return (word * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
+def _mix(x: Tensor) -> Tensor:
+    """The finaliser of splitmix64: a bijection in which every input bit reaches every output bit."""
+    x = (x ^ _shift(x, 30)) * MIX_1
+    x = (x ^ _shift(x, 27)) * MIX_2
+    return x ^ _shift(x, 31)
+
+
+def _stir(x: Tensor) -> Tensor:
+    """Half a mix: enough for the upper bits of a word, which are the ones that `below` reads."""
+    return (x ^ _shift(x, 32)) * MIX_1
+
+
+def _shift(x: Tensor, by: int) -> Tensor:
+    """A logical right shift; the operator >> would copy the sign bit."""
+    return (x >> by) & ((1 << (64 - by)) - 1)
+
+
+def _wrap(x: Tensor, n: Tensor) -> Tensor:
+    """The value of x mod n for x in 0..2n-1, without a division."""
+    return torch.where(x >= n, x - n, x)

@@ -1,0 +1,85 @@
+"""The weights of a fleet: one object, one row per run, with arithmetic per run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+__all__ = ["Weights"]
+
+
+class Weights:
+    """The parameters (or gradients) of K networks; conceptually a matrix with one row per run.
+
+    Only this class knows the layout: every parameter is stacked on its own, `[K, *shape]`, which
+    is what batched matrix products read fastest.
+
+    >>> w = Weights({"a": torch.ones(2, 3), "b": torch.zeros(2, 4, 5)})
+    >>> w.runs, w.numel
+    (2, 23)
+    >>> w.dot(w)
+    tensor([3., 3.])
+    >>> w.add_(w, torch.tensor([1.0, -1.0])).dot(w)
+    tensor([12.,  0.])
+    """
+
+    __slots__ = ("_tensors",)
+
+    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
+        self._tensors = dict(tensors)
+
+    @classmethod
+    def stack(cls, rows: Sequence[Mapping[str, Tensor]]) -> Weights:
+        """The fleet whose run k has the parameters `rows[k]`."""
+        return cls({name: torch.stack([row[name].detach() for row in rows]) for name in rows[0]})
+
+    @property
+    def runs(self) -> int:
+        """How many runs there are."""
+        return next(iter(self._tensors.values())).shape[0]
+
+    @property
+    def numel(self) -> int:
+        """How many numbers one run has."""
+        return sum(t[0].numel() for t in self._tensors.values())
+
+    def named(self) -> dict[str, Tensor]:
+        """The stacked parameters by name, each `[K, *shape]`."""
+        return dict(self._tensors)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._tensors.values())
+
+    def map(self, function: Callable[..., Tensor], *others: Weights) -> Weights:
+        """The weights that `function` makes of each parameter and its counterparts in `others`."""
+        return Weights(
+            {
+                name: function(tensor, *(other._tensors[name] for other in others))
+                for name, tensor in self._tensors.items()
+            }
+        )
+
+    def leaves(self) -> Weights:
+        """The same memory as fresh leaves of a graph, so that gradients can be asked for."""
+        return self.map(lambda tensor: tensor.detach().requires_grad_())
+
+    def like(self, tensors: Sequence[Tensor]) -> Weights:
+        """Weights of the same kind, such as gradients, from tensors in this object's order."""
+        return Weights(dict(zip(self._tensors, tensors, strict=True)))
+
+    def snapshot(self) -> Weights:
+        """A copy that no later step changes."""
+        return self.map(torch.clone)
+
+    def dot(self, other: Weights) -> Tensor:
+        """The inner product of every run, `[K]`."""
+        products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
+        return torch.stack(list(products)).sum(0)
+
+    def add_(self, other: Weights, scale: Tensor) -> Weights:
+        """Add `scale[k]` times run k of `other` to run k, in place."""
+        for mine, theirs in zip(self, other, strict=True):
+            mine.addcmul_(theirs, scale.view(-1, *[1] * (mine.dim() - 1)))
+        return self

@@ -1,0 +1,83 @@
+"""What a stream is: examples of tasks that arrive one after the other."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from recollect.core.random import Purpose, bits, permute
+
+__all__ = ["Batch", "Setting", "Stream", "shuffled"]
+
+Setting = Literal["class", "domain", "general"]
+
+
+class Batch(NamedTuple):
+    """Examples of K runs: x `[K, B, *shape]`, y `[K, B]`."""
+
+    x: Tensor
+    y: Tensor
+
+
+class Stream(Protocol):
+    """A benchmark: what arrives, in which order, and what is tested.
+
+    Everything random in it depends on a run's seed, so its functions take the seeds of a fleet,
+    `[K]`, and return tensors with a run axis. How many examples arrive never depends on the seed.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name by which the command line knows it."""
+
+    @property
+    def setting(self) -> Setting:
+        """How it is scored: `class` (Class-IL and Task-IL), `domain` or `general`."""
+
+    @property
+    def boundaries(self) -> bool:
+        """Whether a method is told where a task ends."""
+
+    @property
+    def classes(self) -> int:
+        """The size of the head."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """How one example is stored: uint8 for images, float32 for other arrays."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are; a stream without boundaries has one."""
+
+    def parts(self, task: int) -> tuple[int, ...]:
+        """How many examples each unbroken part of a task has; no batch spans two parts."""
+
+    def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
+        """Which examples of a task arrive at places start..stop-1 of an epoch, `[K, stop-start]`."""
+
+    def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
+        """The examples `index` `[K, n]` of a task (one, or one for each: `[K, n]`), as they look."""
+
+    def test(self, seeds: Tensor, task: int) -> Batch:
+        """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
+
+    def task_classes(self, task: int) -> tuple[int, ...]:
+        """The classes of a task, which Task-IL chooses from."""
+
+
+def shuffled(seeds: Tensor, task: int, epoch: int, start: int, stop: int, size: int) -> Tensor:
+    """Places start..stop-1 of a random order of `size` examples, one order per run and epoch.
+
+    >>> shuffled(torch.tensor([0, 1]), 0, 0, 0, 5, size=5).sort().values
+    tensor([[0, 1, 2, 3, 4],
+            [0, 1, 2, 3, 4]])
+    """
+    key = bits(seeds, Purpose.ORDER, task, epoch)
+    return permute(key[:, None], torch.arange(start, stop, device=seeds.device), size)
