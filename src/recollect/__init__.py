@@ -1,1 +1,27 @@
 """Learn from a stream that keeps changing, without forgetting, in constant memory."""
+
+from recollect.errors import DataError, InputError, RecollectError
+from recollect.experiments import Results, run
+from recollect.methods import DER, ER, SGD, DERpp, Joint, Method
+from recollect.nets import MLP
+from recollect.streams import from_arrays
+from recollect.train import Fleet
+
+__all__ = [
+    "DER",
+    "ER",
+    "MLP",
+    "SGD",
+    "DERpp",
+    "DataError",
+    "Fleet",
+    "InputError",
+    "Joint",
+    "Method",
+    "RecollectError",
+    "Results",
+    "from_arrays",
+    "run",
+]
+
+__version__ = "0.1.0"

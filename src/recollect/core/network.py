@@ -56,7 +56,7 @@ class Network:
     def __call__(self, weights: Weights, x: Tensor) -> Tensor:
         """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`."""
         if self.strategy == "broadcast":
-            result: Tensor = functional_call(self.module, weights.named(), (x,))
+            result: Tensor = functional_call(self.module, weights.named(), (x,), tie_weights=False)
             return result
         if self.strategy == "vmap":
             batched: Tensor = vmap(self._one)(weights.named(), self.buffers, x)

@@ -101,14 +101,14 @@ def _spread(word: int) -> int: ...
 @overload
 def _spread(word: Tensor) -> Tensor: ...
 def _spread(word: Tensor | int) -> Tensor | int:
-    """Multiples of the golden ratio, so that neighbouring words start far apart; wraps at 64 bits."""
+    """Multiples of the golden ratio, which set neighbouring words far apart, modulo 2**64."""
     if isinstance(word, Tensor):
         return word * GOLDEN
     return (word * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _mix(x: Tensor) -> Tensor:
-    """The finaliser of splitmix64: a bijection in which every input bit reaches every output bit."""
+    """The finaliser of splitmix64: a bijection; every input bit reaches every output bit."""
     x = (x ^ _shift(x, 30)) * MIX_1
     x = (x ^ _shift(x, 27)) * MIX_2
     return x ^ _shift(x, 31)

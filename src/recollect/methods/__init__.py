@@ -1,0 +1,24 @@
+"""The methods: one short file each, in the order of the paper's tables."""
+
+from recollect.errors import unknown_name
+from recollect.methods.der import DER
+from recollect.methods.derpp import DERpp
+from recollect.methods.er import ER
+from recollect.methods.joint import Joint
+from recollect.methods.method import Method, Step
+from recollect.methods.sgd import SGD
+
+__all__ = ["DER", "ER", "METHODS", "SGD", "DERpp", "Joint", "Method", "Step", "method"]
+
+METHODS: dict[str, type[Method]] = {m.name: m for m in (Joint, SGD, ER, DER, DERpp)}
+
+
+def method(name: str) -> type[Method]:
+    """The method of that name.
+
+    >>> method("derpp").title
+    'DER++'
+    """
+    if name not in METHODS:
+        raise unknown_name("method", name, METHODS)
+    return METHODS[name]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +23,7 @@ class MLP(nn.Module):
     def __init__(self, inputs: int, classes: int, hidden: Sequence[int] = (100, 100)) -> None:
         super().__init__()
         sizes = [inputs, *hidden, classes]
-        self.layers = nn.ModuleList(Dense(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = nn.ModuleList(Dense(a, b) for a, b in pairwise(sizes))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""

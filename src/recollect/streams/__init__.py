@@ -1,0 +1,24 @@
+"""Streams: what arrives, in which order, and what is tested."""
+
+from recollect.streams.arrays import from_arrays
+from recollect.streams.benchmarks import BENCHMARKS, Benchmark, benchmark
+from recollect.streams.data import Dataset, DataUnavailable
+from recollect.streams.joint import Joint
+from recollect.streams.mnist360 import Mnist360
+from recollect.streams.stream import Batch, Setting, Stream
+from recollect.streams.tasks import TaskStream
+
+__all__ = [
+    "BENCHMARKS",
+    "Batch",
+    "Benchmark",
+    "DataUnavailable",
+    "Dataset",
+    "Joint",
+    "Mnist360",
+    "Setting",
+    "Stream",
+    "TaskStream",
+    "benchmark",
+    "from_arrays",
+]

@@ -1,0 +1,110 @@
+"""The paper as data: its results, the hyper-parameters it chose and the rule for comparing."""
+
+from __future__ import annotations
+
+import csv
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Literal
+
+__all__ = ["Published", "Verdict", "buffers", "hyperparameters", "published", "verdict"]
+
+Verdict = Literal["reproduced", "above", "below"]
+
+# The paper prints no learning rate for JOINT. These are the best of its grid for SGD/JOINT on the
+# validation split: `recollect run BENCHMARK joint --validation --lr ...` (docs/results.md).
+JOINT_LR = {"seq-mnist": 0.1, "perm-mnist": 0.2, "rot-mnist": 0.2, "mnist-360": 0.2}
+
+
+@dataclass(frozen=True)
+class Published:
+    """A mean and a standard deviation over ten seeds, as the paper prints them."""
+
+    mean: float
+    std: float
+
+
+@cache
+def _results() -> dict[tuple[str, str, str, int | None, str], Published]:
+    return {
+        (r["benchmark"], r["setting"], r["method"], _buffer(r["buffer"]), r["metric"]): Published(
+            float(r["mean"]), float(r["std"])
+        )
+        for r in _rows("results.csv")
+    }
+
+
+@cache
+def _chosen() -> dict[tuple[str, str], dict[int | None, dict[str, float]]]:
+    chosen: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {}
+    for row in _rows("hyperparameters.csv"):
+        by_buffer = chosen.setdefault((row["benchmark"], row["method"]), {})
+        by_buffer.setdefault(_buffer(row["buffer"]), {})[row["parameter"]] = float(row["value"])
+    return chosen
+
+
+def published(
+    benchmark: str, setting: str, method: str, buffer: int | None, metric: str = "accuracy"
+) -> Published | None:
+    """The paper's figure, or None where it has none.
+
+    >>> published("seq-mnist", "class", "derpp", 200)
+    Published(mean=85.61, std=1.4)
+    """
+    return _results().get((benchmark, setting, method, buffer, metric))
+
+
+def buffers(benchmark: str, method: str) -> tuple[int, ...]:
+    """The buffer sizes that the paper has for a method.
+
+    >>> buffers("mnist-360", "er")
+    (200, 500, 1000)
+    """
+    found = {key[3] for key in _results() if key[0] == benchmark and key[2] == method}
+    return tuple(sorted(size for size in found if size is not None))
+
+
+def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str, float]:
+    """What the paper chose for a method, at this buffer or else at the nearest one it has.
+
+    >>> hyperparameters("seq-mnist", "derpp", 200)
+    {'lr': 0.03, 'alpha': 0.2, 'beta': 1.0}
+    >>> hyperparameters("seq-mnist", "derpp", 400) == hyperparameters("seq-mnist", "derpp", 500)
+    True
+    """
+    if method == "joint":
+        chosen = dict(hyperparameters(benchmark, "sgd", None))
+        return {**chosen, "lr": JOINT_LR[benchmark]} if benchmark in JOINT_LR else chosen
+    by_buffer = _chosen().get((benchmark, method), {})
+    if buffer is None or not by_buffer:
+        return dict(by_buffer.get(None, {}))
+    nearest = min(
+        (size for size in by_buffer if size is not None),
+        key=lambda size: abs(math.log(size / buffer)),
+    )
+    return dict(by_buffer[nearest])
+
+
+def verdict(mean: float, std: float, seeds: int, paper: Published) -> Verdict:
+    """Whether our mean is the paper's, within three standard errors and half a point.
+
+    >>> verdict(85.4, 1.0, 10, Published(85.61, 1.40))
+    'reproduced'
+    >>> verdict(90.0, 1.0, 10, Published(85.61, 1.40))
+    'above'
+    """
+    margin = 3 * math.sqrt(std**2 / seeds + paper.std**2 / 10) + 0.5
+    if abs(mean - paper.mean) <= margin:
+        return "reproduced"
+    return "above" if mean > paper.mean else "below"
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    text = resources.files("recollect.experiments").joinpath("paper", name).read_text("utf-8")
+    return list(csv.DictReader(text.splitlines()))
+
+
+def _buffer(text: str) -> int | None:
+    return int(text) if text else None

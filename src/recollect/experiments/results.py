@@ -1,0 +1,125 @@
+"""Results of many runs, and what they come to."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from recollect.errors import InputError
+from recollect.train import Result
+
+__all__ = ["Mean", "Results", "Summary", "check_writable"]
+
+
+@dataclass(frozen=True)
+class Mean:
+    """A mean over seeds and its standard deviation."""
+
+    mean: float
+    std: float
+    seeds: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f} ±{self.std:.2f}"
+
+    @classmethod
+    def of(cls, values: Sequence[float | None]) -> Mean | None:
+        """The mean of what is there; None if something is missing.
+
+        >>> str(Mean.of([1.0, 3.0]))
+        '2.00 ±1.41'
+        """
+        present = [value for value in values if value is not None]
+        if not present or len(present) < len(values):
+            return None
+        spread = float(np.std(present, ddof=1)) if len(present) > 1 else 0.0
+        return cls(float(np.mean(present)), spread, len(present))
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Runs that differ in their seed alone."""
+
+    runs: tuple[Result, ...]
+
+    @property
+    def first(self) -> Result:
+        """One of the runs, for what they have in common."""
+        return self.runs[0]
+
+    def mean(self, metric: str, setting: str) -> Mean | None:
+        """The mean over seeds of `accuracy`, `fwt`, `bwt` or `forgetting` in a setting."""
+        return Mean.of([getattr(run, metric)[setting] for run in self.runs])
+
+    @property
+    def seconds(self) -> float:
+        """The training time of one run."""
+        return float(np.mean([run.train_seconds for run in self.runs]))
+
+
+class Results(Sequence[Result]):
+    """The results of a command, one per run, in order."""
+
+    def __init__(self, runs: Sequence[Result]) -> None:
+        self._runs = list(runs)
+
+    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+        """One run, or a slice of them."""
+        return self._runs[index]
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self._runs)
+
+    def __str__(self) -> str:
+        """A table: one row per configuration, means over seeds."""
+        rows = []
+        for summary in self.summaries():
+            run = summary.first
+            means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in run.accuracy)
+            buffer = "" if run.buffer is None else f" buffer {run.buffer}"
+            rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({len(summary.runs)} seeds)")
+        return "\n".join(rows)
+
+    def summaries(self) -> list[Summary]:
+        """The runs grouped by everything but the seed, in order of first appearance."""
+        groups: dict[tuple[object, ...], list[Result]] = {}
+        for run in self._runs:
+            settings = tuple(sorted(run.hyperparameters.items()))
+            groups.setdefault((run.benchmark, run.method, run.buffer, settings), []).append(run)
+        return [Summary(tuple(runs)) for runs in groups.values()]
+
+    def save(self, path: Path | str) -> None:
+        """Write one JSON object per run, as a list; the file appears whole or not at all."""
+        check_writable(path)
+        target = Path(path)
+        descriptor, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                json.dump([run.as_json() for run in self._runs], file, indent=1, allow_nan=False)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(aside).chmod(0o644)
+            Path(aside).replace(target)
+        except BaseException:
+            Path(aside).unlink(missing_ok=True)
+            raise
+
+
+def check_writable(path: Path | str) -> None:
+    """Refuse a place where no file can be written, before any work is done."""
+    target = Path(path)
+    if target.is_dir():
+        raise InputError(f"cannot write {str(target)!r}: it is a folder; give a file name")
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {str(target)!r}: the folder {target.parent} does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"cannot write {str(target)!r}: no permission in {target.parent}")

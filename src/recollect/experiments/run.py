@@ -1,0 +1,69 @@
+"""Train a method on a benchmark: the researcher's one call."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from recollect.errors import InputError
+from recollect.experiments.plan import Network, jobs_for
+from recollect.experiments.results import Results
+from recollect.methods import Method
+from recollect.methods import method as method_named
+from recollect.streams import Stream
+from recollect.streams import benchmark as benchmark_named
+from recollect.train import train_all
+
+__all__ = ["run"]
+
+
+def run(
+    benchmark: str | Stream,
+    method: str | Method | type[Method],
+    *,
+    buffer: int | None = None,
+    seeds: int | Iterable[int] = 10,
+    epochs: int | None = None,
+    network: Network | None = None,
+    validation: bool = False,
+    data_dir: Path | str | None = None,
+    workers: int | None = None,
+    **hyperparameters: float | list[float],
+) -> Results:
+    """Train a method on a benchmark, all seeds (and all given values) as one fleet.
+
+    `benchmark` is a name or a stream of your own (`recollect.from_arrays`); `method` a name, a
+    class, or an instance, whose hyper-parameters are then used. What is not given is the paper's
+    choice for that benchmark and buffer. A hyper-parameter may be a list: the fleet then spans
+    the grid.
+
+    >>> results = run("seq-digits", "derpp", buffer=50, seeds=2, lr=[0.03, 0.1])
+    >>> [(r.seed, r.hyperparameters["lr"]) for r in results]
+    [(0, 0.03), (1, 0.03), (0, 0.1), (1, 0.1)]
+    >>> results[0].accuracy["class"] > 30
+    True
+    """
+    if isinstance(method, Method):
+        kind = type(method)
+        own = {name: float(getattr(method, name)) for name in kind.hyperparameters()}
+        hyperparameters = {**own, **hyperparameters}
+    else:
+        kind = method_named(method) if isinstance(method, str) else method
+    if isinstance(benchmark, str):
+        known = benchmark_named(benchmark)
+        stream = known.stream(validation=validation, folder=data_dir)
+    else:
+        known, stream = None, benchmark
+        if validation:
+            raise InputError("a validation split is taken from a named benchmark, not a stream")
+    jobs = jobs_for(
+        stream,
+        kind,
+        benchmark=known,
+        buffer=buffer,
+        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        values=hyperparameters,
+        epochs=epochs,
+        network=network,
+    )
+    return Results(train_all(jobs, workers=workers))

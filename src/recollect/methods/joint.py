@@ -1,0 +1,29 @@
+"""JOINT: all tasks at once, shuffled; the upper bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from recollect.methods.method import Method, Step
+from recollect.methods.sgd import SGD
+
+__all__ = ["Joint"]
+
+
+@dataclass(frozen=True)
+class Joint(Method):
+    """Learns from all tasks at once, shuffled: the paper's upper bound, not a continual learner.
+
+    `recollect reproduce seq-mnist --methods joint` makes its row of the paper's table.
+    """
+
+    name: ClassVar[str] = "joint"
+    title: ClassVar[str] = "JOINT"
+    needs_all_data: ClassVar[bool] = True
+
+    def loss(self, step: Step) -> Tensor:
+        """The same as SGD's: only what arrives differs."""
+        return SGD().loss(step)

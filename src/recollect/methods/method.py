@@ -1,0 +1,75 @@
+"""What a method is, and what it sees of a step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from recollect.memory import Remembered
+
+__all__ = ["Method", "Step"]
+
+
+class Step:
+    """One step of K runs: the batch that arrived, the networks, and draws from memory."""
+
+    def __init__(
+        self,
+        x: Tensor,
+        y: Tensor,
+        forward: Callable[[Tensor], Tensor],
+        replays: list[Remembered],
+    ) -> None:
+        self.x = x
+        self.y = y
+        self.kept: dict[str, Tensor] = {"x": x, "y": y}
+        self._forward = forward
+        self._replays = iter(replays)
+
+    def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
+        """The logits `[K, n, C]` of each part `[K, n, ...]`, in one pass over all of them."""
+        logits = self._forward(torch.cat(parts, 1))
+        return logits.split([part.shape[1] for part in parts], 1)
+
+    def draw(self) -> Remembered:
+        """The next draw from memory; it has no examples while the memory is empty."""
+        return next(self._replays)
+
+    def remember(self, **fields: Tensor) -> None:
+        """Give the fields that are kept besides x and y, should this batch enter the memory."""
+        self.kept.update({name: value.detach() for name, value in fields.items()})
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """A way to learn from a stream, declared by its hyper-parameters and its loss.
+
+    It is written for one run: a hyper-parameter is a number. In a fleet of K runs the same code
+    sees a tensor `[K]` in its place, and returns a loss `[K]`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    remembers: ClassVar[tuple[str, ...]] = ()
+    draws: ClassVar[int] = 0
+    needs_boundaries: ClassVar[bool] = False
+    needs_all_data: ClassVar[bool] = False
+
+    @abstractmethod
+    def loss(self, step: Step) -> Tensor:
+        """What the step descends on, one value per run, `[K]`."""
+
+    @classmethod
+    def hyperparameters(cls) -> tuple[str, ...]:
+        """The names of the method's own hyper-parameters."""
+        return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def uses_memory(cls) -> bool:
+        """Whether it replays what it remembers."""
+        return bool(cls.remembers)

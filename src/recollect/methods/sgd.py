@@ -1,0 +1,29 @@
+"""SGD: no countermeasure to forgetting; the lower bound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from recollect.core.losses import cross_entropy
+from recollect.methods.method import Method, Step
+
+__all__ = ["SGD"]
+
+
+@dataclass(frozen=True)
+class SGD(Method):
+    """Learns from the stream alone and forgets: the paper's lower bound.
+
+    `recollect reproduce seq-mnist --methods sgd` makes its row of the paper's table.
+    """
+
+    name: ClassVar[str] = "sgd"
+    title: ClassVar[str] = "SGD"
+
+    def loss(self, step: Step) -> Tensor:
+        """Cross-entropy on what arrived."""
+        (logits,) = step.net(step.x)
+        return cross_entropy(logits, step.y)

@@ -1,0 +1,174 @@
+"""The benchmarks by name, with the batch sizes that they are run with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+import torch
+
+from recollect.core.random import Purpose, bits, permute
+from recollect.errors import unknown_name
+from recollect.streams.data import Dataset, load
+from recollect.streams.mnist360 import Mnist360
+from recollect.streams.pixels import View
+from recollect.streams.stream import Setting, Stream
+from recollect.streams.tasks import TaskStream, examples_of
+
+__all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out"]
+
+
+def benchmark(name: str) -> Benchmark:
+    """The benchmark with this name.
+
+    >>> benchmark("seq-mnist").tasks
+    5
+    >>> benchmark("seq-mnst")
+    Traceback (most recent call last):
+    recollect.errors.InputError: unknown benchmark 'seq-mnst': did you mean 'seq-mnist'? ...
+    """
+    if name not in BENCHMARKS:
+        raise unknown_name("benchmark", name, BENCHMARKS)
+    return BENCHMARKS[name]
+
+
+@final
+@dataclass(frozen=True)
+class Benchmark:
+    """A benchmark before its data are loaded: what it is, and how it is run.
+
+    `paper` names the benchmark whose hyper-parameters and results belong to it, and `stands_in`
+    the one that it replaces where there is no network.
+
+    >>> stream = benchmark("seq-digits").stream()
+    >>> stream.tasks, stream.task_classes(1), stream.shape
+    (5, (2, 3), (8, 8))
+    """
+
+    name: str
+    dataset: str
+    setting: Setting
+    tasks: int
+    batch: int
+    replay: int
+    paper: str
+    description: str
+    build: Callable[[Benchmark, Dataset], Stream] = field(repr=False)
+    stands_in: str | None = None
+    epochs: int = 1
+
+    def stream(self, validation: bool = False, folder: Path | str | None = None) -> Stream:
+        """Load the data and make the stream; `validation` scores on a tenth of the training set."""
+        dataset = load(self.dataset, folder)
+        return self.build(self, hold_out(dataset) if validation else dataset)
+
+
+def hold_out(dataset: Dataset) -> Dataset:
+    """The data set with a random tenth of its training examples as its test set.
+
+    The split is the same for every seed, so that the length of a stream never depends on it.
+    """
+    total = len(dataset.train_y)
+    places = torch.arange(max(1, total // 10))
+    held = torch.zeros(total, dtype=torch.bool)
+    held[permute(bits(torch.tensor([0]), Purpose.SPLIT), places, total)] = True
+    return replace(
+        dataset,
+        train_x=dataset.train_x[~held],
+        train_y=dataset.train_y[~held],
+        test_x=dataset.train_x[held],
+        test_y=dataset.train_y[held],
+    )
+
+
+def _new_classes(spec: Benchmark, dataset: Dataset) -> Stream:
+    """Each task brings the next few classes."""
+    size = dataset.classes // spec.tasks
+    groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
+    return TaskStream(
+        name=spec.name,
+        setting=spec.setting,
+        classes=dataset.classes,
+        train_x=dataset.train_x,
+        train_y=dataset.train_y,
+        test_x=dataset.test_x,
+        test_y=dataset.test_y,
+        train_ids=tuple(examples_of(dataset.train_y, group) for group in groups),
+        test_ids=tuple(examples_of(dataset.test_y, group) for group in groups),
+        classes_of=tuple(groups),
+    )
+
+
+def _new_views(view: View) -> Callable[[Benchmark, Dataset], Stream]:
+    """Each task shows all examples anew, through another view of their pixels."""
+
+    def build(spec: Benchmark, dataset: Dataset) -> Stream:
+        return TaskStream(
+            name=spec.name,
+            setting=spec.setting,
+            classes=dataset.classes,
+            train_x=dataset.train_x,
+            train_y=dataset.train_y,
+            test_x=dataset.test_x,
+            test_y=dataset.test_y,
+            train_ids=(torch.arange(len(dataset.train_y)),) * spec.tasks,
+            test_ids=(torch.arange(len(dataset.test_y)),) * spec.tasks,
+            classes_of=(tuple(range(dataset.classes)),) * spec.tasks,
+            view=view,
+        )
+
+    return build
+
+
+def _turning(spec: Benchmark, dataset: Dataset) -> Stream:
+    return Mnist360(dataset, name=spec.name)
+
+
+def _twin(spec: Benchmark, name: str, batch: int, note: str = "") -> Benchmark:
+    """The same benchmark over scikit-learn's digits, which need no download."""
+    return replace(
+        spec,
+        name=name,
+        dataset="digits",
+        batch=batch,
+        replay=batch,
+        stands_in=spec.name,
+        description=f"{spec.description}; over scikit-learn's 8x8 digits{note}",
+    )
+
+
+_SEQ = Benchmark(
+    "seq-mnist", "mnist", "class", 5, 10, 10, "seq-mnist",
+    "digits in five tasks of two classes", _new_classes,
+)  # fmt: skip
+_PERM = Benchmark(
+    "perm-mnist", "mnist", "domain", 20, 128, 128, "perm-mnist",
+    "all digits in twenty tasks, each with its own permutation of the pixels",
+    _new_views("permuted"),
+)  # fmt: skip
+_ROT = Benchmark(
+    "rot-mnist", "mnist", "domain", 20, 128, 128, "rot-mnist",
+    "all digits in twenty tasks, each at its own angle between 0 and 180 degrees",
+    _new_views("rotated"),
+)  # fmt: skip
+_TURNING = Benchmark(
+    "mnist-360", "mnist", "general", 1, 16, 16, "mnist-360",
+    "digits 0 to 8 in pairs, slowly turning, without task boundaries", _turning,
+)  # fmt: skip
+_SMALLER = ", in batches of 32 instead of 128 as there are only 1,438 examples"
+
+BENCHMARKS: dict[str, Benchmark] = {
+    each.name: each
+    for each in (
+        _SEQ,
+        _PERM,
+        _ROT,
+        _TURNING,
+        _twin(_SEQ, "seq-digits", 10),
+        _twin(_PERM, "perm-digits", 32, _SMALLER),
+        _twin(_ROT, "rot-digits", 32, _SMALLER),
+        _twin(_TURNING, "digits-360", 16),
+    )
+}

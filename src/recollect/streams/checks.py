@@ -1,0 +1,119 @@
+"""Checks of a user's own arrays: each refusal is one sentence, before anything is built."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from recollect.errors import InputError
+
+__all__ = ["Array", "Examples", "check_alike", "check_head", "examples", "integers"]
+
+Array = npt.NDArray[Any] | Tensor
+
+
+class Examples(NamedTuple):
+    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]`, the task of each `[N]`."""
+
+    x: Tensor
+    y: Tensor
+    task: Tensor
+
+
+def examples(x: Array, y: Array, task_ids: Array | None, *, test: bool = False) -> Examples:
+    """Copies of the arrays, if they can be learnt from."""
+    prefix = "test " if test else ""
+    inputs = _tensor(x, f"{prefix}x")
+    if inputs.dim() < 2:
+        raise InputError(
+            f"{prefix}x needs two dimensions or more (examples first), but its shape is "
+            f"{list(inputs.shape)}: reshape it, for instance with x.reshape(len(x), -1)"
+        )
+    if inputs.numel() == 0:
+        raise InputError(
+            f"{prefix}x is empty (shape {list(inputs.shape)}): at least one example is needed"
+        )
+    if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
+        raise InputError(
+            f"{prefix}x holds {inputs.dtype}, but uint8 or floating-point values are expected: "
+            "convert it first"
+        )
+    if inputs.is_floating_point():
+        inputs = inputs.to(torch.float32)
+        bad = (~inputs.isfinite()).flatten(1).any(1).nonzero().flatten()
+        if len(bad):
+            raise InputError(
+                f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
+                f"first being example {int(bad[0])}: remove or replace them"
+            )
+    labels = integers(y, f"{prefix}y", len(inputs))
+    if int(labels.min()) < 0:
+        raise InputError(
+            f"{prefix}y has the negative label {int(labels.min())}: labels count from 0"
+        )
+    if task_ids is None:
+        return Examples(inputs, labels, torch.zeros_like(labels))
+    name = "test_task_ids" if test else "task_ids"
+    return Examples(inputs, labels, integers(task_ids, name, len(inputs)))
+
+
+def integers(values: Array, name: str, length: int) -> Tensor:
+    """One integer for each of `length` examples, as int64."""
+    tensor = _tensor(values, name)
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise InputError(
+            f"{name} holds {tensor.dtype}, but integers are expected: convert it first"
+        )
+    if tensor.dim() != 1 or len(tensor) != length:
+        raise InputError(
+            f"{name} has the shape {list(tensor.shape)}, but one number for each of the "
+            f"{length} examples is expected: [{length}]"
+        )
+    return tensor.to(torch.int64)
+
+
+def check_alike(train: Examples, test: Examples) -> None:
+    """Refuse test examples that the network for the training examples could not take."""
+    if train.x.shape[1:] != test.x.shape[1:]:
+        raise InputError(
+            f"a test example has the shape {list(test.x.shape[1:])}, but a training example has "
+            f"{list(train.x.shape[1:])}: they must be alike"
+        )
+    if train.x.dtype != test.x.dtype:
+        raise InputError(
+            f"test x holds {test.x.dtype}, but x holds {train.x.dtype}: they must be alike"
+        )
+
+
+def check_head(classes: int | None, highest: int) -> int:
+    """The size of the head: what was asked for, or just enough for the highest label."""
+    if classes is None:
+        return highest + 1
+    if highest >= classes:
+        raise InputError(
+            f"label {highest} is outside the head of {classes} classes: labels go from 0 to "
+            f"{classes - 1}, so correct y or pass classes={highest + 1}"
+        )
+    return classes
+
+
+def _tensor(values: Array, name: str) -> Tensor:
+    """A copy on the CPU, so that a later change of the user's array changes nothing here."""
+    if isinstance(values, Tensor):
+        return values.detach().cpu().clone()
+    if not isinstance(values, np.ndarray):
+        raise InputError(
+            f"{name} is a {type(values).__name__}, but a numpy array or a torch tensor is expected"
+        )
+    if values.dtype.kind not in "biuf":
+        raise InputError(f"{name} holds {values.dtype}, but numbers are expected")
+    if values.dtype.kind == "f":
+        # Before torch sees it: numpy has wider floats than torch.
+        with np.errstate(over="ignore"):
+            return torch.from_numpy(values.astype(np.float32))
+    native = values.dtype if values.dtype in (np.uint8, np.bool_) else np.dtype(np.int64)
+    return torch.from_numpy(values.astype(native))

@@ -1,0 +1,51 @@
+"""What a data set is, once it is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recollect.errors import DataError
+
+__all__ = ["Dataset"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images and their labels, split into what is learned and what is tested.
+
+    >>> x, y = torch.zeros(2, 8, 8, dtype=torch.uint8), torch.tensor([0, 1])
+    >>> Dataset("blank", classes=2, train_x=x, train_y=y, test_x=x, test_y=y).train_x.shape
+    torch.Size([2, 8, 8])
+    """
+
+    name: str
+    classes: int
+    train_x: Tensor  # [N, H, W] uint8
+    train_y: Tensor  # [N] int64
+    test_x: Tensor  # [M, H, W] uint8
+    test_y: Tensor  # [M] int64
+
+    def __post_init__(self) -> None:
+        _check(f"the training part of {self.name}", self.train_x, self.train_y, self.classes)
+        _check(f"the test part of {self.name}", self.test_x, self.test_y, self.classes)
+
+
+def _check(part: str, x: Tensor, y: Tensor, classes: int) -> None:
+    if x.dtype != torch.uint8 or x.dim() != 3:
+        raise DataError(
+            f"{part} has images of type {x.dtype} and shape {tuple(x.shape)}: "
+            "give them as uint8 of shape (examples, height, width)"
+        )
+    if y.dtype != torch.int64 or y.shape != x.shape[:1]:
+        raise DataError(
+            f"{part} has labels of type {y.dtype} and shape {tuple(y.shape)} "
+            f"for {len(x)} images: give one int64 label for each image"
+        )
+    if len(y) and (int(y.min()) < 0 or int(y.max()) >= classes):
+        raise DataError(
+            f"{part} has labels from {int(y.min())} to {int(y.max())}: "
+            f"with {classes} classes they must lie in 0..{classes - 1}"
+        )

@@ -1,0 +1,95 @@
+"""Joint training: every task of a stream at once, the upper bound of the paper's tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import final
+
+import torch
+from torch import Tensor
+
+from recollect.streams.copies import Copies
+from recollect.streams.stream import Batch, Setting, Stream, shuffled
+
+__all__ = ["Joint"]
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Joint:
+    """A stream whose tasks are mixed into one, so that examples arrive independently.
+
+    Training sees a single task; the tasks to be scored are those of `inner`.
+    """
+
+    inner: Stream
+
+    @property
+    def name(self) -> str:
+        """The name of the stream inside."""
+        return self.inner.name
+
+    @property
+    def setting(self) -> Setting:
+        """How the stream inside is scored."""
+        return self.inner.setting
+
+    @property
+    def boundaries(self) -> bool:
+        """Whether a method is told where a task ends."""
+        return self.inner.boundaries
+
+    @property
+    def classes(self) -> int:
+        """The size of the head."""
+        return self.inner.classes
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return self.inner.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """How one example is stored."""
+        return self.inner.dtype
+
+    @property
+    def tasks(self) -> int:
+        """One: everything."""
+        return 1
+
+    def parts(self, task: int) -> tuple[int, ...]:
+        """How many examples all tasks have together."""
+        return (self._ends[-1],)
+
+    def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
+        """Places start..stop-1 of a random order of everything, `[K, stop-start]`."""
+        return shuffled(seeds, task, epoch, start, stop, self._ends[-1])
+
+    def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
+        """The examples `index` `[K, n]`, counted through all tasks, as they look in their own."""
+        starts, ends = self._bounds.on(index.device)
+        inner_task = torch.bucketize(index, ends, right=True)
+        return self.inner.pick(seeds, inner_task, index - starts[inner_task])
+
+    def test(self, seeds: Tensor, task: int) -> Batch:
+        """The test sets of all tasks, one after the other; `inner` has them one by one."""
+        batches = [self.inner.test(seeds, inner) for inner in range(self.inner.tasks)]
+        return Batch(torch.cat([b.x for b in batches], 1), torch.cat([b.y for b in batches], 1))
+
+    def task_classes(self, task: int) -> tuple[int, ...]:
+        """The classes of all tasks."""
+        tasks = range(self.inner.tasks)
+        return tuple(sorted({c for inner in tasks for c in self.inner.task_classes(inner)}))
+
+    @cached_property
+    def _ends(self) -> tuple[int, ...]:
+        """How many examples there are up to the end of each inner task."""
+        return tuple(accumulate(sum(self.inner.parts(t)) for t in range(self.inner.tasks)))
+
+    @cached_property
+    def _bounds(self) -> Copies:
+        return Copies(torch.tensor([0, *self._ends[:-1]]), torch.tensor(self._ends))

@@ -1,0 +1,122 @@
+"""How a task sees an image: as it is, with its pixels permuted, or rotated.
+
+A view is a map that says where each pixel of the result comes from, so applying it is one gather.
+The maps are computed on the CPU, so that every device sees the same pixels.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from recollect.core.random import Purpose, bits, permute
+
+__all__ = ["PixelMap", "View", "angle", "permutation", "pixel_map", "rotate", "rotation", "through"]
+
+View = Literal["plain", "permuted", "rotated"]
+
+# A source coordinate that falls exactly between two pixels is one rounding error away from either;
+# this much more makes every machine take the same one.
+NUDGE = 1e-9
+# Pixels at a time: as many as a core's cache holds.
+CHUNK = 1 << 17
+
+
+class PixelMap(NamedTuple):
+    """Where each pixel of the result comes from, `[..., P]`, and 0 where it stays black."""
+
+    source: Tensor
+    inside: Tensor | None = None
+
+
+def permutation(seeds: Tensor, tasks: Tensor, pixels: int) -> PixelMap:
+    """A random permutation of the pixels for each run and task, `[K, T, P]`.
+
+    >>> permutation(torch.tensor([7]), torch.arange(2), 5).source.sort().values.tolist()
+    [[[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]]
+    """
+    key = bits(seeds[:, None], Purpose.PIXELS, tasks)
+    return PixelMap(permute(key[..., None], torch.arange(pixels, device=seeds.device), pixels))
+
+
+def angle(seeds: Tensor, tasks: Tensor) -> Tensor:
+    """A random angle for each run and task, uniform between 0 and pi (180 degrees), `[K, T]`."""
+    upper = (bits(seeds[:, None], Purpose.ANGLE, tasks) >> 11) & ((1 << 53) - 1)
+    return upper.double() / (1 << 53) * math.pi
+
+
+def rotation(angles: Tensor, height: int, width: int) -> PixelMap:
+    """The map that rotates an image about its centre, for angles `[...]` in radians.
+
+    Counter-clockwise is positive; a pixel takes the value of the nearest one, or black outside.
+
+    >>> rotation(torch.tensor([math.pi / 2]), 2, 2).source
+    tensor([[1, 3, 0, 2]])
+    """
+    angles = angles.double().cpu()[..., None, None]
+    cos, sin = angles.cos(), angles.sin()
+    middle_row, middle_column = (height - 1) / 2, (width - 1) / 2
+    down = (torch.arange(height, dtype=torch.float64) - middle_row)[:, None]
+    right = torch.arange(width, dtype=torch.float64) - middle_column
+    half = 0.5 + NUDGE
+    row = (sin * right + cos * down).add_(middle_row + half).floor_().to(torch.int32)
+    column = (cos * right - sin * down).add_(middle_column + half).floor_().to(torch.int32)
+    inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
+    source = (row * width + column) * inside
+    return PixelMap(source.flatten(-2).long(), inside.flatten(-2).to(torch.uint8))
+
+
+def through(images: Tensor, seen: PixelMap) -> Tensor:
+    """Images `[..., H, W]` seen through a map whose axes before the last match or broadcast.
+
+    >>> through(torch.tensor([[[1, 2]], [[3, 4]]]), PixelMap(torch.tensor([[1, 0]])))
+    tensor([[[2, 1]],
+    <BLANKLINE>
+            [[4, 3]]])
+    """
+    flat = images.flatten(-2)
+    result = flat.gather(-1, seen.source.expand(flat.shape))
+    if seen.inside is not None:
+        result *= seen.inside
+    return result.view(images.shape)
+
+
+def rotate(images: Tensor, angles: Tensor) -> Tensor:
+    """Images `[K, n, H, W]` rotated about their centres by angles `[K, n]` or `[1, n]`, in radians.
+
+    >>> rotate(torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[math.pi / 2]]))
+    tensor([[[[2, 4],
+              [1, 3]]]])
+    """
+    height, width = images.shape[-2:]
+    result = torch.empty_like(images)
+    step = max(1, CHUNK // (angles.shape[0] * height * width))
+    for start in range(0, images.shape[1], step):
+        here = slice(start, start + step)
+        seen = _to(rotation(angles[:, here], height, width), images.device)
+        result[:, here] = through(images[:, here], seen)
+    return result
+
+
+@lru_cache(maxsize=32)
+def pixel_map(
+    view: View, seeds: tuple[int, ...], tasks: tuple[int, ...], height: int, width: int, device: str
+) -> PixelMap:
+    """The maps of a view, `[K, T, P]`, on a device; kept, because every batch of a task asks."""
+    runs, numbers = torch.tensor(seeds, dtype=torch.int64), torch.tensor(tasks)
+    if view == "plain":
+        seen = PixelMap(torch.arange(height * width).expand(len(seeds), len(tasks), -1))
+    elif view == "permuted":
+        seen = permutation(runs, numbers, height * width)
+    else:
+        seen = rotation(angle(runs, numbers), height, width)
+    return _to(seen, torch.device(device))
+
+
+def _to(seen: PixelMap, device: torch.device) -> PixelMap:
+    inside = None if seen.inside is None else seen.inside.to(device)
+    return PixelMap(seen.source.to(device), inside)

@@ -1,0 +1,132 @@
+"""Streams that are a sequence of tasks: new classes, or the same classes in a new guise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
+from typing import final
+
+import torch
+from torch import Tensor
+
+from recollect.streams.copies import Copies, take
+from recollect.streams.pixels import PixelMap, View, pixel_map, through
+from recollect.streams.stream import Batch, Setting, shuffled
+
+__all__ = ["TaskStream", "examples_of"]
+
+
+def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
+    """Where the examples of some classes stand in a data set.
+
+    >>> examples_of(torch.tensor([0, 2, 1, 0]), [0, 1])
+    tensor([0, 2, 3])
+    """
+    return torch.isin(labels, torch.tensor(classes)).nonzero().flatten()
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TaskStream:
+    """A stream of tasks over one data set; a task is a set of examples and a view of their pixels.
+
+    >>> x, y = torch.arange(8, dtype=torch.uint8).view(8, 1), torch.arange(8) // 2
+    >>> classes = ((0, 1), (2, 3))
+    >>> ids = tuple(examples_of(y, pair) for pair in classes)
+    >>> stream = TaskStream("toy", "class", 4, x, y, x, y, ids, ids, classes)
+    >>> seeds = torch.tensor([0, 1])
+    >>> stream.pick(seeds, 1, stream.order(seeds, 1, epoch=0, start=0, stop=4)).y.sort().values
+    tensor([[2, 2, 3, 3],
+            [2, 2, 3, 3]])
+    """
+
+    name: str
+    setting: Setting
+    classes: int
+    train_x: Tensor = field(repr=False)
+    train_y: Tensor = field(repr=False)
+    test_x: Tensor = field(repr=False)
+    test_y: Tensor = field(repr=False)
+    train_ids: tuple[Tensor, ...] = field(repr=False)
+    test_ids: tuple[Tensor, ...] = field(repr=False)
+    classes_of: tuple[tuple[int, ...], ...]
+    view: View = "plain"
+    shuffle: bool = True
+    boundaries: bool = True
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one example."""
+        return tuple(self.train_x.shape[1:])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """How one example is stored."""
+        return self.train_x.dtype
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+        return len(self.train_ids)
+
+    def parts(self, task: int) -> tuple[int, ...]:
+        """How many examples a task has: one unbroken part."""
+        return (len(self.train_ids[task]),)
+
+    def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
+        """Which examples arrive at places start..stop-1 of an epoch, `[K, stop-start]`."""
+        if self.shuffle:
+            return shuffled(seeds, task, epoch, start, stop, len(self.train_ids[task]))
+        return torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
+
+    def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
+        """The examples `index` `[K, n]` of a task, or of one task each (`[K, n]`), as they look."""
+        device = index.device
+        images, labels, ids, starts = self._train.on(device)
+        chosen = ids[starts[task] + index]
+        x, y = take(images, chosen), take(labels, chosen)
+        if self.view == "plain":
+            return Batch(x, y)
+        if isinstance(task, int):
+            return Batch(through(x, self._seen(seeds, (task,), device)), y)
+        seen = self._seen(seeds, tuple(range(self.tasks)), device)
+        for k in range(len(seeds)):  # one run at a time: a map for every example is a lot of memory
+            inside = None if seen.inside is None else seen.inside[k, task[k]]
+            x[k] = through(x[k], PixelMap(seen.source[k, task[k]], inside))
+        return Batch(x, y)
+
+    def test(self, seeds: Tensor, task: int) -> Batch:
+        """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
+        images, pixels, labels = self._test.on(seeds.device)
+        ids = self.test_ids[task].to(seeds.device)
+        y = labels[ids][None]
+        if self.view == "plain":
+            return Batch(take(images, ids)[None], y)
+        # The pixel comes first in memory, so a view copies whole rows: far faster than a gather.
+        seen, runs = self._seen(seeds, (task,), seeds.device), len(seeds)
+        rows = pixels.index_select(0, seen.source.flatten())
+        if seen.inside is not None:
+            rows *= seen.inside.view(-1, 1)
+        x = rows.view(runs, *self.shape, -1).movedim(-1, 1)
+        everything = torch.equal(self.test_ids[task], torch.arange(len(self.test_y)))
+        return Batch(x if everything else x[:, ids], y.expand(runs, -1))
+
+    def task_classes(self, task: int) -> tuple[int, ...]:
+        """The classes of a task, which Task-IL chooses from."""
+        return self.classes_of[task]
+
+    def _seen(self, seeds: Tensor, tasks: tuple[int, ...], device: torch.device) -> PixelMap:
+        height, width = self.shape
+        return pixel_map(self.view, tuple(seeds.tolist()), tasks, height, width, str(device))
+
+    @cached_property
+    def _train(self) -> Copies:
+        starts = [0, *accumulate(len(ids) for ids in self.train_ids[:-1])]
+        ids = torch.cat(self.train_ids)
+        return Copies(self.train_x, self.train_y, ids, torch.tensor(starts))
+
+    @cached_property
+    def _test(self) -> Copies:
+        return Copies(self.test_x, self.test_x.flatten(1).t().contiguous(), self.test_y)

@@ -1,0 +1,85 @@
+"""A job: runs that can train as one fleet, and what comes out of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from torch import nn
+
+from recollect.methods import Method
+from recollect.streams.stream import Stream
+
+__all__ = ["Job", "Result", "Run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is particular to one run of a fleet: its seed, its rate and its method."""
+
+    seed: int
+    lr: float
+    method: Method
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of one method on one stream that share all shapes, so that they train as one fleet."""
+
+    stream: Stream
+    runs: tuple[Run, ...]
+    batch: int
+    replay: int
+    buffer: int | None
+    epochs: int
+    network: Callable[[], nn.Module] | nn.Module
+
+    @property
+    def kind(self) -> type[Method]:
+        """The method that all runs have in common."""
+        return type(self.runs[0].method)
+
+    @property
+    def steps(self) -> int:
+        """How many steps each run takes."""
+        parts = [n for task in range(self.stream.tasks) for n in self.stream.parts(task)]
+        return self.epochs * sum(math.ceil(n / self.batch) for n in parts)
+
+    def split(self, runs: int) -> list[Job]:
+        """The same work as smaller fleets of at most so many runs, as even as can be."""
+        pieces = math.ceil(len(self.runs) / runs)
+        size, extra = divmod(len(self.runs), pieces)
+        bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
+        return [
+            replace(self, runs=self.runs[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)
+        ]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run was, and how it went; percentages per setting.
+
+    `train_seconds` is the fleet's training time divided by its runs: what this run cost.
+    """
+
+    benchmark: str
+    method: str
+    buffer: int | None
+    seed: int
+    hyperparameters: Mapping[str, float]
+    accuracy: Mapping[str, float]
+    fwt: Mapping[str, float | None]
+    bwt: Mapping[str, float | None]
+    forgetting: Mapping[str, float | None]
+    matrix: Mapping[str, Sequence[Sequence[float | None]]]
+    untrained: Mapping[str, Sequence[float]] | None
+    train_seconds: float
+    steps: int
+    memory_bytes: int
+    diverged: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data."""
+        return asdict(self)
