@@ -15,5 +15,5 @@ def as_input(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     tensor([0., 1.])
     """
     if x.dtype == torch.uint8:
-        return x.to(dtype).mul_(1 / 255)
+        return torch.mul(x, torch.tensor(1 / 255, dtype=dtype))
     return x.to(dtype) if x.is_floating_point() else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -9,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from recollect.core.weights import Weights
+from recollect.core.dense import Dense, Product
+from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 
 __all__ = ["Network", "Strategy"]
@@ -52,6 +54,11 @@ class Network:
             for name, _ in self.module.named_buffers()
         }
         self.strategy = strategy or _strategy(self.module)
+        self._dense = {
+            name: layer
+            for name, layer in self.module.named_modules()
+            if isinstance(layer, Dense) and self.strategy == "broadcast"
+        }
 
     def __call__(self, weights: Weights, x: Tensor) -> Tensor:
         """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`."""
@@ -74,14 +81,50 @@ class Network:
             ]
         )
 
+    def watch(self, weights: Weights) -> Weights:
+        """The weights as fresh leaves: what is computed with them has a `gradient`."""
+        for layer in self._dense.values():
+            layer.tape = []
+        inside = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
+        return Weights(
+            {
+                name: tensor.detach() if name in inside else tensor.detach().requires_grad_()
+                for name, tensor in weights.named().items()
+            }
+        )
+
+    def gradient(self, leaves: Weights, loss: Tensor) -> Gradient:
+        """The gradient of a loss `[K]` that was computed with the leaves of `watch`.
+
+        Dense layers are differentiated at their outputs only: that error and the layer's input
+        are the gradient, as a product.
+        """
+        others = {name: leaf for name, leaf in leaves.named().items() if leaf.requires_grad}
+        tapes = [(name, layer.tape or []) for name, layer in self._dense.items()]
+        outputs = [output for _, tape in tapes for _, output in tape]
+        found = iter(torch.autograd.grad(loss.sum(), [*outputs, *others.values()]))
+        parts: dict[str, Tensor | Product] = {}
+        for name, tape in tapes:
+            inputs = _joined([x for x, _ in tape])
+            errors = _joined([next(found) for _ in tape])
+            parts[f"{name}.weight"] = Product(inputs, errors)
+            parts[f"{name}.bias"] = errors.sum(1)
+            self._dense[name].tape = None
+        parts.update(zip(others, found, strict=True))
+        return Gradient(parts)
+
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
         return result
 
 
+def _joined(batches: list[Tensor]) -> Tensor:
+    return batches[0] if len(batches) == 1 else torch.cat(batches, 1)
+
+
 def _make(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
     if isinstance(build, nn.Module):
-        return build
+        return copy.deepcopy(build)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         module = build()

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 import torch
 from torch import Tensor
 
-__all__ = ["Weights"]
+from recollect.core.dense import Product
+
+__all__ = ["Gradient", "Weights"]
 
 
 class Weights:
@@ -61,14 +63,6 @@ class Weights:
             }
         )
 
-    def leaves(self) -> Weights:
-        """The same memory as fresh leaves of a graph, so that gradients can be asked for."""
-        return self.map(lambda tensor: tensor.detach().requires_grad_())
-
-    def like(self, tensors: Sequence[Tensor]) -> Weights:
-        """Weights of the same kind, such as gradients, from tensors in this object's order."""
-        return Weights(dict(zip(self._tensors, tensors, strict=True)))
-
     def snapshot(self) -> Weights:
         """A copy that no later step changes."""
         return self.map(torch.clone)
@@ -78,8 +72,31 @@ class Weights:
         products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
         return torch.stack(list(products)).sum(0)
 
-    def add_(self, other: Weights, scale: Tensor) -> Weights:
+    def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""
-        for mine, theirs in zip(self, other, strict=True):
-            mine.addcmul_(theirs, scale.view(-1, *[1] * (mine.dim() - 1)))
+        theirs = other.named() if isinstance(other, Weights) else other.parts
+        for name, mine in self._tensors.items():
+            part = theirs[name]
+            if isinstance(part, Product):
+                part.add_to(mine, scale)
+            else:
+                mine.addcmul_(part, scale.view(-1, *[1] * (mine.dim() - 1)))
         return self
+
+
+class Gradient:
+    """The gradients of K runs: those of dense layers as products, the others as they are."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, parts: Mapping[str, Tensor | Product]) -> None:
+        self.parts = dict(parts)
+
+    def dense(self) -> Weights:
+        """The gradients as weights of the same kind, for arithmetic on them."""
+        return Weights(
+            {
+                n: part.dense() if isinstance(part, Product) else part
+                for n, part in self.parts.items()
+            }
+        )

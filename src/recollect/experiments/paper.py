@@ -30,7 +30,7 @@ class Published:
 def _results() -> dict[tuple[str, str, str, int | None, str], Published]:
     return {
         (r["benchmark"], r["setting"], r["method"], _buffer(r["buffer"]), r["metric"]): Published(
-            float(r["mean"]), float(r["std"])
+            float(r["mean"]), float(r["std"] or 0)
         )
         for r in _rows("results.csv")
     }

@@ -122,7 +122,9 @@ def _checked_values(name: str, given: float | Sequence[float] | None) -> list[fl
         raise InputError(f"the hyper-parameter {name} was given no value")
     for value in column:
         if name in ("bs", "mbs") and (value != int(value) or value < 1):
-            raise InputError(f"{name} is a number of examples and must be at least 1, not {value:g}")
+            raise InputError(
+                f"{name} is a number of examples and must be at least 1, not {value:g}"
+            )
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
             bound = "greater than 0" if name == "lr" else "at least 0"
             raise InputError(f"{name} must be {bound} and finite, not {value:g}")

@@ -86,7 +86,9 @@ class Results(Sequence[Result]):
             run = summary.first
             means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in run.accuracy)
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
-            rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({len(summary.runs)} seeds)")
+            rows.append(
+                f"{run.benchmark} {run.method}{buffer}: {means} ({len(summary.runs)} seeds)"
+            )
         return "\n".join(rows)
 
     def summaries(self) -> list[Summary]:

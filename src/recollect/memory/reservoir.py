@@ -47,9 +47,7 @@ class Reservoir:
         overwritten = ((slot[..., :, None] == slot[..., None, :]) & later).any(-1)
         return torch.where(overwritten, self.capacity, slot)
 
-    def draws(
-        self, seeds: Tensor, step: int, *, filled: Tensor, draws: int, size: int
-    ) -> Tensor:
+    def draws(self, seeds: Tensor, step: int, *, filled: Tensor, draws: int, size: int) -> Tensor:
         """The slots to replay from step `step` on, `[steps, K, draws, size]`.
 
         `filled` `[steps]` says how many slots are in use at each step. A draw is uniform and

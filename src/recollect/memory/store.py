@@ -62,29 +62,33 @@ class Memory:
         return other
 
     def rows(self, slots: Tensor) -> Tensor:
-        """Where the slots `[..., K, n]` of the runs lie; a slot beyond the capacity is the spare."""
+        """Where slots `[..., K, n]` lie; one beyond the capacity is the spare row."""
         first = torch.arange(self.runs, device=slots.device)[:, None] * self.capacity
         spare = self.runs * self.capacity
         return torch.where(slots < self.capacity, slots + first, spare)
 
     def read(self, rows: Tensor) -> Remembered:
         """The examples at `rows` `[K, n]`."""
+        flat = rows.view(-1)
         return Remembered(
             {
-                name: tensor.index_select(0, rows.flatten()).unflatten(0, rows.shape)
+                name: tensor.index_select(0, flat).view(*rows.shape, *tensor.shape[1:])
                 for name, tensor in self.tensors.items()
             }
         )
 
     def write(self, rows: Tensor, values: Mapping[str, Tensor]) -> None:
         """Overwrite `rows` `[K, n]`; no row but the spare may occur twice."""
+        flat = rows.view(-1)
         for name, tensor in self.tensors.items():
-            tensor.index_copy_(0, rows.flatten(), values[name].flatten(0, 1))
+            tensor.index_copy_(0, flat, values[name].flatten(0, 1))
 
     def fields(self) -> Remembered:
         """Everything that is kept, `[K, capacity, ...]`."""
         shape = (self.runs, self.capacity)
-        return Remembered({name: t[:-1].unflatten(0, shape) for name, t in self.tensors.items()})
+        return Remembered(
+            {name: t[:-1].view(*shape, *t.shape[1:]) for name, t in self.tensors.items()}
+        )
 
     @property
     def bytes_per_run(self) -> int:

@@ -14,11 +14,13 @@ METHODS: dict[str, type[Method]] = {m.name: m for m in (Joint, SGD, ER, DER, DER
 
 
 def method(name: str) -> type[Method]:
-    """The method of that name.
+    """The method of that name, or of that title.
 
-    >>> method("derpp").title
-    'DER++'
+    >>> method("derpp").title, method("DER++").name
+    ('DER++', 'derpp')
     """
-    if name not in METHODS:
+    by_title = {kind.title.lower(): kind for kind in METHODS.values()}
+    known = {**by_title, **METHODS}
+    if name.lower() not in known:
         raise unknown_name("method", name, METHODS)
-    return METHODS[name]
+    return known[name.lower()]

@@ -34,7 +34,7 @@ class Step:
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """The logits `[K, n, C]` of each part `[K, n, ...]`, in one pass over all of them."""
         logits = self._forward(torch.cat(parts, 1))
-        return logits.split([part.shape[1] for part in parts], 1)
+        return torch.split_with_sizes(logits, [part.shape[1] for part in parts], 1)
 
     def draw(self) -> Remembered:
         """The next draw from memory; it has no examples while the memory is empty."""

@@ -60,10 +60,10 @@ class Stream(Protocol):
         """How many examples each unbroken part of a task has; no batch spans two parts."""
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Which examples of a task arrive at places start..stop-1 of an epoch, `[K, stop-start]`."""
+        """Which examples of a task arrive at places start..stop-1 of an epoch, `[K, n]`."""
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]` of a task (one, or one for each: `[K, n]`), as they look."""
+        """The examples `index` `[K, n]` of a task (one, or one each: `[K, n]`), as they look."""
 
     def test(self, seeds: Tensor, task: int) -> Batch:
         """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""

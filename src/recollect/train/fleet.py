@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -71,7 +72,8 @@ class Fleet:
         self.memory = Memory(len(seeds), memory if fields else 0, fields)
         self.seen = 0
         self.steps = 0
-        self._advance = Compiled(self._step) if compiled else self._step
+        state = self._state()
+        self._advance = Compiled(self._step, state) if compiled else partial(self._step, *state)
 
     @property
     def runs(self) -> int:
@@ -103,7 +105,7 @@ class Fleet:
                 strict=True,
             )
             for tensors in batches:
-                loss = self._advance(*self._state(), *tensors)
+                loss = self._advance(*tensors)
             self.seen += size * steps
             self.steps += steps
             start = stop
@@ -126,7 +128,7 @@ class Fleet:
         return min(self.replay, filled), min(left // size, PLANNED)
 
     def _plan(self, size: int, replay: int, steps: int) -> tuple[Tensor, Tensor]:
-        """The rows of memory to read `[steps, K, draws * replay]` and to write `[steps, K, size]`."""
+        """The rows of memory to read, `[steps, K, draws * replay]`, and to write, `[.., size]`."""
         if not self.kind.uses_memory():
             nothing = torch.zeros(steps, self.runs, 0, dtype=torch.int64)
             return nothing, nothing
@@ -154,7 +156,7 @@ class Fleet:
     ) -> Tensor:
         """One step of all runs on tensors that it changes in place, so that it can be captured."""
         store = self.memory.over(memory)
-        leaves = Weights(weights).leaves()
+        leaves = self.network.watch(Weights(weights))
         past = store.read(read)
         size = read.shape[1] // max(self.kind.draws, 1)
         step = Step(
@@ -164,15 +166,15 @@ class Fleet:
             [past.narrow(draw * size, size) for draw in range(self.kind.draws)],
         )
         loss = replace(self.method, **hyper).loss(step)
-        gradient = leaves.like(torch.autograd.grad(loss.sum(), list(leaves)))
-        Weights(weights).add_(gradient, -lr)
+        Weights(weights).add_(self.network.gradient(leaves, loss), -lr)
         store.write(write, step.kept)
         return loss.detach()
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:
     """The batches of a stretch `[K, steps * B, ...]`, each contiguous: `[steps, K, B, ...]`."""
-    return stretch.unflatten(1, (steps, -1)).transpose(0, 1).contiguous()
+    runs, _, *shape = stretch.shape
+    return stretch.reshape(runs, steps, -1, *shape).transpose(0, 1).contiguous()
 
 
 def _stacked(methods: Sequence[Method], dtype: torch.dtype) -> Method:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from torch import nn
 
 from recollect.methods import Method
+from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
 
 __all__ = ["Job", "Result", "Run"]
@@ -42,19 +44,33 @@ class Job:
         return type(self.runs[0].method)
 
     @property
+    def arriving(self) -> Stream:
+        """The stream as the method meets it: all tasks mixed, if it needs all data at once."""
+        return Joint(self.stream) if self.kind.needs_all_data else self.stream
+
+    @property
     def steps(self) -> int:
         """How many steps each run takes."""
-        parts = [n for task in range(self.stream.tasks) for n in self.stream.parts(task)]
+        arriving = self.arriving
+        parts = [n for task in range(arriving.tasks) for n in arriving.parts(task)]
         return self.epochs * sum(math.ceil(n / self.batch) for n in parts)
+
+    @property
+    def total_steps(self) -> int:
+        """How many steps all runs take together."""
+        return self.steps * len(self.runs)
+
+    @property
+    def work(self) -> int:
+        """How many examples pass through the networks: what the job costs, roughly."""
+        return self.total_steps * (self.batch + self.replay * self.kind.draws)
 
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""
         pieces = math.ceil(len(self.runs) / runs)
         size, extra = divmod(len(self.runs), pieces)
         bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
-        return [
-            replace(self, runs=self.runs[a:b]) for a, b in zip(bounds, bounds[1:], strict=False)
-        ]
+        return [replace(self, runs=self.runs[a:b]) for a, b in pairwise(bounds)]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from recollect.errors import InputError
-from recollect.streams.joint import Joint
 from recollect.streams.stream import Batch, Stream
 from recollect.train.compiled import compiler_exists
 from recollect.train.evaluate import accuracy
@@ -42,7 +41,7 @@ def train(job: Job, report: Report = lambda steps: None) -> list[Result]:
     call.
     """
     check(job)
-    stream = Joint(job.stream) if job.kind.needs_all_data else job.stream
+    stream = job.arriving
     fleet = _fleet(job)
     matrices: dict[str, list[Matrix]] = {}
 

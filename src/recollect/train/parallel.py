@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
 import sys
@@ -47,9 +48,7 @@ def train_all(
         check(job)
     workers = workers or cores()
     pieces = [
-        (number, piece)
-        for number, job in enumerate(jobs)
-        for piece in job.split(max(1, min(LARGEST_FLEET, -(-len(job.runs) // workers))))
+        (number, piece) for number, job in enumerate(jobs) for piece in _pieces(job, jobs, workers)
     ]
     parts: dict[int, dict[int, list[Result]]] = {number: {} for number in range(len(jobs))}
     missing = [sum(1 for n, _ in pieces if n == number) for number in range(len(jobs))]
@@ -67,6 +66,13 @@ def train_all(
     return [result for number in range(len(jobs)) for result in done[number]]
 
 
+def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
+    """The fleets of a job: large ones train faster, but every worker should have some."""
+    total = sum(len(other.runs) for other in jobs)
+    size = max(math.ceil(len(job.runs) / workers), math.ceil(total / (2 * workers)))
+    return job.split(min(size, LARGEST_FLEET))
+
+
 Event = tuple[int, str, Any]
 
 
@@ -75,7 +81,7 @@ def _events(pieces: list[Job], workers: int) -> Iterator[Event]:
     if workers == 1 or len(pieces) == 1 or sys.platform == "win32":
         yield from _here(pieces)
         return
-    waiting = list(enumerate(pieces))
+    waiting = sorted(enumerate(pieces), key=lambda piece: -piece[1].work)
     busy: dict[Connection, tuple[BaseProcess, int]] = {}
     try:
         while waiting or busy:
@@ -83,8 +89,7 @@ def _events(pieces: list[Job], workers: int) -> Iterator[Event]:
                 place, piece = waiting.pop(0)
                 connection, process = _start(piece)
                 busy[connection] = (process, place)
-            for connection in wait(list(busy)):
-                assert isinstance(connection, Connection)
+            for connection in [c for c in busy if c in wait(list(busy))]:
                 process, place = busy[connection]
                 try:
                     kind, value = connection.recv()
@@ -117,7 +122,7 @@ def _here(pieces: list[Job]) -> Iterator[Event]:
 
 def _start(piece: Job) -> tuple[Connection, BaseProcess]:
     """A process that trains one piece; a forked one shares the data set that is already loaded."""
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(piece, theirs), daemon=True)
     process.start()

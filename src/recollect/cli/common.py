@@ -1,0 +1,99 @@
+"""Options and output that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.errors import InputError
+from recollect.train import Job, Result
+from recollect.train.parallel import cores
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = ["add_common", "console", "notice", "showing_progress", "workers"]
+
+WIDE = 120
+
+SETTINGS = {
+    "class": "Class-IL",
+    "task": "Task-IL",
+    "domain": "Domain-IL",
+    "general": "General CL",
+}
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options that every training command takes."""
+    parser.add_argument("--seeds", default="10", metavar="SEEDS",
+                        help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")  # fmt: skip
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write one object per run")
+    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the data files are")
+    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+
+
+def workers(chosen: argparse.Namespace) -> int:
+    """How many processes to use."""
+    if chosen.workers is None:
+        return cores()
+    if chosen.workers < 1:
+        raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
+    return int(chosen.workers)
+
+
+def console() -> Console:
+    """Where tables go; wide enough not to break them where there is no terminal."""
+    from rich.console import Console
+
+    plain = Console(highlight=False)
+    return plain if plain.is_terminal else Console(highlight=False, width=WIDE)
+
+
+def notice(text: str) -> None:
+    """Tell the person something that is not the result."""
+    print(f"recollect: {text}", file=sys.stderr)
+
+
+@contextmanager
+def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]]:
+    """A bar over all steps of all runs; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    total = sum(job.total_steps for job in jobs)
+    bar = Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        line = bar.add_task("starting", total=total)
+
+        def advance(job: Job, steps: int) -> None:
+            bar.update(line, advance=steps, description=label(job))
+
+        yield advance
+
+
+def label(job: Job | Result) -> str:
+    """A job or a run in a few words."""
+    if isinstance(job, Result):
+        return f"{job.benchmark} {job.method}{f' {job.buffer}' if job.buffer else ''}"
+    return f"{job.stream.name} {job.kind.name}{f' {job.buffer}' if job.buffer else ''}"

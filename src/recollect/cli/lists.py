@@ -1,0 +1,60 @@
+"""`recollect methods` and `recollect benchmarks`: what there is."""
+
+from __future__ import annotations
+
+import argparse
+
+from recollect.cli.common import SETTINGS, console
+from recollect.methods import METHODS
+from recollect.streams import BENCHMARKS
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add both commands to the parser."""
+    methods = commands.add_parser("methods", help="list the methods")
+    methods.set_defaults(command=list_methods)
+    benchmarks = commands.add_parser("benchmarks", help="list the benchmarks")
+    benchmarks.set_defaults(command=list_benchmarks)
+
+
+def list_methods(chosen: argparse.Namespace) -> int:
+    """Print every method with its hyper-parameters and what it needs."""
+    from rich.table import Table
+
+    table = Table(title="Methods")
+    for column in ("name", "title", "hyper-parameters", "memory", "needs", "what it does"):
+        table.add_column(column)
+    for name, kind in METHODS.items():
+        needs = ["task boundaries"] * kind.needs_boundaries + ["all data"] * kind.needs_all_data
+        table.add_row(
+            name,
+            kind.title,
+            ", ".join(("lr", *kind.hyperparameters())),
+            ", ".join(kind.remembers) or "-",
+            ", ".join(needs) or "-",
+            (kind.__doc__ or "").splitlines()[0],
+        )
+    console().print(table)
+    return 0
+
+
+def list_benchmarks(chosen: argparse.Namespace) -> int:
+    """Print every benchmark with its setting and sizes."""
+    from rich.table import Table
+
+    table = Table(title="Benchmarks")
+    for column in ("name", "setting", "tasks", "batch", "data", "what it is"):
+        table.add_column(column)
+    for name, known in BENCHMARKS.items():
+        table.add_row(
+            name,
+            SETTINGS[known.setting] + (" and Task-IL" if known.setting == "class" else ""),
+            str(known.tasks),
+            str(known.batch),
+            known.dataset,
+            known.description,
+        )
+    console().print(table)
+    return 0

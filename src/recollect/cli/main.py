@@ -1,0 +1,42 @@
+"""The command `recollect`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from recollect import __version__
+from recollect.cli import data, lists, reproduce, run
+from recollect.errors import RecollectError
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status: 0, or 2 when it was asked for the impossible."""
+    parser = argparse.ArgumentParser(
+        prog="recollect",
+        description="Learn from a stream that keeps changing, without forgetting.",
+    )
+    parser.add_argument("--version", action="version", version=f"recollect {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for room in (run, reproduce, lists, data):
+        room.add_parser(commands)
+    chosen = parser.parse_args(arguments)
+    try:
+        status: int = chosen.command(chosen)
+    except RecollectError as error:
+        print(f"recollect: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("recollect: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 0
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,119 @@
+"""`recollect reproduce`: the paper's table for a benchmark, ours beside it."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING
+
+from recollect.cli.common import (
+    SETTINGS,
+    add_common,
+    console,
+    label,
+    notice,
+    showing_progress,
+    workers,
+)
+from recollect.experiments import Results
+from recollect.experiments.plan import seeds_from
+from recollect.experiments.reproduce import (
+    Comparison,
+    cells,
+    compare,
+    jobs_of,
+    stream_or_stand_in,
+)
+from recollect.experiments.results import check_writable
+from recollect.methods import METHODS
+from recollect.streams import BENCHMARKS, Benchmark, benchmark
+from recollect.train import Job, Result, train_all
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["add_parser"]
+
+MARKS = {"reproduced": "[green]✓[/]", "above": "[cyan]▲[/]", "below": "[red]▼[/]", None: ""}
+RULE = "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10) + 0.5   ▲ above   ▼ below"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("reproduce", help="the paper's table, with ours beside it")
+    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--methods", nargs="+", metavar="METHOD",
+                        help=f"some of: {', '.join(METHODS)} (default: all)")  # fmt: skip
+    parser.add_argument("--buffers", nargs="+", type=int, metavar="N",
+                        help="buffer sizes (default: the paper's)")  # fmt: skip
+    add_common(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Train every row of the table and print it."""
+    known = benchmark(chosen.benchmark)
+    rows = cells(known, chosen.methods, chosen.buffers)
+    seeds = seeds_from(chosen.seeds)
+    processes = workers(chosen)
+    if chosen.json:
+        check_writable(chosen.json)
+    known, stream = stream_or_stand_in(known, chosen.data_dir, notice)
+    jobs = jobs_of(known, stream, rows, seeds)
+    with showing_progress(jobs) as progress:
+        results = Results(train_all(jobs, workers=processes, progress=progress, finished=_tell))
+    console().print(_table(known, results))
+    if chosen.json:
+        results.save(chosen.json)
+    return 0
+
+
+def _tell(job: Job, results: list[Result]) -> None:
+    """Where there is no terminal for a bar, a line for every finished row."""
+    if not sys.stderr.isatty():
+        means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
+                         for n in s.first.accuracy)  # fmt: skip
+        notice(f"{label(job)}: {means}")
+
+
+def _table(known: Benchmark, results: Results) -> Table:
+    from rich.table import Table
+
+    summaries = results.summaries()
+    settings = list(summaries[0].first.accuracy)
+    table = Table(
+        title=f"{known.name}: accuracy after the last task, {len(summaries[0].runs)} seeds",
+        caption=RULE
+        if known.stands_in is None
+        else "scikit-learn's digits, not MNIST: the paper has nothing to compare with",
+        caption_justify="left",
+    )
+    table.add_column("method")
+    table.add_column("buffer", justify="right")
+    for setting in settings:
+        table.add_column(f"{SETTINGS[setting]}\nours", justify="right")
+        if known.stands_in is None:
+            table.add_column("\npaper", justify="right", style="dim")
+            table.add_column("", justify="center")
+    table.add_column("seconds\nper run", justify="right")
+    previous = ""
+    for summary in summaries:
+        run = summary.first
+        if previous and run.method != previous:
+            table.add_section()
+        previous = run.method
+        compared = [compare(known, summary, setting) for setting in settings]
+        table.add_row(
+            METHODS[run.method].title,
+            "" if run.buffer is None else str(run.buffer),
+            *(text for one in compared for text in _columns(one, known.stands_in is None)),
+            f"{summary.seconds:.2f}",
+        )
+    return table
+
+
+def _columns(one: Comparison, comparable: bool) -> tuple[str, ...]:
+    if not comparable:
+        return (str(one.ours),)
+    theirs = "-" if one.paper is None else f"{one.paper.mean:.2f} ±{one.paper.std:.2f}"
+    return str(one.ours), theirs, MARKS[one.verdict]

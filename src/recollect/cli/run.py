@@ -1,0 +1,148 @@
+"""`recollect run`: train a method on a benchmark and print a table."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+from recollect.cli.common import (
+    SETTINGS,
+    add_common,
+    console,
+    notice,
+    showing_progress,
+    workers,
+)
+from recollect.errors import DataError
+from recollect.experiments import Results, Summary, paper
+from recollect.experiments.plan import jobs_for, seeds_from
+from recollect.experiments.results import check_writable
+from recollect.methods import METHODS, method
+from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark
+from recollect.train import train_all
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["add_parser"]
+
+SIZES = {"bs": "batch size", "mbs": "replay batch size"}
+METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("run", help="train a method on a benchmark")
+    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
+                        help="examples to remember (default: the paper's smallest)")  # fmt: skip
+    for name in hyperparameter_names():
+        parser.add_argument(f"--{name}", type=float, nargs="+", metavar="VALUE",
+                            help=f"{SIZES.get(name, name)} (default: the paper's); "
+                                 f"several values span a grid")  # fmt: skip
+    parser.add_argument("--epochs", type=int, metavar="N", help="passes over each task")
+    parser.add_argument("--validation", action="store_true",
+                        help="score on a held-out tenth of the training set")  # fmt: skip
+    add_common(parser)
+    parser.set_defaults(command=command)
+
+
+def hyperparameter_names() -> list[str]:
+    """Every hyper-parameter of any method, with the rate and the batch sizes."""
+    own = {name for kind in METHODS.values() for name in kind.hyperparameters()}
+    return ["lr", *sorted(own), *SIZES]
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Train, and print means over seeds."""
+    known, kind = benchmark(chosen.benchmark), method(chosen.method)
+    seeds = seeds_from(chosen.seeds)
+    processes = workers(chosen)
+    if chosen.json:
+        check_writable(chosen.json)
+    sizes: list[int | None] = [None]
+    if chosen.buffer:
+        sizes = list(chosen.buffer)
+    elif kind.uses_memory():
+        published = paper.buffers(known.paper, kind.name)
+        sizes = [published[0] if published else 200]
+        notice(f"no --buffer given: using {sizes[0]}")
+    given = {n: getattr(chosen, n) for n in hyperparameter_names() if getattr(chosen, n)}
+    stream = _stream(known, chosen)
+    jobs = [
+        job
+        for size in dict.fromkeys(sizes)
+        for job in jobs_for(
+            stream,
+            kind,
+            benchmark=known,
+            buffer=size,
+            seeds=seeds,
+            values=given,
+            epochs=chosen.epochs,
+        )
+    ]
+    with showing_progress(jobs) as progress:
+        results = Results(train_all(jobs, workers=processes, progress=progress))
+    console().print(_table(results))
+    if chosen.json:
+        results.save(chosen.json)
+    return 0
+
+
+def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
+    try:
+        return known.stream(validation=chosen.validation, folder=chosen.data_dir)
+    except DataUnavailable as error:
+        twins = [b.name for b in BENCHMARKS.values() if b.stands_in == known.name]
+        if not twins:
+            raise
+        raise DataError(f"{error}; {twins[0]} needs no download") from None
+
+
+def _table(results: Results) -> Table:
+    from rich.table import Table
+
+    summaries = results.summaries()
+    varied = _varied(summaries)
+    first = summaries[0].first
+    table = Table(title=f"{first.benchmark} · {first.method} · {len(summaries[0].runs)} seeds")
+    for name in ("buffer", *varied):
+        table.add_column(name, justify="right")
+    table.add_column("setting")
+    for metric in METRICS.values():
+        table.add_column(metric, justify="right")
+    for name in ("memory", "per run", "per step"):
+        table.add_column(name, justify="right")
+    for summary in summaries:
+        run = summary.first
+        for number, setting in enumerate(run.accuracy):
+            row = [
+                "-" if run.buffer is None else str(run.buffer),
+                *(f"{run.hyperparameters[name]:g}" for name in varied),
+            ]
+            cost = [
+                f"{run.memory_bytes / 1024:.0f} KiB",
+                f"{summary.seconds:.2f} s",
+                f"{summary.seconds / run.steps * 1e6:.0f} µs",
+            ]
+            means = [summary.mean(metric, setting) for metric in METRICS]
+            table.add_row(
+                *(row if number == 0 else [""] * len(row)),
+                SETTINGS[setting],
+                *("-" if mean is None else str(mean) for mean in means),
+                *(cost if number == 0 else []),
+            )
+    shared = ", ".join(
+        f"{name} {value:g}" for name, value in first.hyperparameters.items() if name not in varied
+    )
+    diverged = sum(run.diverged for run in results)
+    table.caption = shared + (f" · {diverged} runs diverged" if diverged else "")
+    return table
+
+
+def _varied(summaries: list[Summary]) -> list[str]:
+    """The hyper-parameters that are not the same in all rows."""
+    names = summaries[0].first.hyperparameters
+    return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]

@@ -1,0 +1,59 @@
+"""A linear layer for fleets, whose gradient stays a product of two thin matrices."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Dense", "Product"]
+
+
+class Product(NamedTuple):
+    """The gradient of a dense weight as its two factors, before they are multiplied.
+
+    A batch of n examples makes a gradient of rank n: `inputs` `[K, n, in]` and `errors`
+    `[K, n, out]` say the same as the matrix `[K, in, out]`, in far less memory.
+    """
+
+    inputs: Tensor
+    errors: Tensor
+
+    def dense(self) -> Tensor:
+        """The gradient itself, `[K, in, out]`."""
+        return torch.bmm(self.inputs.mT, self.errors)
+
+    def add_to(self, weight: Tensor, scale: Tensor) -> None:
+        """Add `scale[k]` times the gradient of run k to its weight: one product, in place."""
+        weight.baddbmm_(self.inputs.mT, self.errors * scale.view(-1, 1, 1))
+
+
+class Dense(nn.Module):
+    """A linear layer that takes weights with or without a run axis; its weight is `[in, out]`.
+
+    While it has a `tape`, it notes its inputs and outputs there, so that the errors can be asked
+    for at the outputs and the gradient of the weight need not be computed on its own.
+
+    >>> Dense(4, 3)(torch.zeros(5, 4)).shape
+    torch.Size([5, 3])
+    """
+
+    weight: Tensor
+    bias: Tensor
+    tape: list[tuple[Tensor, Tensor]] | None = None
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inputs, outputs)))
+        self.bias = nn.Parameter(torch.zeros(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """One product for one run, one batched product for a fleet."""
+        if self.weight.dim() == 2:
+            return torch.addmm(self.bias, x, self.weight)
+        output = torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
+        if self.tape is not None and torch.is_grad_enabled():
+            output.requires_grad_()
+            self.tape.append((x.detach(), output))
+        return output

@@ -1,0 +1,99 @@
+"""The paper's table for a benchmark, beside our own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recollect.errors import InputError
+from recollect.experiments import paper
+from recollect.experiments.paper import Published, Verdict
+from recollect.experiments.plan import jobs_for
+from recollect.experiments.results import Mean, Summary
+from recollect.methods import METHODS
+from recollect.methods import method as method_named
+from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream
+from recollect.train import Job
+
+__all__ = ["Cell", "Comparison", "cells", "compare", "jobs_of", "stream_or_stand_in"]
+
+COMMON_BUFFERS = (200, 500)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One row of the table: a method with one buffer, or without."""
+
+    method: str
+    buffer: int | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Our mean in one setting, the paper's, and the verdict where there is one to compare."""
+
+    ours: Mean
+    paper: Published | None
+    verdict: Verdict | None
+
+
+def cells(
+    benchmark: Benchmark,
+    methods: Sequence[str] | None = None,
+    buffers: Sequence[int] | None = None,
+) -> list[Cell]:
+    """The rows of a benchmark's table: by default every method with every published buffer."""
+    found = []
+    for name in methods or METHODS:
+        kind = method_named(name)
+        if not kind.uses_memory():
+            found.append(Cell(name, None))
+            continue
+        sizes = buffers or paper.buffers(benchmark.paper, name) or COMMON_BUFFERS
+        found += [Cell(name, size) for size in sizes]
+    return list(dict.fromkeys(found))
+
+
+def stream_or_stand_in(
+    benchmark: Benchmark, folder: Path | str | None, notice: Callable[[str], None]
+) -> tuple[Benchmark, Stream]:
+    """The benchmark's stream, or that of its twin over bundled data where it cannot be had."""
+    try:
+        return benchmark, benchmark.stream(folder=folder)
+    except DataUnavailable as error:
+        twins = [b for b in BENCHMARKS.values() if b.stands_in == benchmark.name]
+        if not twins:
+            raise
+        notice(f"{error}")
+        notice(f"{twins[0].name} stands in for {benchmark.name}: not the paper's data")
+        return twins[0], twins[0].stream()
+
+
+def jobs_of(
+    benchmark: Benchmark, stream: Stream, rows: Sequence[Cell], seeds: Sequence[int]
+) -> list[Job]:
+    """The jobs that fill the table, one per row, with the paper's hyper-parameters."""
+    return [
+        job
+        for row in rows
+        for job in jobs_for(
+            stream,
+            method_named(row.method),
+            benchmark=benchmark,
+            buffer=row.buffer,
+            seeds=seeds,
+        )
+    ]
+
+
+def compare(benchmark: Benchmark, summary: Summary, setting: str) -> Comparison:
+    """Our accuracy in a setting against the paper's; no verdict on a stand-in's data."""
+    ours = summary.mean("accuracy", setting)
+    if ours is None:
+        raise InputError(f"these runs were not scored in the setting {setting!r}")
+    run = summary.first
+    theirs = paper.published(benchmark.paper, setting, run.method, run.buffer)
+    if theirs is None or benchmark.stands_in:
+        return Comparison(ours, None, None)
+    return Comparison(ours, theirs, paper.verdict(ours.mean, ours.std, ours.seeds, theirs))

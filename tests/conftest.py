@@ -1,0 +1,69 @@
+"""What many tests share: a chi-square test, small data, and a network small enough to follow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from recollect import MLP
+from recollect.streams import TaskStream, from_arrays
+
+
+@pytest.fixture(scope="session")
+def chance() -> Callable[..., float]:
+    """The probability of counts at least as uneven as these, if they were as expected."""
+
+    def of(counts: Tensor, expected: Tensor | None = None) -> float:
+        observed = counts.double().flatten()
+        if expected is None:
+            expected = torch.full_like(observed, float(observed.mean()))
+        expected = expected.double().flatten()
+        possible = expected > 0
+        assert not observed[~possible].any(), "something impossible happened"
+        observed, expected = observed[possible], expected[possible]
+        statistic = ((observed - expected).square() / expected).sum()
+        freedom = torch.tensor(len(observed) - 1, dtype=torch.float64)
+        return float(torch.special.gammaincc(freedom / 2, statistic / 2))
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def tiny_net() -> Callable[[], MLP]:
+    """Six inputs (of any shape), five hidden units, three classes."""
+    return lambda: MLP(6, 3, hidden=(5,))
+
+
+@pytest.fixture(scope="session")
+def examples() -> Callable[..., tuple[Tensor, Tensor]]:
+    """Examples of every run that depend on its seed alone: x `[K, n, *shape]`, y `[K, n]`."""
+
+    def of(
+        seeds: list[int], n: int, shape: tuple[int, ...] = (6,), classes: int = 3
+    ) -> tuple[Tensor, Tensor]:
+        x, y = [], []
+        for seed in seeds:
+            generator = torch.Generator().manual_seed(seed + 1000)
+            x.append(torch.rand(n, *shape, dtype=torch.float64, generator=generator))
+            y.append(torch.randint(0, classes, (n,), generator=generator))
+        return torch.stack(x), torch.stack(y)
+
+    return of
+
+
+@pytest.fixture(scope="session")
+def toy_stream() -> TaskStream:
+    """Two tasks of two classes each, 35 training examples a task, that can be learned."""
+    generator = np.random.default_rng(0)
+
+    def some(n: int) -> tuple[np.ndarray, np.ndarray]:
+        y = np.arange(n) % 4
+        centres = 3 * np.eye(4, 6)
+        return (centres[y] + generator.normal(size=(n, 6))).astype(np.float32), y
+
+    x, y = some(70)
+    return from_arrays(x, y, test=some(40), tasks=[[0, 2], [1, 3]], name="toy")

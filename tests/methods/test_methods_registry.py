@@ -1,0 +1,29 @@
+"""Methods by name, and what they declare."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect import DER, ER, SGD, DERpp, Joint
+from recollect.errors import InputError
+from recollect.methods import METHODS, method
+
+
+def test_every_method_is_known_by_its_own_name() -> None:
+    assert set(METHODS) == {"joint", "sgd", "er", "der", "derpp"}
+    assert all(method(name).name == name for name in METHODS)
+
+
+def test_hyperparameters_have_the_papers_symbols() -> None:
+    names = {kind: kind.hyperparameters() for kind in (SGD, ER, DER, DERpp, Joint)}
+    assert names == {SGD: (), ER: (), DER: ("alpha",), DERpp: ("alpha", "beta"), Joint: ()}
+
+
+def test_none_needs_boundaries_and_only_joint_needs_everything() -> None:
+    assert not any(kind.needs_boundaries for kind in METHODS.values())
+    assert [kind for kind in METHODS.values() if kind.needs_all_data] == [Joint]
+
+
+def test_an_unknown_method_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match=r"unknown method 'derp': did you mean 'der(pp)?'\?"):
+        method("derp")
