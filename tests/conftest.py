@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect import MLP
 from recollect.streams import TaskStream, from_arrays
@@ -67,3 +70,26 @@ def toy_stream() -> TaskStream:
 
     x, y = some(70)
     return from_arrays(x, y, test=some(40), tasks=[[0, 2], [1, 3]], name="toy")
+
+
+@pytest.fixture(scope="session")
+def sizes_of_results() -> Callable[[], AbstractContextManager[list[int]]]:
+    """Watches, for a while, the number of elements of every tensor that an operation makes."""
+
+    @contextmanager
+    def watch() -> Iterator[list[int]]:
+        sizes: list[int] = []
+
+        class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(
+                self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+            ) -> Any:
+                result = func(*args, **(kwargs or {}))
+                if isinstance(result, Tensor) and not func._schema.is_mutable and not func.is_view:
+                    sizes.append(result.numel())
+                return result
+
+        with Watch():  # type: ignore[no-untyped-call]
+            yield sizes
+
+    return watch

@@ -144,6 +144,18 @@ def test_every_run_starts_from_the_weights_of_a_module() -> None:
     assert not torch.equal(network.weights.named()["1.weight"][0], module.state_dict()["1.weight"])
 
 
+def test_your_module_stays_as_it_was() -> None:
+    module = normalised().double().eval()
+    before = {name: tensor.clone() for name, tensor in module.state_dict().items()}
+    network = Network(module, SEEDS, dtype=torch.float32)
+    network(network.weights, inputs().float())
+    network.module.train()
+    assert not module.training
+    for name, tensor in module.state_dict().items():
+        assert tensor.dtype == before[name].dtype
+        assert torch.equal(tensor, before[name])
+
+
 def test_something_else_than_a_module_is_refused() -> None:
     build = cast(Any, lambda: 3)
     with pytest.raises(InputError, match=r"must be a torch\.nn\.Module.*not int"):

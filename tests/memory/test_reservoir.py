@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import AbstractContextManager
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect.core.random import Purpose, below, bits
 from recollect.memory import Memory, Reservoir
@@ -74,7 +72,7 @@ def test_no_slot_is_written_twice_in_a_step(
         assert len(set(kept.tolist())) == len(kept)
 
 
-def test_every_example_is_kept_with_the_same_probability(chance: Callable[..., float]) -> None:
+def test_every_example_is_kept_with_the_same_probability() -> None:
     runs, capacity, total = 20_000, 7, 40
     *_, numbers = remembered(torch.arange(runs), capacity, [(2, 5), (10, 3)])
     kept = numbers.flatten().bincount(minlength=total)
@@ -165,32 +163,16 @@ def test_a_draw_from_an_empty_memory_has_no_examples() -> None:
     assert draws(3, [0], 0).shape == (1, 3, 2, 0)
 
 
-@contextmanager
-def largest_result() -> Iterator[list[int]]:
-    """The number of elements of every tensor that an operation makes anew."""
-    sizes: list[int] = []
-
-    class Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            result = func(*args, **(kwargs or {}))
-            if isinstance(result, Tensor) and not func._schema.is_mutable and not func.is_view:
-                sizes.append(result.numel())
-            return result
-
-    with Watch():  # type: ignore[no-untyped-call]
-        yield sizes
-
-
-def test_the_cost_does_not_depend_on_the_capacity() -> None:
+def test_the_cost_does_not_depend_on_the_capacity(
+    sizes_of_results: Callable[[], AbstractContextManager[list[int]]],
+) -> None:
     """No operation makes a larger tensor for a memory a thousand times as large."""
     largest = []
     for capacity in (100, 100_000):
         rule, seeds = Reservoir(capacity), torch.arange(2)
         memory = Memory(2, capacity, {"y": ((), torch.int64), "x": ((3,), torch.uint8)})
         values = {"y": torch.ones(2, 10).long(), "x": torch.ones(2, 10, 3, dtype=torch.uint8)}
-        with largest_result() as sizes:
+        with sizes_of_results() as sizes:
             (slots,) = rule.slots(seeds, capacity, 1, 10)
             drawn = rule.draws(seeds, 0, filled=torch.tensor([capacity]), draws=2, size=10)
             memory.read(memory.rows(drawn.flatten(2))[0])
@@ -211,3 +193,11 @@ def test_its_examples_and_replays_keep_their_meaning_for_ever() -> None:
         [[[0, 1, 2], [1, 0, 2]], [[2, 1, 0], [1, 2, 0]]],
         [[[4, 3, 2], [4, 1, 3]], [[4, 0, 1], [0, 1, 2]]],
     ]
+
+
+def test_a_stream_may_be_longer_than_two_billion_examples() -> None:
+    slots = Reservoir(5).slots(torch.arange(50), seen=2**33, steps=1, batch=10)
+    assert bool((slots == 5).all())
+    kept = Reservoir(2**32).slots(torch.arange(2000), seen=2**33, steps=1, batch=1).flatten()
+    assert bool((kept >= 0).all())
+    assert 0.45 < float((kept < 2**32).double().mean()) < 0.55

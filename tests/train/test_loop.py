@@ -105,8 +105,9 @@ def test_a_run_is_scored_the_same_in_any_fleet(toy_stream: TaskStream) -> None:
 
 
 def test_joint_training_mixes_all_tasks_and_has_no_transfer(toy_stream: TaskStream) -> None:
-    (result,) = train(job_of(toy_stream, Joint(), epochs=10, runs=(Run(0, 0.5, Joint()),)))
-    assert result.steps == 70
+    job = job_of(toy_stream, Joint(), epochs=10, batch=20, runs=(Run(0, 0.5, Joint()),))
+    (result,) = train(job)
+    assert result.steps == job.steps == 40  # four for 70 examples
     assert len(result.matrix["class"]) == 1
     assert None not in result.matrix["class"][0]
     assert result.untrained is None
@@ -122,9 +123,7 @@ def test_a_stream_without_tasks_has_only_an_accuracy() -> None:
     assert result.fwt == {"general": None}
 
 
-def test_no_batch_spans_two_parts_of_a_task(
-    toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_batch_spans_two_parts_of_a_task(toy_stream: TaskStream) -> None:
     """Parts of 12 and 23 examples are batches of 10 + 2 and 10 + 10 + 3."""
     stream = cast(Stream, Altered(toy_stream, {"parts": lambda task: (12, 23)}))
     sizes: list[int] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -14,7 +15,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recollect import ER, MLP, SGD, DERpp, Method
+from recollect import ER, MLP, SGD, DERpp, Joint, Method
 from recollect.errors import InputError, RecollectError
 from recollect.streams import Batch, Stream, TaskStream
 from recollect.train import Job, Result, Run, train_all
@@ -53,6 +54,7 @@ def jobs(stream: Stream) -> list[Job]:
         job_of(stream, *(DERpp(0.1 * k, 0.5) for k in range(5))),
         job_of(stream, ER()),
         replace(job_of(stream, *(SGD() for _ in range(2))), buffer=None),
+        replace(job_of(stream, Joint()), buffer=None, batch=30),
     ]
 
 
@@ -86,7 +88,10 @@ def test_two_processes_give_the_results_of_one(toy_stream: TaskStream) -> None:
     results: dict[int, list[Result]] = {}
     asked = jobs(toy_stream)
     for workers in (1, 2):
-        steps, done = told.setdefault(workers, Counter()), ended.setdefault(workers, [[], [], []])
+        steps, done = (
+            told.setdefault(workers, Counter()),
+            ended.setdefault(workers, [[], [], [], []]),
+        )
         results[workers] = train_all(
             asked,
             workers=workers,
@@ -96,8 +101,8 @@ def test_two_processes_give_the_results_of_one(toy_stream: TaskStream) -> None:
         assert steps == {place: len(job.runs) * job.steps for place, job in enumerate(asked)}
         assert [result for job in done for result in job] == results[workers]
     assert without_time(results[1]) == without_time(results[2])
-    assert [r.seed for r in results[2]] == [0, 1, 2, 3, 4, 0, 0, 1]
-    assert [r.method for r in results[2]] == ["derpp"] * 5 + ["er"] + ["sgd"] * 2
+    assert [r.seed for r in results[2]] == [0, 1, 2, 3, 4, 0, 0, 1, 0]
+    assert [r.method for r in results[2]] == ["derpp"] * 5 + ["er"] + ["sgd"] * 2 + ["joint"]
 
 
 def test_a_process_that_is_killed_is_reported(toy_stream: TaskStream) -> None:
@@ -115,8 +120,6 @@ def test_an_error_in_a_process_reaches_the_caller(toy_stream: TaskStream) -> Non
 
 
 def test_no_process_outlives_an_error(toy_stream: TaskStream) -> None:
-    import multiprocessing
-
     def act() -> None:
         raise InputError("no")
 

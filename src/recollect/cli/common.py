@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["add_common", "console", "notice", "showing_progress", "workers"]
 
 WIDE = 120
+REFRESH = 0.1
 
 SETTINGS = {
     "class": "Class-IL",
@@ -81,13 +83,18 @@ def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
+        auto_refresh=False,  # a thread of its own would be in the way of forking
         disable=not sys.stderr.isatty(),
     )
     with bar:
         line = bar.add_task("starting", total=total)
+        shown = [0.0]
 
         def advance(job: Job, steps: int) -> None:
             bar.update(line, advance=steps, description=label(job))
+            if time.monotonic() > shown[0] + REFRESH:
+                shown[0] = time.monotonic()
+                bar.refresh()
 
         yield advance
 

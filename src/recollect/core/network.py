@@ -54,6 +54,8 @@ class Network:
             for name, _ in self.module.named_buffers()
         }
         self.strategy = strategy or _strategy(self.module)
+        self.noise = [0] * len(seeds)
+        self._trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
             name: layer
             for name, layer in self.module.named_modules()
@@ -68,18 +70,19 @@ class Network:
         if self.strategy == "vmap":
             batched: Tensor = vmap(self._one)(weights.named(), self.buffers, x)
             return batched
+        return self._one_by_one(weights, x)
+
+    def _one_by_one(self, weights: Weights, x: Tensor) -> Tensor:
+        """Every run on its own, with torch's generator seeded by `noise` for layers that use it."""
         names = list(weights.named())
         rows = zip(*(tensor.unbind() for tensor in weights), strict=True)
-        return torch.stack(
-            [
-                self._one(
-                    dict(zip(names, row, strict=True)),
-                    {name: stacked[run] for name, stacked in self.buffers.items()},
-                    x[run],
-                )
-                for run, row in enumerate(rows)
-            ]
-        )
+        logits = []
+        with torch.random.fork_rng(devices=[]):
+            for run, row in enumerate(rows):
+                torch.manual_seed(self.noise[run])
+                buffers = {name: stacked[run] for name, stacked in self.buffers.items()}
+                logits.append(self._one(dict(zip(names, row, strict=True)), buffers, x[run]))
+        return torch.stack(logits)
 
     def watch(self, weights: Weights) -> Weights:
         """The weights as fresh leaves: what is computed with them has a `gradient`."""
@@ -88,7 +91,7 @@ class Network:
         inside = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
         return Weights(
             {
-                name: tensor.detach() if name in inside else tensor.detach().requires_grad_()
+                name: tensor.detach().requires_grad_(name in self._trained - inside)
                 for name, tensor in weights.named().items()
             }
         )
@@ -102,24 +105,26 @@ class Network:
         others = {name: leaf for name, leaf in leaves.named().items() if leaf.requires_grad}
         tapes = [(name, layer.tape or []) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
-        found = iter(torch.autograd.grad(loss.sum(), [*outputs, *others.values()]))
-        parts: dict[str, Tensor | Product] = {}
+        wanted = [*outputs, *others.values()]
+        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
+        parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
-            inputs = _joined([x for x, _ in tape])
-            errors = _joined([next(found) for _ in tape])
-            parts[f"{name}.weight"] = Product(inputs, errors)
-            parts[f"{name}.bias"] = errors.sum(1)
+            pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
             self._dense[name].tape = None
+            if pairs:
+                product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
+                parts[f"{name}.weight"] = product
+                parts[f"{name}.bias"] = product.errors.sum(1)
         parts.update(zip(others, found, strict=True))
-        return Gradient(parts)
+        return Gradient({n: p for n, p in parts.items() if p is not None and n in self._trained})
 
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
         return result
 
 
-def _joined(batches: list[Tensor]) -> Tensor:
-    return batches[0] if len(batches) == 1 else torch.cat(batches, 1)
+def _joined(batches: Sequence[Tensor]) -> Tensor:
+    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
 
 
 def _make(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:

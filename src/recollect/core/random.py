@@ -19,7 +19,7 @@ GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 MIX_2 = 0x94D049BB133111EB - (1 << 64)
 ROUNDS = 4
-TINY = 16
+TINY = 64
 
 
 class Purpose(IntEnum):
@@ -32,6 +32,7 @@ class Purpose(IntEnum):
     PIXELS = 5
     ANGLE = 6
     GROUP = 7
+    NOISE = 8
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
@@ -51,12 +52,13 @@ def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:
-    """Integers uniform in 0..n-1 from random words; `n` up to 2**31.
+    """Integers uniform in 0..n-1 from random words; `n` up to 2**62.
 
     >>> below(bits(torch.arange(1000), Purpose.SLOT), 10).bincount().min() > 60
     tensor(True)
     """
-    return (_shift(words, 32) * n) >> 32
+    size = torch.as_tensor(n, dtype=torch.int64, device=words.device)
+    return torch.where(size <= 1 << 31, _scaled(words, size), _shift(words, 1) % size)
 
 
 def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
@@ -79,8 +81,8 @@ def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
         left, right = value // low, value % low
         for r in range(first_round, first_round + ROUNDS):
             left_key, right_key = _mix(key + _spread(2 * r + 1)), _mix(key + _spread(2 * r + 2))
-            left = _wrap(left + below(_stir(left_key + _spread(right)), high), high)
-            right = _wrap(right + below(_stir(right_key + _spread(left)), low), low)
+            left = _wrap(left + _scaled(_stir(left_key + _spread(right)), high), high)
+            right = _wrap(right + _scaled(_stir(right_key + _spread(left)), low), low)
         return left * low + right
 
     def inside(value: Tensor, first_round: int) -> Tensor:
@@ -115,8 +117,13 @@ def _mix(x: Tensor) -> Tensor:
 
 
 def _stir(x: Tensor) -> Tensor:
-    """Half a mix: enough for the upper bits of a word, which are the ones that `below` reads."""
+    """Half a mix: enough for the upper bits of a word, which are the ones that `_scaled` reads."""
     return (x ^ _shift(x, 32)) * MIX_1
+
+
+def _scaled(words: Tensor, n: Tensor) -> Tensor:
+    """The upper half of each word as a fraction of n, rounded down; `n` up to 2**31."""
+    return (_shift(words, 32) * n) >> 32
 
 
 def _shift(x: Tensor, by: int) -> Tensor:

@@ -69,14 +69,14 @@ class Weights:
 
     def dot(self, other: Weights) -> Tensor:
         """The inner product of every run, `[K]`."""
-        products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
+        products = self.map(lambda a, b: (a * b).view(len(a), -1).sum(1), other)
         return torch.stack(list(products)).sum(0)
 
     def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""
         theirs = other.named() if isinstance(other, Weights) else other.parts
-        for name, mine in self._tensors.items():
-            part = theirs[name]
+        for name, part in theirs.items():
+            mine = self._tensors[name]
             if isinstance(part, Product):
                 part.add_to(mine, scale)
             else:
@@ -85,7 +85,10 @@ class Weights:
 
 
 class Gradient:
-    """The gradients of K runs: those of dense layers as products, the others as they are."""
+    """The gradients of K runs: those of dense layers as products, the others as they are.
+
+    Parameters that are frozen or that the loss does not depend on have no part in it.
+    """
 
     __slots__ = ("parts",)
 

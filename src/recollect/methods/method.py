@@ -24,15 +24,24 @@ class Step:
         y: Tensor,
         forward: Callable[[Tensor], Tensor],
         replays: list[Remembered],
+        separate: bool = False,
     ) -> None:
         self.x = x
         self.y = y
         self.kept: dict[str, Tensor] = {"x": x, "y": y}
         self._forward = forward
+        self._separate = separate
         self._replays = iter(replays)
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """The logits `[K, n, C]` of each part `[K, n, ...]`, in one pass over all of them."""
+        """The logits `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
+
+        Networks whose examples do not see each other take all parts in one pass.
+        """
+        if self._separate:
+            first, *others = (self._forward(part) if part.shape[1] else None for part in parts)
+            assert first is not None
+            return first, *(first[:, :0] if other is None else other for other in others)
         logits = self._forward(torch.cat(parts, 1))
         return torch.split_with_sizes(logits, [part.shape[1] for part in parts], 1)
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from recollect.core.inputs import as_input
 from recollect.core.network import Network
+from recollect.core.random import Purpose, bits
 from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import Memory, Reservoir
@@ -53,9 +54,11 @@ class Fleet:
         dtype: torch.dtype = torch.float32,
         compiled: bool = False,
     ) -> None:
-        self.kind = type(methods[0])
-        if not len(methods) == len(seeds) == len(lr):
+        if not len(methods) == len(seeds) == len(lr) or not methods:
             raise InputError("a fleet needs one method, one seed and one rate for every run")
+        self.kind = type(methods[0])
+        if any(type(method) is not self.kind for method in methods):
+            raise InputError("the runs of a fleet share one method: train others in a second fleet")
         if self.kind.uses_memory() and (memory < 1 or replay < 1):
             raise InputError(f"{self.kind.title} needs a memory and a replay size of at least 1")
         if compiled and not compiler_exists():
@@ -72,6 +75,9 @@ class Fleet:
         self.memory = Memory(len(seeds), memory if fields else 0, fields)
         self.seen = 0
         self.steps = 0
+        self.classes = classes
+        # Tracing would run normalisation layers once more and change their statistics.
+        compiled = compiled and not self.network.buffers
         state = self._state()
         self._advance = Compiled(self._step, state) if compiled else partial(self._step, *state)
 
@@ -91,6 +97,7 @@ class Fleet:
         What is replayed and where examples are stored is known beforehand, so it is worked out
         for many steps at once; a step is then only the network and the memory's copies.
         """
+        self._check(x, y, batch)
         count = y.shape[1]
         loss = torch.zeros(self.runs)
         start = 0
@@ -105,20 +112,39 @@ class Fleet:
                 strict=True,
             )
             for tensors in batches:
+                if self.network.strategy == "loop":
+                    noise = bits(self.seeds, Purpose.NOISE, self.steps)
+                    self.network.noise = noise.tolist()
                 loss = self._advance(*tensors)
+                self.steps += 1
             self.seen += size * steps
-            self.steps += steps
             start = stop
         return loss
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
-        self.network.module.eval()
         inputs = as_input(x, self.network.dtype).expand(self.runs, *x.shape[1:])
-        result = self.network(self.weights, inputs)
-        self.network.module.train()
-        return result
+        self.network.module.eval()
+        try:
+            return self.network(self.weights, inputs)
+        finally:
+            self.network.module.train()
+
+    def _check(self, x: Tensor, y: Tensor, batch: int) -> None:
+        """Refuse what cannot be learnt from, before anything changes."""
+        if batch < 1:
+            raise InputError(f"a batch must have at least 1 example, not {batch}")
+        if y.dim() != 2 or x.shape[:2] != y.shape or len(y) != self.runs:
+            raise InputError(
+                f"x must be [{self.runs}, n, ...] and y [{self.runs}, n] for {self.runs} runs, "
+                f"not {list(x.shape)} and {list(y.shape)}"
+            )
+        if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
+            raise InputError(
+                f"labels must be in 0..{self.classes - 1}, the head of the network, "
+                f"not {int(y.min())}..{int(y.max())}"
+            )
 
     def _stretch(self, size: int, left: int) -> tuple[int, int]:
         """How many examples to replay, and for how many steps of `size` that stays so."""
@@ -164,6 +190,7 @@ class Fleet:
             y,
             lambda batch: self.network(leaves, as_input(batch, self.network.dtype)),
             [past.narrow(draw * size, size) for draw in range(self.kind.draws)],
+            separate=bool(self.network.buffers),
         )
         loss = replace(self.method, **hyper).loss(step)
         Weights(weights).add_(self.network.gradient(leaves, loss), -lr)

@@ -6,8 +6,10 @@ import math
 import multiprocessing
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -53,10 +55,15 @@ def train_all(
     parts: dict[int, dict[int, list[Result]]] = {number: {} for number in range(len(jobs))}
     missing = [sum(1 for n, _ in pieces if n == number) for number in range(len(jobs))]
     done: dict[int, list[Result]] = {}
-    for place, kind, value in _events([piece for _, piece in pieces], workers):
+
+    def tell(place: int, steps: int) -> None:
         number, piece = pieces[place]
+        progress(jobs[number], steps * len(piece.runs))
+
+    for place, kind, value in _events([piece for _, piece in pieces], workers, tell):
+        number, _ = pieces[place]
         if kind == "steps":
-            progress(jobs[number], value * len(piece.runs))
+            tell(place, value)
             continue
         parts[number][place] = value
         missing[number] -= 1
@@ -76,10 +83,10 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
 Event = tuple[int, str, Any]
 
 
-def _events(pieces: list[Job], workers: int) -> Iterator[Event]:
+def _events(pieces: list[Job], workers: int, tell: Callable[[int, int], None]) -> Iterator[Event]:
     """What happens while the pieces train: (place, "steps", n) and (place, "results", [...])."""
     if workers == 1 or len(pieces) == 1 or sys.platform == "win32":
-        yield from _here(pieces)
+        yield from _here(pieces, tell)
         return
     waiting = sorted(enumerate(pieces), key=lambda piece: -piece[1].work)
     busy: dict[Connection, tuple[BaseProcess, int]] = {}
@@ -89,7 +96,8 @@ def _events(pieces: list[Job], workers: int) -> Iterator[Event]:
                 place, piece = waiting.pop(0)
                 connection, process = _start(piece)
                 busy[connection] = (process, place)
-            for connection in [c for c in busy if c in wait(list(busy))]:
+            ready = wait(list(busy))
+            for connection in [c for c in busy if c in ready]:
                 process, place = busy[connection]
                 try:
                     kind, value = connection.recv()
@@ -111,12 +119,10 @@ def _events(pieces: list[Job], workers: int) -> Iterator[Event]:
             process.join()
 
 
-def _here(pieces: list[Job]) -> Iterator[Event]:
+def _here(pieces: list[Job], tell: Callable[[int, int], None]) -> Iterator[Event]:
     for place, piece in enumerate(pieces):
-        counts: list[int] = []
         with one_thread():
-            results = train(piece, counts.append)
-        yield place, "steps", sum(counts)
+            results = train(piece, partial(tell, place))
         yield place, "results", results
 
 
@@ -137,8 +143,11 @@ def _work(piece: Job, connection: Connection) -> None:
         connection.send(("results", results))
     except BrokenPipeError:
         pass
-    except Exception as error:
+    except RecollectError as error:
         connection.send(("error", error))
+    except Exception:
+        trace = traceback.format_exc()
+        connection.send(("error", RuntimeError(f"training failed in a process:\n{trace}")))
 
 
 @contextmanager
