@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
@@ -15,5 +17,10 @@ def as_input(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
     tensor([0., 1.])
     """
     if x.dtype == torch.uint8:
-        return torch.mul(x, torch.tensor(1 / 255, dtype=dtype))
+        return torch.mul(x, _scale(dtype))
     return x.to(dtype) if x.is_floating_point() else x
+
+
+@cache
+def _scale(dtype: torch.dtype) -> Tensor:
+    return torch.tensor(1 / 255, dtype=dtype)

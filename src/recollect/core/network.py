@@ -61,10 +61,16 @@ class Network:
             for name, layer in self.module.named_modules()
             if isinstance(layer, Dense) and self.strategy == "broadcast"
         }
+        self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
+        if self.strategy == "broadcast":
+            _put(self.module, self.weights)
 
     def __call__(self, weights: Weights, x: Tensor) -> Tensor:
         """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`."""
         if self.strategy == "broadcast":
+            if weights is self.weights:
+                own: Tensor = self.module(x)
+                return own
             result: Tensor = functional_call(self.module, weights.named(), (x,), tie_weights=False)
             return result
         if self.strategy == "vmap":
@@ -85,13 +91,18 @@ class Network:
         return torch.stack(logits)
 
     def watch(self, weights: Weights) -> Weights:
-        """The weights as fresh leaves: what is computed with them has a `gradient`."""
+        """The weights as leaves of a graph: what is computed with them has a `gradient`.
+
+        Dense layers keep a tape instead, and need no leaves.
+        """
         for layer in self._dense.values():
             layer.tape = []
-        inside = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
+        leaves = self._trained - self._taped
+        if not leaves:
+            return weights
         return Weights(
             {
-                name: tensor.detach().requires_grad_(name in self._trained - inside)
+                name: tensor.detach().requires_grad_(name in leaves)
                 for name, tensor in weights.named().items()
             }
         )
@@ -106,7 +117,8 @@ class Network:
         tapes = [(name, layer.tape or []) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
-        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
+        ones = torch.ones_like(loss)
+        found = iter(torch.autograd.grad(loss, wanted, ones, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
@@ -121,6 +133,13 @@ class Network:
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
         return result
+
+
+def _put(module: nn.Module, weights: Weights) -> None:
+    """Let a module hold a fleet's weights, in the same memory."""
+    for name, tensor in weights.named().items():
+        path, _, last = name.rpartition(".")
+        setattr(module.get_submodule(path), last, nn.Parameter(tensor, requires_grad=False))
 
 
 def _joined(batches: Sequence[Tensor]) -> Tensor:

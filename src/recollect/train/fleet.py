@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -78,8 +79,7 @@ class Fleet:
         self.classes = classes
         # Tracing would run normalisation layers once more and change their statistics.
         compiled = compiled and not self.network.buffers
-        state = self._state()
-        self._advance = Compiled(self._step, state) if compiled else partial(self._step, *state)
+        self._advance = self._compiled() if compiled else partial(self._step, self._state())
 
     @property
     def runs(self) -> int:
@@ -165,25 +165,22 @@ class Fleet:
         )
         return self.memory.rows(drawn.flatten(2)), self.memory.rows(slots)
 
-    def _state(self) -> tuple[Tensors, Tensors, Tensors, Tensor]:
-        hyper = {name: getattr(self.method, name) for name in self.kind.hyperparameters()}
-        return self.weights.named(), self.memory.tensors, hyper, self.lr
+    def _state(self) -> State:
+        return State(self.weights, self.memory, self.method, -self.lr)
 
-    def _step(
-        self,
-        weights: Tensors,
-        memory: Tensors,
-        hyper: Tensors,
-        lr: Tensor,
-        x: Tensor,
-        y: Tensor,
-        read: Tensor,
-        write: Tensor,
-    ) -> Tensor:
-        """One step of all runs on tensors that it changes in place, so that it can be captured."""
-        store = self.memory.over(memory)
-        leaves = self.network.watch(Weights(weights))
-        past = store.read(read)
+    def _compiled(self) -> Compiled:
+        state = self._state()
+        fixed = len(state.tensors())
+
+        def step(*tensors: Any) -> Tensor:
+            return self._step(state.over(*tensors[:fixed]), *tensors[fixed:])
+
+        return Compiled(step, state.tensors())
+
+    def _step(self, state: State, x: Tensor, y: Tensor, read: Tensor, write: Tensor) -> Tensor:
+        """One step of all runs; it changes the state's tensors in place and returns the loss."""
+        leaves = self.network.watch(state.weights)
+        past = state.memory.read(read)
         size = read.shape[1] // max(self.kind.draws, 1)
         step = Step(
             x,
@@ -192,10 +189,31 @@ class Fleet:
             [past.narrow(draw * size, size) for draw in range(self.kind.draws)],
             separate=bool(self.network.buffers),
         )
-        loss = replace(self.method, **hyper).loss(step)
-        Weights(weights).add_(self.network.gradient(leaves, loss), -lr)
-        store.write(write, step.kept)
+        loss = state.method.loss(step)
+        state.weights.add_(self.network.gradient(leaves, loss), state.descent)
+        state.memory.write(write, step.kept)
         return loss.detach()
+
+
+@dataclass(frozen=True)
+class State:
+    """What a step reads and changes; `descent` is the rate of every run, downwards."""
+
+    weights: Weights
+    memory: Memory
+    method: Method
+    descent: Tensor
+
+    def tensors(self) -> tuple[Tensors, Tensors, Tensors, Tensor]:
+        """The same as plain tensors, for a step that is captured."""
+        names = self.method.hyperparameters()
+        hyper = {name: getattr(self.method, name) for name in names}
+        return self.weights.named(), self.memory.tensors, hyper, self.descent
+
+    def over(self, weights: Tensors, memory: Tensors, hyper: Tensors, descent: Tensor) -> State:
+        """The same state, kept in other tensors."""
+        method = replace(self.method, **hyper)
+        return State(Weights(weights), self.memory.over(memory), method, descent)
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

@@ -1,0 +1,167 @@
+"""`make bench`: how fast fleets train on two CPU cores, against a plain PyTorch loop.
+
+Everything is measured in one run and interleaved, the best of several rounds counts, and what is
+reported are ratios: a shared machine changes its speed by the minute.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from collections.abc import Callable
+from multiprocessing.synchronize import Barrier
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.plain import PlainDERpp
+from recollect import MLP, DERpp, Fleet
+from recollect.experiments.plan import jobs_for
+from recollect.streams import DataUnavailable, Stream, benchmark
+from recollect.train import train_all
+from recollect.train.compiled import compiler_exists
+from recollect.train.parallel import one_thread
+
+BATCH, REPLAY, SEEDS, CORES = 10, 10, 10, 2
+ROUNDS, STEPS = 12, 64
+
+
+def main() -> None:
+    """Measure, and print one line for each promise."""
+    stream = _stream()
+    job = jobs_for(stream, DERpp, benchmark=benchmark("seq-mnist"), buffer=200, seeds=range(SEEDS))
+    steps = job[0].steps
+    print(f"{stream.name}, DER++, {steps} steps a run, {CORES} cores; microseconds a run and step")
+    with one_thread():
+        best = _per_step(stream)
+    whole: list[float] = []
+    bare: list[float] = []
+    for _ in range(2):
+        bare.append(_bare_products())
+        began = time.perf_counter()
+        train_all(job, workers=CORES)
+        whole.append(time.perf_counter() - began)
+    plain = best["plain"]
+    products = min(bare) * steps * SEEDS / CORES / 1e6
+    print(f"plain eager loop, one run        {plain:7.0f}")
+    for name, label in NAMES.items():
+        if name in best:
+            print(f"{label:32s} {best[name]:7.0f}   {plain / best[name]:5.2f} times faster")
+    print(f"bare matrix products             {min(bare):7.0f}")
+    print()
+    one = min(best["one"], best.get("one compiled", best["one"]))
+    ten = plain * steps * SEEDS / 1e6
+    _verdict("one run, times faster per step than the plain loop", plain / one, 2.0, at_least=True)
+    _verdict(
+        f"ten seeds end to end ({min(whole):.1f} s), times faster than ten plain loops ({ten:.0f} s)",
+        ten / min(whole), 6.0, at_least=True,
+    )  # fmt: skip
+    _verdict("cost of a step, buffer 5120 over 200", best["large"] / best["five"], 1.15)
+    _verdict(
+        f"ten seeds end to end over bare products ({products:.1f} s)", min(whole) / products, 3
+    )
+
+
+NAMES = {
+    "one": "recollect, one run",
+    "one compiled": "recollect, one run, compiled",
+    "five": "recollect, five runs",
+    "five compiled": "recollect, five runs, compiled",
+    "large": "recollect, five runs, 5120",
+}
+
+
+def _per_step(stream: Stream) -> dict[str, float]:
+    """The best time per run and step of every variant, interleaved."""
+    seeds = torch.arange(5)
+    x, y = stream.pick(seeds, 0, stream.order(seeds, 0, 0, 0, STEPS * BATCH))
+    flat = x[0].flatten(1).float() / 255
+    plain = PlainDERpp(flat.shape[1], 10, 200, REPLAY, seed=0)
+
+    def eager() -> None:
+        for start in range(0, STEPS * BATCH, BATCH):
+            plain.step(flat[start : start + BATCH], y[0, start : start + BATCH])
+
+    variants: dict[str, tuple[int, Callable[[], object]]] = {"plain": (1, eager)}
+    wanted = {"one": (1, 200, False), "five": (5, 200, False), "large": (5, 5120, False)}
+    if compiler_exists():
+        wanted |= {"one compiled": (1, 200, True), "five compiled": (5, 200, True)}
+    for name, (runs, memory, compiled) in wanted.items():
+        fleet = _fleet(stream, runs, memory, compiled)
+        variants[name] = (runs, _learner(fleet, x[:runs], y[:runs]))
+    best = dict.fromkeys(variants, float("inf"))
+    for _ in range(ROUNDS):
+        for name, (runs, function) in variants.items():
+            began = time.perf_counter()
+            function()
+            spent = (time.perf_counter() - began) / STEPS / runs * 1e6
+            best[name] = min(best[name], spent)
+    return best
+
+
+def _learner(fleet: Fleet, x: Tensor, y: Tensor) -> Callable[[], object]:
+    return lambda: fleet.learn(x, y, BATCH)
+
+
+def _fleet(stream: Stream, runs: int, memory: int, compiled: bool) -> Fleet:
+    return Fleet(
+        [DERpp(0.2, 1.0)] * runs, lambda: MLP(784, 10), seeds=range(runs), lr=[0.03] * runs,
+        classes=10, shape=stream.shape, memory=memory, replay=REPLAY, stored=stream.dtype,
+        compiled=compiled,
+    )  # fmt: skip
+
+
+def _bare_products() -> float:
+    """The matrix products of a step alone, five runs on each core at the same time."""
+    context: Any = multiprocessing.get_context("fork")
+    barrier, results = context.Barrier(CORES), context.SimpleQueue()
+    workers = [context.Process(target=_multiply, args=(barrier, results)) for _ in range(CORES)]
+    for worker in workers:
+        worker.start()
+    times = [results.get() for _ in workers]
+    for worker in workers:
+        worker.join()
+    return float(max(times))
+
+
+def _multiply(barrier: Barrier, results: Any, runs: int = 5) -> None:
+    rows = BATCH + 2 * REPLAY
+    sizes = [(784, 100), (100, 100), (100, 10)]
+    weights = [torch.rand(runs, a, b) for a, b in sizes]
+    inputs = [torch.rand(runs, rows, a) for a, _ in sizes]
+    errors = [torch.rand(runs, rows, b) for _, b in sizes]
+
+    def products() -> None:
+        for layer, (x, weight, error) in enumerate(zip(inputs, weights, errors, strict=True)):
+            torch.bmm(x, weight)
+            torch.bmm(x.mT, error)
+            if layer:
+                torch.bmm(error, weight.mT)
+
+    with one_thread():
+        best = float("inf")
+        barrier.wait()
+        for _ in range(ROUNDS):
+            began = time.perf_counter()
+            for _ in range(STEPS):
+                products()
+            best = min(best, (time.perf_counter() - began) / STEPS / runs * 1e6)
+    results.put(best)
+
+
+def _stream() -> Stream:
+    try:
+        return benchmark("seq-mnist").stream()
+    except DataUnavailable as error:
+        raise SystemExit(f"the benchmark needs MNIST: {error}") from None
+
+
+def _verdict(what: str, value: float, bound: float, at_least: bool = False) -> None:
+    kept = value >= bound if at_least else value <= bound
+    sign = ">=" if at_least else "<="
+    print(f"{'ok  ' if kept else 'MISS'} {value:5.2f} {sign} {bound:g}  {what}")
+
+
+if __name__ == "__main__":
+    main()
