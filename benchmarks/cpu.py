@@ -54,7 +54,7 @@ def main() -> None:
     ten = plain * steps * SEEDS / 1e6
     _verdict("one run, times faster per step than the plain loop", plain / one, 2.0, at_least=True)
     _verdict(
-        f"ten seeds end to end ({min(whole):.1f} s), times faster than ten plain loops ({ten:.0f} s)",
+        f"ten seeds end to end ({min(whole):.1f} s), times faster than ten plain ({ten:.0f} s)",
         ten / min(whole), 6.0, at_least=True,
     )  # fmt: skip
     _verdict("cost of a step, buffer 5120 over 200", best["large"] / best["five"], 1.15)

@@ -32,8 +32,8 @@ class Product(NamedTuple):
 class Dense(nn.Module):
     """A linear layer that takes weights with or without a run axis; its weight is `[in, out]`.
 
-    While it has a `tape`, it notes its inputs and outputs there, so that the errors can be asked
-    for at the outputs and the gradient of the weight need not be computed on its own.
+    In a fleet it notes its inputs and outputs on a `tape`, so that the errors can be asked for at
+    the outputs and the gradient of the weight need not be computed on its own.
 
     >>> Dense(4, 3)(torch.zeros(5, 4)).shape
     torch.Size([5, 3])
@@ -41,19 +41,19 @@ class Dense(nn.Module):
 
     weight: Tensor
     bias: Tensor
-    tape: list[tuple[Tensor, Tensor]] | None = None
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(inputs, outputs)))
         self.bias = nn.Parameter(torch.zeros(outputs))
+        self.tape: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, x: Tensor) -> Tensor:
         """One product for one run, one batched product for a fleet."""
         if self.weight.dim() == 2:
             return torch.addmm(self.bias, x, self.weight)
         output = torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)
-        if self.tape is not None and torch.is_grad_enabled():
+        if torch.is_grad_enabled():
             output.requires_grad_()
             self.tape.append((x.detach(), output))
         return output

@@ -96,7 +96,7 @@ class Network:
         Dense layers keep a tape instead, and need no leaves.
         """
         for layer in self._dense.values():
-            layer.tape = []
+            layer.tape.clear()
         leaves = self._trained - self._taped
         if not leaves:
             return weights
@@ -114,7 +114,7 @@ class Network:
         are the gradient, as a product.
         """
         others = {name: leaf for name, leaf in leaves.named().items() if leaf.requires_grad}
-        tapes = [(name, layer.tape or []) for name, layer in self._dense.items()]
+        tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
         ones = torch.ones_like(loss)
@@ -122,7 +122,7 @@ class Network:
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
-            self._dense[name].tape = None
+            tape.clear()
             if pairs:
                 product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product

@@ -23,7 +23,7 @@ __all__ = ["Fleet"]
 
 Tensors = dict[str, Tensor]
 
-PLANNED = 128
+PLANNED = 512
 
 
 class Fleet:

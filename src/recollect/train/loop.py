@@ -21,7 +21,7 @@ __all__ = ["check", "train"]
 
 Report = Callable[[int], None]
 
-STRETCH = 2048
+STRETCH = 4096
 WORTH_COMPILING = 20_000
 
 

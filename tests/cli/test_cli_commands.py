@@ -1,0 +1,226 @@
+"""The commands that train and list, as a person types them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import recollect
+from recollect.cli.main import main
+from recollect.methods import METHODS
+from recollect.streams import BENCHMARKS
+from recollect.streams.data import catalogue
+
+
+class Said(NamedTuple):
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+    def rows(self) -> list[list[str]]:
+        """The cells of the table's rows, without its head."""
+        lines = [line for line in self.out.splitlines() if line.startswith("│")]
+        return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
+    """`recollect` in an empty folder, on a machine without MNIST, network or terminal."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
+    for name in ("RECOLLECT_DATA", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    others = {key: data for key, data in catalogue._loaded.items() if key[0] != "mnist"}
+    monkeypatch.setattr(catalogue, "_loaded", others)
+
+    def say(*words: str) -> Said:
+        status = main([*words])
+        return Said(status, *capsys.readouterr())
+
+    return say
+
+
+def test_run_prints_means_over_seeds(command: Command) -> None:
+    said = command("run", "seq-digits", "derpp", "--buffer", "50", "--seeds", "2", "--workers", "1")
+    assert (said.status, said.err) == (0, "")
+    assert "seq-digits · derpp · 2 seeds" in said.out
+    assert "lr 0.03, alpha 0.2, beta 1, bs 10, mbs 10" in said.out
+    (summary,) = recollect.run("seq-digits", "derpp", buffer=50, seeds=2, workers=1).summaries()
+    first, second = said.rows()
+    metrics = ("accuracy", "fwt", "bwt", "forgetting")
+    assert first[:2] == ["50", "Class-IL"]
+    assert first[2:6] == [str(summary.mean(metric, "class")) for metric in metrics]
+    assert first[6] == f"{summary.first.memory_bytes / 1024:.0f} KiB"
+    assert re.fullmatch(r"[\d.]+ s", first[7])
+    assert re.fullmatch(r"\d+ µs", first[8])
+    assert second[:2] == ["", "Task-IL"]
+    assert second[2:6] == [str(summary.mean(metric, "task")) for metric in metrics]
+
+
+def test_run_spans_a_grid_of_values_and_buffers_and_writes_all_runs(command: Command) -> None:
+    said = command(
+        "run", "seq-digits", "er", "--lr", "0.03", "0.1", "--buffer", "20", "50", "20",
+        "--seeds", "3,1", "--workers", "1", "--json", "runs.json",
+    )  # fmt: skip
+    assert (said.status, said.err) == (0, "")
+    configurations = [(20, 0.03), (20, 0.1), (50, 0.03), (50, 0.1)]
+    assert [(row[0], row[1]) for row in said.rows()[::2]] == [
+        (str(buffer), str(lr)) for buffer, lr in configurations
+    ]
+    assert "bs 10, mbs 10" in said.out
+    written = json.loads(Path("runs.json").read_text())
+    assert [(r["buffer"], r["hyperparameters"]["lr"], r["seed"]) for r in written] == [
+        (buffer, lr, seed) for buffer, lr in configurations for seed in (3, 1)
+    ]
+    assert os.listdir() == ["runs.json"]
+
+
+def test_run_in_two_processes(command: Command) -> None:
+    words = ("run", "seq-digits", "sgd", "--seeds", "3", "--json", "runs.json", "--workers")
+    said = command(*words, "2")
+    assert (said.status, said.err) == (0, "")
+    two = json.loads(Path("runs.json").read_text())
+    command(*words, "1")
+    one = json.loads(Path("runs.json").read_text())
+    assert [r["matrix"] for r in one] == [r["matrix"] for r in two]
+
+
+def test_run_without_a_buffer_takes_the_papers_smallest_and_says_so(command: Command) -> None:
+    said = command("run", "seq-digits", "er", "--seeds", "1", "--workers", "1")
+    assert said.status == 0
+    assert said.err == "recollect: no --buffer given: using 200\n"
+    assert said.rows()[0][0] == "200"
+
+
+def test_run_takes_epochs_batch_sizes_and_the_validation_split(command: Command) -> None:
+    said = command(
+        "run", "seq-digits", "sgd", "--seeds", "1", "--bs", "100", "--epochs", "2",
+        "--validation", "--workers", "1", "--json", "runs.json",
+    )  # fmt: skip
+    assert said.status == 0
+    (written,) = json.loads(Path("runs.json").read_text())
+    # About 1,294 examples in five tasks: three steps each, twice.
+    assert written["steps"] == 30
+    assert written["hyperparameters"] == {"lr": 0.03, "bs": 100}
+
+
+def test_run_says_how_many_runs_diverged(command: Command) -> None:
+    said = command(
+        "run", "seq-digits", "sgd", "--seeds", "2", "--lr", "0.1", "1e30", "--workers", "1"
+    )
+    assert said.status == 0
+    assert "2 runs diverged" in said.out
+
+
+def test_run_on_a_stream_without_tasks(command: Command) -> None:
+    said = command("run", "digits-360", "sgd", "--bs", "64", "--seeds", "2", "--workers", "1")
+    assert said.status == 0
+    (row,) = said.rows()
+    assert row[:2] == ["-", "General CL"]
+    assert row[3:6] == ["-", "-", "-"]
+
+
+def test_reproduce_prints_a_row_per_method_and_buffer(command: Command) -> None:
+    said = command(
+        "reproduce", "seq-digits", "--methods", "sgd", "er", "--buffers", "20", "50",
+        "--seeds", "2", "--workers", "1", "--json", "runs.json",
+    )  # fmt: skip
+    assert said.status == 0
+    assert "seq-digits: accuracy after the last task, 2 seeds" in said.out
+    assert "the paper has nothing to compare with" in " ".join(said.out.split())
+    assert [row[:2] for row in said.rows()] == [["SGD", ""], ["ER", "20"], ["ER", "50"]]
+    results = recollect.run("seq-digits", "er", buffer=50, seeds=2, workers=1)
+    (summary,) = results.summaries()
+    means = [str(summary.mean("accuracy", setting)) for setting in ("class", "task")]
+    assert said.rows()[2][2:4] == means
+    assert said.err.splitlines()[2] == f"recollect: seq-digits er 50: {' '.join(means)}"
+    written = json.loads(Path("runs.json").read_text())
+    assert [(r["method"], r["buffer"], r["seed"]) for r in written] == [
+        ("sgd", None, 0), ("sgd", None, 1), ("er", 20, 0), ("er", 20, 1), ("er", 50, 0),
+        ("er", 50, 1),
+    ]  # fmt: skip
+
+
+def test_reproduce_without_mnist_says_that_digits_stand_in(command: Command) -> None:
+    said = command("reproduce", "seq-mnist", "--methods", "sgd", "--seeds", "1", "--workers", "1")
+    assert said.status == 0
+    why, stand_in, *finished = said.err.splitlines()
+    assert why.startswith("recollect: the data set mnist could not be found or fetched")
+    assert stand_in == "recollect: seq-digits stands in for seq-mnist: not the paper's data"
+    assert len(finished) == 1
+    assert "seq-digits: accuracy after the last task" in said.out
+    assert "seq-mnist" not in said.out
+    assert [row[0] for row in said.rows()] == ["SGD"]
+    assert not set("✓▲▼") & set(said.out), "no verdict on other data"
+
+
+def test_nothing_moves_where_there_is_no_terminal(command: Command) -> None:
+    for words in (
+        ("run", "seq-digits", "sgd", "--seeds", "2", "--workers", "2"),
+        ("reproduce", "seq-digits", "--methods", "sgd", "--seeds", "2", "--workers", "2"),
+    ):
+        said = command(*words)
+        assert said.status == 0
+        for moving in ("\r", "\x1b", "━ ", "%", "starting"):
+            assert moving not in said.err
+        assert "\x1b" not in said.out
+        assert all(line.startswith("recollect: seq-digits sgd: ") for line in said.err.splitlines())
+
+
+def test_methods_are_listed_with_what_they_need(command: Command) -> None:
+    said = command("methods")
+    assert (said.status, said.err) == (0, "")
+    cells = {row[0]: row for row in said.rows() if row[0]}
+    assert list(cells) == list(METHODS)
+    assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta", "x, y, logits"]
+    assert cells["joint"][4] == "all data"
+    assert cells["sgd"][2:5] == ["lr", "-", "-"]
+
+
+def test_benchmarks_are_listed_with_their_settings(command: Command) -> None:
+    said = command("benchmarks")
+    assert (said.status, said.err) == (0, "")
+    cells = {row[0]: row for row in said.rows() if row[0]}
+    assert list(cells) == list(BENCHMARKS)
+    assert cells["seq-mnist"][2:5] == ["5", "10", "mnist"]
+    assert cells["mnist-360"][1] == "General CL"
+    assert cells["rot-digits"][2:5] == ["20", "32", "digits"]
+
+
+def test_the_version(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        command("--version")
+    assert left.value.code == 0
+    assert capsys.readouterr().out == f"recollect {recollect.__version__}\n"
+
+
+def test_end_to_end_in_a_process_of_its_own(tmp_path: Path) -> None:
+    file = tmp_path / "runs.json"
+    ended = subprocess.run(
+        [sys.executable, "-m", "recollect.cli.main", "run", "seq-digits", "derpp",
+         "--buffer", "50", "--seeds", "2", "--json", str(file)],
+        capture_output=True, text=True, timeout=60,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    assert "Class-IL" in ended.stdout
+    assert [r["seed"] for r in json.loads(file.read_text())] == [0, 1]
+    assert os.listdir(tmp_path) == ["runs.json"]

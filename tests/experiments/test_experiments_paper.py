@@ -1,0 +1,160 @@
+"""The paper as data: figures, the hyper-parameters behind them, and the rule for comparing."""
+
+from __future__ import annotations
+
+import csv
+from importlib import resources
+
+import pytest
+
+from recollect.experiments import paper
+from recollect.experiments.paper import Published
+from recollect.methods import METHODS
+from recollect.streams import BENCHMARKS
+
+OURS = [each for each in BENCHMARKS.values() if each.dataset == "mnist"]
+CELLS = [
+    (each.name, name, buffer)
+    for each in OURS
+    for name, kind in METHODS.items()
+    for buffer in (paper.buffers(each.name, name) if kind.uses_memory() else (None,))
+]
+
+
+@pytest.mark.parametrize(
+    ("key", "figure"),
+    [
+        # Checked by eye against the tables of the paper's source.
+        (("seq-mnist", "class", "derpp", 200), (85.61, 1.40)),
+        (("seq-mnist", "task", "er", 500), (99.04, 0.18)),
+        (("seq-mnist", "class", "joint", None), (95.57, 0.24)),
+        (("perm-mnist", "domain", "der", 5120), (91.66, 0.11)),
+        (("rot-mnist", "domain", "sgd", None), (67.66, 8.53)),
+        (("mnist-360", "general", "derpp", 1000), (76.03, 1.61)),
+        (("mnist-360", "general", "er", 200), (49.27, 2.25)),
+        (("seq-mnist", "class", "sgd", None, "bwt"), (-99.10, 0.55)),
+        (("rot-mnist", "domain", "er", 200, "fwt"), (66.79, 0.05)),
+        (("seq-mnist", "task", "derpp", 5120, "forgetting"), (0.23, 0.06)),
+    ],
+)
+def test_figures_are_those_of_the_paper(
+    key: tuple[str, str, str, int | None], figure: tuple[float, float]
+) -> None:
+    assert paper.published(*key) == Published(*figure)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        ("seq-mnist", "class", "derpp", 201),
+        ("seq-mnist", "class", "derpp", None),
+        ("seq-mnist", "domain", "derpp", 200),
+        ("seq-mnist", "class", "derpp", 200, "speed"),
+        ("seq-digits", "class", "derpp", 200),
+        ("mnist-360", "general", "joint", None),
+    ],
+)
+def test_there_is_no_figure_that_the_paper_does_not_print(
+    key: tuple[str, str, str, int | None],
+) -> None:
+    assert paper.published(*key) is None
+
+
+def test_the_buffers_of_the_tables() -> None:
+    assert paper.buffers("seq-mnist", "derpp") == (200, 500, 5120)
+    assert paper.buffers("mnist-360", "der") == (200, 500, 1000)
+    assert paper.buffers("seq-mnist", "sgd") == ()
+    assert paper.buffers("nothing", "er") == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "chosen"),
+    [
+        (("seq-mnist", "er", 200), {"lr": 0.01}),
+        (("perm-mnist", "derpp", 500), {"lr": 0.2, "alpha": 1.0, "beta": 0.5}),
+        (("rot-mnist", "der", 5120), {"lr": 0.2, "alpha": 0.5}),
+        (("mnist-360", "der", 200), {"lr": 0.1, "bs": 16, "mbs": 64, "alpha": 0.5}),
+        (("mnist-360", "er", 1000), {"lr": 0.2, "bs": 4, "mbs": 16}),
+        (("mnist-360", "sgd", None), {"lr": 0.1, "bs": 4}),
+        (("seq-mnist", "joint", None), {"lr": 0.1}),
+        (("mnist-360", "joint", None), {"lr": 0.2, "bs": 4}),
+        (("seq-mnist", "unheard-of", 200), {}),
+        (("unheard-of", "er", 200), {}),
+    ],
+)
+def test_hyperparameters_are_those_of_the_table(
+    key: tuple[str, str, int | None], chosen: dict[str, float]
+) -> None:
+    assert paper.hyperparameters(*key) == chosen
+
+
+@pytest.mark.parametrize(
+    ("buffer", "nearest"),
+    [(1, 200), (200, 200), (316, 200), (317, 500), (1599, 500), (1601, 5120), (10**6, 5120)],
+)
+def test_a_buffer_between_two_takes_the_nearest_by_ratio(buffer: int, nearest: int) -> None:
+    assert paper.hyperparameters("perm-mnist", "derpp", buffer) == paper.hyperparameters(
+        "perm-mnist", "derpp", nearest
+    )
+
+
+def test_what_a_caller_does_to_hyperparameters_stays_with_the_caller() -> None:
+    paper.hyperparameters("seq-mnist", "er", 200)["lr"] = 9.0
+    paper.hyperparameters("seq-mnist", "sgd", None)["lr"] = 9.0
+    assert paper.hyperparameters("seq-mnist", "er", 200) == {"lr": 0.01}
+    assert paper.hyperparameters("seq-mnist", "sgd", None) == {"lr": 0.03}
+
+
+def test_every_method_with_a_memory_is_published_with_three_buffers() -> None:
+    assert len(OURS) == 4
+    for each in OURS:
+        for name, kind in METHODS.items():
+            assert len(paper.buffers(each.name, name)) == (3 if kind.uses_memory() else 0)
+
+
+@pytest.mark.parametrize(("benchmark", "method", "buffer"), CELLS)
+def test_every_cell_has_all_its_hyperparameters(
+    benchmark: str, method: str, buffer: int | None
+) -> None:
+    kind = METHODS[method]
+    needed = {"lr", *kind.hyperparameters()}
+    if benchmark == "mnist-360":
+        needed |= {"bs", "mbs"} if kind.uses_memory() else {"bs"}
+    assert set(paper.hyperparameters(benchmark, method, buffer)) == needed
+    if method == "joint":
+        return
+    text = resources.files("recollect.experiments").joinpath("paper", "hyperparameters.csv")
+    rows = csv.DictReader(text.read_text("utf-8").splitlines())
+    key = (benchmark, method, "" if buffer is None else str(buffer))
+    own = {r["parameter"] for r in rows if (r["benchmark"], r["method"], r["buffer"]) == key}
+    assert own == needed, "taken from another buffer"
+
+
+@pytest.mark.parametrize(
+    ("difference", "verdict"),
+    [
+        (0.0, "reproduced"),
+        (3.5, "reproduced"),
+        (-3.5, "reproduced"),
+        (3.51, "above"),
+        (-3.51, "below"),
+    ],
+)
+def test_a_verdict_allows_three_standard_errors_and_half_a_point(
+    difference: float, verdict: str
+) -> None:
+    # Nine seeds with a deviation of 3 have a standard error of 1.
+    assert paper.verdict(80 + difference, 3.0, 9, Published(80.0, 0.0)) == verdict
+
+
+def test_a_verdict_counts_our_seeds_and_the_papers_ten() -> None:
+    assert paper.verdict(89.4, 3.0, 1, Published(80.0, 0.0)) == "reproduced"
+    assert paper.verdict(89.4, 3.0, 4, Published(80.0, 0.0)) == "above"
+    # 3 * sqrt(2 ** 2 / 10) + 0.5 = 2.397, however many seeds are ours.
+    for seeds in (1, 10, 100):
+        assert paper.verdict(82.39, 0.0, seeds, Published(80.0, 2.0)) == "reproduced"
+        assert paper.verdict(82.40, 0.0, seeds, Published(80.0, 2.0)) == "above"
+        assert paper.verdict(77.60, 0.0, seeds, Published(80.0, 2.0)) == "below"
+    # 3 * sqrt(2 ** 2 / 4 + 2 ** 2 / 10) + 0.5 = 4.0496: variances add up, not deviations.
+    assert paper.verdict(84.04, 2.0, 4, Published(80.0, 2.0)) == "reproduced"
+    assert paper.verdict(84.06, 2.0, 4, Published(80.0, 2.0)) == "above"

@@ -1,0 +1,135 @@
+"""The rows of the paper's table, their jobs, and the comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect import InputError, Results
+from recollect.experiments.paper import Published
+from recollect.experiments.reproduce import Cell, cells, compare, jobs_of, stream_or_stand_in
+from recollect.experiments.results import Mean
+from recollect.streams import DataUnavailable, benchmark
+from recollect.streams.data import catalogue
+from recollect.train import Result
+
+
+@pytest.fixture
+def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without MNIST and without a network."""
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
+    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
+    monkeypatch.setattr(catalogue, "_loaded", {})
+
+
+def scored(*accuracies: float, method: str = "derpp", buffer: int | None = 200) -> Results:
+    percent = [{"class": value, "task": 99.0} for value in accuracies]
+    nothing = {"class": None, "task": None}
+    return Results(
+        [
+            Result(
+                "seq-mnist", method, buffer, seed, {}, each, nothing, nothing, nothing, {}, None,
+                1.0, 1, 0, False,
+            )
+            for seed, each in enumerate(percent)
+        ]
+    )  # fmt: skip
+
+
+def test_the_rows_are_every_method_with_every_published_buffer() -> None:
+    without = [Cell("joint", None), Cell("sgd", None)]
+    for name, sizes in (("seq-mnist", (200, 500, 5120)), ("mnist-360", (200, 500, 1000))):
+        with_memory = [Cell(method, s) for method in ("er", "der", "derpp") for s in sizes]
+        assert cells(benchmark(name)) == without + with_memory
+    assert cells(benchmark("seq-digits")) == cells(benchmark("seq-mnist"))
+
+
+def test_the_rows_can_be_chosen() -> None:
+    known = benchmark("seq-mnist")
+    assert cells(known, ["er", "sgd"], [7, 9]) == [Cell("er", 7), Cell("er", 9), Cell("sgd", None)]
+    assert cells(known, ["sgd", "sgd"]) == [Cell("sgd", None)]
+    with pytest.raises(InputError, match="did you mean 'derpp'"):
+        cells(known, ["derp"])
+
+
+@pytest.mark.xfail(reason="a title is kept as the cell's method, so the same row comes twice")
+def test_a_title_is_the_same_row_as_its_name() -> None:
+    assert cells(benchmark("seq-mnist"), ["DER++", "derpp"], [7]) == [Cell("derpp", 7)]
+
+
+def test_a_row_is_a_job_with_the_papers_choice_for_its_buffer() -> None:
+    known = benchmark("digits-360")
+    rows = [Cell("er", 500), Cell("er", 1000), Cell("sgd", None)]
+    jobs = jobs_of(known, known.stream(), rows, [4, 6])
+    assert [(job.kind.name, job.buffer, job.batch, job.replay) for job in jobs] == [
+        ("er", 500, 1, 16),
+        ("er", 1000, 4, 16),
+        ("sgd", None, 4, 0),
+    ]
+    assert all([run.seed for run in job.runs] == [4, 6] for job in jobs)
+
+
+def test_a_comparison_has_our_mean_the_papers_and_a_verdict() -> None:
+    (summary,) = scored(85.0, 87.0).summaries()
+    compared = compare(benchmark("seq-mnist"), summary, "class")
+    assert compared.ours == Mean(86.0, pytest.approx(2**0.5), 2)
+    assert compared.paper == Published(85.61, 1.40)
+    assert compared.verdict == "reproduced"
+    (summary,) = scored(70.0, 70.1).summaries()
+    assert compare(benchmark("seq-mnist"), summary, "class").verdict == "below"
+    (summary,) = scored(95.0, 95.1).summaries()
+    assert compare(benchmark("seq-mnist"), summary, "class").verdict == "above"
+
+
+def test_a_comparison_counts_the_seeds() -> None:
+    """84.60 ±2 lies 1.01 below: within three errors of 2 seeds, as of 20, but 20 are stricter."""
+    for count, verdict in ((1, "reproduced"), (10, "below")):
+        (summary,) = scored(*[80.0, 83.0] * count).summaries()
+        assert compare(benchmark("seq-mnist"), summary, "class").verdict == verdict
+
+
+def test_there_is_no_verdict_without_the_papers_data_or_row() -> None:
+    (summary,) = scored(85.0).summaries()
+    stand_in = compare(benchmark("seq-digits"), summary, "class")
+    assert (stand_in.ours.mean, stand_in.paper, stand_in.verdict) == (85.0, None, None)
+    (summary,) = scored(85.0, buffer=123).summaries()
+    unpublished = compare(benchmark("seq-mnist"), summary, "class")
+    assert (unpublished.paper, unpublished.verdict) == (None, None)
+
+
+@pytest.mark.xfail(reason="KeyError: Summary.mean looks the setting up", raises=KeyError)
+def test_a_setting_that_was_not_scored_is_refused() -> None:
+    (summary,) = scored(85.0).summaries()
+    with pytest.raises(InputError, match="not scored in the setting 'domain'"):
+        compare(benchmark("seq-mnist"), summary, "domain")
+
+
+@pytest.mark.usefixtures("nothing_here")
+@pytest.mark.parametrize("name", ["seq-mnist", "perm-mnist", "rot-mnist", "mnist-360"])
+def test_digits_stand_in_for_mnist_and_it_is_said(name: str) -> None:
+    said: list[str] = []
+    known, stream = stream_or_stand_in(benchmark(name), None, said.append)
+    assert known.stands_in == name
+    assert stream.name == known.name
+    assert known.setting == benchmark(name).setting
+    assert "mnist could not be found or fetched" in said[0]
+    assert said[1] == f"{known.name} stands in for {name}: not the paper's data"
+    assert len(said) == 2
+
+
+@pytest.mark.usefixtures("nothing_here")
+def test_what_has_no_stand_in_is_refused() -> None:
+    known = benchmark("seq-mnist")
+    alone = type(known)(**{**vars(known), "name": "seq-letters"})
+    said: list[str] = []
+    with pytest.raises(DataUnavailable):
+        stream_or_stand_in(alone, None, said.append)
+    assert said == []
+
+
+def test_bundled_data_need_no_stand_in() -> None:
+    said: list[str] = []
+    known, stream = stream_or_stand_in(benchmark("seq-digits"), None, said.append)
+    assert (known.name, stream.name, said) == ("seq-digits", "seq-digits", [])

@@ -1,0 +1,250 @@
+"""What many runs come to: means, groups, and a file that is whole or absent."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recollect
+from recollect import InputError, Results
+from recollect.experiments import Mean
+from recollect.experiments.results import check_writable
+from recollect.streams import TaskStream
+from recollect.train import Result
+
+RUN = Result(
+    benchmark="toy",
+    method="er",
+    buffer=20,
+    seed=0,
+    hyperparameters={"lr": 0.1, "bs": 10, "mbs": 10},
+    accuracy={"class": 70.0, "task": 90.0},
+    fwt={"class": -10.0, "task": None},
+    bwt={"class": -20.0, "task": -1.0},
+    forgetting={"class": 20.0, "task": 1.0},
+    matrix={"class": [[90.0, None], [70.0, 70.0]], "task": [[90.0, None], [90.0, 90.0]]},
+    untrained=None,
+    train_seconds=0.5,
+    steps=8,
+    memory_bytes=640,
+    diverged=False,
+)
+
+
+def scoring(seed: int, percent: float, **others: Any) -> Result:
+    return replace(RUN, seed=seed, accuracy={"class": percent, "task": 90.0}, **others)
+
+
+def strictly(text: str) -> Any:
+    """JSON as the standard has it."""
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture(params=["locked folder", "no folder", "a folder", "a file as folder"])
+def impossible(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A place where no file can be written."""
+    if request.param == "a folder":
+        return tmp_path
+    if request.param == "no folder":
+        return tmp_path / "nowhere" / "x.json"
+    if request.param == "a file as folder":
+        (tmp_path / "file").touch()
+        return tmp_path / "file" / "x.json"
+    # Modes alone do not keep root, who may run the tests, from writing.
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != tmp_path)
+    return tmp_path / "x.json"
+
+
+def test_a_mean_has_the_deviation_of_a_sample() -> None:
+    mean = Mean.of([1.0, 2.0, 3.0, 6.0])
+    assert mean is not None
+    assert (mean.mean, mean.seeds) == (3.0, 4)
+    assert mean.std == pytest.approx(math.sqrt(14 / 3))
+    assert str(mean) == "3.00 ±2.16"
+
+
+def test_one_value_has_no_deviation_and_a_missing_one_no_mean() -> None:
+    assert Mean.of([4.0]) == Mean(4.0, 0.0, 1)
+    assert Mean.of([]) is None
+    assert Mean.of([None, None]) is None
+    assert Mean.of([1.0, None]) is None
+    assert Mean.of([0.0, 0.0]) == Mean(0.0, 0.0, 2)
+
+
+def test_runs_that_differ_in_their_seed_alone_are_one_group() -> None:
+    faster = {"lr": 0.5, "bs": 10, "mbs": 10}
+    runs = [
+        scoring(0, 60.0),
+        scoring(0, 10.0, hyperparameters=faster),
+        scoring(1, 80.0, train_seconds=1.5),
+        scoring(0, 20.0, buffer=40),
+        scoring(0, 30.0, method="der"),
+        scoring(0, 40.0, benchmark="other"),
+        scoring(1, 20.0, hyperparameters=dict(reversed(faster.items()))),
+    ]
+    first, second, *others = Results(runs).summaries()
+    assert [run.seed for run in first.runs] == [0, 1]
+    assert first.first is runs[0]
+    assert first.mean("accuracy", "class") == Mean(70.0, pytest.approx(math.sqrt(200)), 2)
+    assert first.mean("forgetting", "class") == Mean(20.0, 0.0, 2)
+    assert first.mean("fwt", "class") == Mean(-10.0, 0.0, 2)
+    assert first.mean("fwt", "task") is None
+    assert first.mean("bwt", "task") == Mean(-1.0, 0.0, 2)
+    assert first.seconds == 1.0
+    assert [run.accuracy["class"] for run in second.runs] == [10.0, 20.0]
+    assert [len(other.runs) for other in others] == [1, 1, 1]
+
+
+def test_results_are_a_sequence_that_prints_a_table() -> None:
+    runs = [scoring(0, 60.0), scoring(1, 80.0), replace(RUN, buffer=None, method="sgd")]
+    results = Results(runs)
+    assert len(results) == 3
+    assert list(results) == runs
+    assert results[1] == runs[1]
+    assert results[-1] == runs[2]
+    assert list(results[:2]) == runs[:2]
+    assert str(results).splitlines() == [
+        "toy er buffer 20: class 70.00 ±14.14 task 90.00 ±0.00 (2 seeds)",
+        "toy sgd: class 70.00 ±0.00 task 90.00 ±0.00 (1 seeds)",
+    ]
+
+
+def test_the_file_holds_one_object_per_run(toy_stream: TaskStream, tmp_path: Path) -> None:
+    results = recollect.run(toy_stream, "derpp", buffer=20, seeds=[5, 1], workers=1)
+    results.save(tmp_path / "runs.json")
+    written = strictly((tmp_path / "runs.json").read_text("utf-8"))
+    assert [each["seed"] for each in written] == [5, 1]
+    for each, run in zip(written, results, strict=True):
+        assert (each["benchmark"], each["method"], each["buffer"]) == ("toy", "derpp", 20)
+        assert each["hyperparameters"] == {
+            "lr": 0.1, "alpha": 0.5, "beta": 0.5, "bs": 10, "mbs": 10,
+        }  # fmt: skip
+        for metric in ("accuracy", "fwt", "bwt", "forgetting"):
+            assert each[metric] == getattr(run, metric)
+            assert set(each[metric]) == {"class", "task"}
+            assert all(-100 <= value <= 100 for value in each[metric].values())
+        assert 1 < each["accuracy"]["task"] <= 100, "in percent"
+        for setting, rows in each["matrix"].items():
+            assert np.shape(rows) == (2, 2)
+            assert each["accuracy"][setting] == pytest.approx(np.mean(rows[-1]))
+        assert each["train_seconds"] > 0
+        # 20 examples of 6 floats, 4 logits and a label of 8 bytes.
+        assert each["memory_bytes"] >= 20 * (6 * 4 + 4 * 4 + 8)
+    assert os.listdir(tmp_path) == ["runs.json"]
+    assert stat.S_IMODE((tmp_path / "runs.json").stat().st_mode) == 0o644
+
+
+@pytest.mark.parametrize("method", ["sgd", "joint"])
+def test_what_is_not_defined_is_null(method: str, tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 2
+    stream = recollect.from_arrays(x, y, scenario="arrival")
+    recollect.run(stream, method, seeds=1, workers=1).save(tmp_path / "runs.json")
+    (written,) = strictly((tmp_path / "runs.json").read_text("utf-8"))
+    assert set(written["accuracy"]) == {"general"}
+    assert written["buffer"] is None
+    assert written["memory_bytes"] == 0
+    assert written["fwt"] == written["bwt"] == written["forgetting"] == {"general": None}
+
+
+def test_a_matrix_has_null_for_what_was_not_measured(tmp_path: Path) -> None:
+    results = recollect.run("seq-digits", "sgd", seeds=1, workers=1)
+    results.save(tmp_path / "runs.json")
+    (written,) = strictly((tmp_path / "runs.json").read_text("utf-8"))
+    rows = written["matrix"]["class"]
+    assert [[value is None for value in row] for row in rows] == [
+        [column > row + 1 for column in range(5)] for row in range(5)
+    ]
+
+
+def test_a_run_that_diverged_is_marked_and_still_json(
+    toy_stream: TaskStream, tmp_path: Path
+) -> None:
+    results = recollect.run(toy_stream, "er", buffer=20, seeds=1, lr=[0.1, 1e30], workers=1)
+    results.save(tmp_path / "runs.json")
+    written = strictly((tmp_path / "runs.json").read_text("utf-8"))
+    assert [each["diverged"] for each in written] == [False, True]
+
+
+@pytest.mark.parametrize("before", [None, "what was there"])
+@pytest.mark.parametrize(
+    "broken",
+    [
+        replace(RUN, train_seconds=math.nan),
+        replace(RUN, accuracy={"class": math.inf}),
+        replace(RUN, accuracy={"class": object()}),  # type: ignore[dict-item]
+    ],
+)
+def test_a_failing_dump_leaves_everything_as_it_was(
+    broken: Result, before: str | None, tmp_path: Path
+) -> None:
+    target = tmp_path / "runs.json"
+    if before is not None:
+        target.write_text(before)
+    with pytest.raises((ValueError, TypeError)):
+        Results([RUN, broken]).save(target)
+    assert os.listdir(tmp_path) == ([] if before is None else ["runs.json"])
+    if before is not None:
+        assert target.read_text() == before
+
+
+def test_a_file_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("runs.json").write_text("x" * 100_000)
+    Results([RUN]).save("runs.json")
+    assert len(strictly(Path("runs.json").read_text())) == 1
+    assert os.listdir(tmp_path) == ["runs.json"]
+
+
+def test_an_interrupted_save_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        Results([RUN]).save(tmp_path / "runs.json")
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_place_where_nothing_can_be_written_is_refused(impossible: Path) -> None:
+    with pytest.raises(InputError, match="cannot write") as refused:
+        check_writable(impossible)
+    assert "\n" not in str(refused.value)
+    assert str(impossible) in str(refused.value)
+    with pytest.raises(InputError, match="cannot write"):
+        Results([RUN]).save(impossible)
+
+
+def test_checking_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    check_writable(tmp_path / "x.json")
+    check_writable("x.json")
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.xfail(reason="a device or a pipe is replaced by a plain file: /dev/null, as root")
+def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="cannot write"):
+        check_writable(tmp_path / "pipe")
+
+
+@pytest.mark.xfail(reason="a numpy integer is kept as it came, and JSON has none", raises=TypeError)
+def test_numpy_numbers_can_be_saved(toy_stream: TaskStream, tmp_path: Path) -> None:
+    results = recollect.run(toy_stream, "er", buffer=np.int64(20), seeds=np.arange(2), workers=1)
+    results.save(tmp_path / "runs.json")
