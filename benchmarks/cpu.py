@@ -17,7 +17,7 @@ from torch import Tensor
 
 from benchmarks.plain import PlainDERpp
 from recollect import MLP, DERpp, Fleet
-from recollect.experiments.plan import jobs_for
+from recollect.experiments.plan import plan
 from recollect.streams import DataUnavailable, Stream, benchmark
 from recollect.train import train_all
 from recollect.train.compiled import compiler_exists
@@ -30,8 +30,9 @@ ROUNDS, STEPS = 12, 64
 def main() -> None:
     """Measure, and print one line for each promise."""
     stream = _stream()
-    job = jobs_for(stream, DERpp, benchmark=benchmark("seq-mnist"), buffer=200, seeds=range(SEEDS))
-    steps = job[0].steps
+    chosen = plan(DERpp, benchmark=benchmark("seq-mnist"), buffer=200, seeds=range(SEEDS))
+    jobs = chosen.jobs(stream)
+    steps = jobs[0].steps
     print(f"{stream.name}, DER++, {steps} steps a run, {CORES} cores; microseconds a run and step")
     with one_thread():
         best = _per_step(stream)
@@ -40,7 +41,7 @@ def main() -> None:
     for _ in range(2):
         bare.append(_bare_products())
         began = time.perf_counter()
-        train_all(job, workers=CORES)
+        train_all(jobs, workers=CORES)
         whole.append(time.perf_counter() - began)
     plain = best["plain"]
     products = min(bare) * steps * SEEDS / CORES / 1e6

@@ -41,7 +41,7 @@ class PlainDERpp:
             again = functional.cross_entropy(self.net(self.x[second]), self.y[second])
             loss = loss + 0.2 * distance + 1.0 * again
         self.optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         self.optimiser.step()
         self._remember(x, y, logits.detach())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
+import runpy
 import subprocess
 import sys
 from importlib import metadata
@@ -77,19 +78,18 @@ def test_the_readme_has_python() -> None:
 
 @pytest.mark.parametrize("number", range(max(len(python_blocks()), 1)))
 def test_the_readmes_python_runs(
-    number: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each block on its own, in an empty folder, with bundled or invented data only."""
+    """Each block as a script of its own, in an empty folder, with bundled or invented data."""
     blocks = python_blocks()
     if number >= len(blocks):
         pytest.skip("the README has no Python yet")
+    assert "mnist" not in blocks[number].lower(), "needs a download: use the digits"
+    script = tmp_path / f"block_{number + 1}.py"
+    script.write_text(blocks[number], "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("RECOLLECT_OFFLINE", raising=False)
     monkeypatch.delenv("RECOLLECT_DATA", raising=False)
     monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-    assert "mnist" not in blocks[number].lower(), "needs a download: use the digits"
-    exec(compile(blocks[number], f"README.md, block {number + 1}", "exec"), {"__name__": "readme"})
+    runpy.run_path(str(script), run_name="__main__")
     assert not (tmp_path / "cache").exists(), "something was fetched"

@@ -1,8 +1,9 @@
 """Learn from a stream that keeps changing, without forgetting, in constant memory."""
 
+from recollect.core.losses import cross_entropy, squared_distance
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.experiments import Results, run
-from recollect.methods import DER, ER, SGD, DERpp, Joint, Method
+from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
 from recollect.nets import MLP
 from recollect.streams import from_arrays
 from recollect.train import Fleet
@@ -20,8 +21,11 @@ __all__ = [
     "Method",
     "RecollectError",
     "Results",
+    "Step",
+    "cross_entropy",
     "from_arrays",
     "run",
+    "squared_distance",
 ]
 
 __version__ = "0.1.0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import pytest
 import recollect
 from recollect.cli.main import main
 from recollect.methods import METHODS
-from recollect.streams import BENCHMARKS
+from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark
 from recollect.streams.data import catalogue
 
 
@@ -89,7 +90,7 @@ def test_run_spans_a_grid_of_values_and_buffers_and_writes_all_runs(command: Com
     assert [(r["buffer"], r["hyperparameters"]["lr"], r["seed"]) for r in written] == [
         (buffer, lr, seed) for buffer, lr in configurations for seed in (3, 1)
     ]
-    assert os.listdir() == ["runs.json"]
+    assert [path.name for path in Path().iterdir()] == ["runs.json"]
 
 
 def test_run_in_two_processes(command: Command) -> None:
@@ -119,6 +120,7 @@ def test_run_takes_epochs_batch_sizes_and_the_validation_split(command: Command)
     # About 1,294 examples in five tasks: three steps each, twice.
     assert written["steps"] == 30
     assert written["hyperparameters"] == {"lr": 0.03, "bs": 100}
+    assert (written["epochs"], written["validation"]) == (2, True)
 
 
 def test_run_says_how_many_runs_diverged(command: Command) -> None:
@@ -144,7 +146,7 @@ def test_reproduce_prints_a_row_per_method_and_buffer(command: Command) -> None:
     )  # fmt: skip
     assert said.status == 0
     assert "seq-digits: accuracy after the last task, 2 seeds" in said.out
-    assert "the paper has nothing to compare with" in " ".join(said.out.split())
+    assert said.out.splitlines()[-1].endswith("the paper has nothing to compare with")
     assert [row[:2] for row in said.rows()] == [["SGD", ""], ["ER", "20"], ["ER", "50"]]
     results = recollect.run("seq-digits", "er", buffer=50, seeds=2, workers=1)
     (summary,) = results.summaries()
@@ -158,6 +160,28 @@ def test_reproduce_prints_a_row_per_method_and_buffer(command: Command) -> None:
     ]  # fmt: skip
 
 
+def test_reproduce_puts_the_paper_and_a_verdict_beside_our_numbers(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pretend(known: Benchmark, *_: object) -> tuple[Benchmark, Stream]:
+        return known, benchmark("seq-digits").stream()
+
+    monkeypatch.setattr("recollect.cli.reproduce.stream_or_stand_in", pretend)
+    said = command(
+        "reproduce", "seq-mnist", "--methods", "sgd", "er", "--buffers", "200", "30",
+        "--seeds", "2", "--workers", "1",
+    )  # fmt: skip
+    assert said.status == 0
+    sgd, er, unpublished = said.rows()
+    assert (sgd[3], sgd[6]) == ("19.60 ±0.04", "94.94 ±2.18")
+    assert (er[3], er[6]) == ("80.43 ±1.89", "97.86 ±0.35")
+    assert (unpublished[3:5], unpublished[6:8]) == (["-", ""], ["-", ""])
+    assert er[4] == "▼", "digits are few: 44 instead of 80"
+    assert sgd[4] in "✓▼"
+    rule = said.out.splitlines()[-1]
+    assert rule.startswith("✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10) + 0.5 ")
+
+
 def test_reproduce_without_mnist_says_that_digits_stand_in(command: Command) -> None:
     said = command("reproduce", "seq-mnist", "--methods", "sgd", "--seeds", "1", "--workers", "1")
     assert said.status == 0
@@ -169,6 +193,52 @@ def test_reproduce_without_mnist_says_that_digits_stand_in(command: Command) -> 
     assert "seq-mnist" not in said.out
     assert [row[0] for row in said.rows()] == ["SGD"]
     assert not set("✓▲▼") & set(said.out), "no verdict on other data"
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        (("run", "seq-digits", "sgd"), "run"),
+        (("reproduce", "seq-digits", "--methods", "sgd"), "reproduce"),
+    ],
+)
+def test_a_table_that_cannot_be_printed_costs_no_results(
+    words: tuple[str, ...], place: str, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a disk that is full, or a terminal without these letters."""
+
+    def fail() -> None:
+        raise OSError(errno.ENOSPC, "the table cannot be printed")
+
+    monkeypatch.setattr(f"recollect.cli.{place}.console", fail)
+    with pytest.raises(OSError, match="the table cannot be printed"):
+        command(*words, "--seeds", "1", "--workers", "1", "--json", "runs.json")
+    (written,) = json.loads(Path("runs.json").read_text())
+    assert written["method"] == "sgd"
+
+
+def without_a_reader(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command whose output nobody reads any more, as with `| head`."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        return subprocess.run(
+            [sys.executable, "-m", "recollect.cli.main", *words],
+            stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        )  # fmt: skip
+    finally:
+        os.close(writer)
+
+
+def test_a_reader_that_has_left_costs_no_results(tmp_path: Path) -> None:
+    words = ("run", "seq-digits", "sgd", "--seeds", "1", "--workers", "1", "--json", "runs.json")
+    assert without_a_reader(tmp_path, *words).stderr == ""
+    assert len(json.loads((tmp_path / "runs.json").read_text())) == 1
+
+
+def test_a_reader_that_has_left_is_no_error(tmp_path: Path) -> None:
+    assert without_a_reader(tmp_path, "benchmarks").returncode == 0
 
 
 def test_nothing_moves_where_there_is_no_terminal(command: Command) -> None:
@@ -223,4 +293,4 @@ def test_end_to_end_in_a_process_of_its_own(tmp_path: Path) -> None:
     assert ended.stderr == ""
     assert "Class-IL" in ended.stdout
     assert [r["seed"] for r in json.loads(file.read_text())] == [0, 1]
-    assert os.listdir(tmp_path) == ["runs.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["runs.json"]

@@ -77,7 +77,7 @@ def test_the_buffers_of_the_tables() -> None:
         (("mnist-360", "er", 1000), {"lr": 0.2, "bs": 4, "mbs": 16}),
         (("mnist-360", "sgd", None), {"lr": 0.1, "bs": 4}),
         (("seq-mnist", "joint", None), {"lr": 0.1}),
-        (("mnist-360", "joint", None), {"lr": 0.2, "bs": 4}),
+        (("mnist-360", "joint", None), {"lr": 0.1, "bs": 16}),
         (("seq-mnist", "unheard-of", 200), {}),
         (("unheard-of", "er", 200), {}),
     ],

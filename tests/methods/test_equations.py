@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from recollect import DER, ER, MLP, SGD, DERpp, Joint, Method
 from recollect.core.network import Network
+from recollect.errors import InputError
 from recollect.memory import Remembered
 from recollect.methods import Step
 
@@ -111,7 +112,7 @@ def test_a_method_asks_for_what_it_declares(name: str, tiny_net: Callable[[], ML
     arrived = remembered(1, EXAMPLES, 9)
     step = Step(arrived.x, arrived.y, lambda x: network(network.weights, x), past)
     method.loss(step)
-    with pytest.raises(StopIteration):
+    with pytest.raises(InputError, match="more often"):
         step.draw()
     assert set(fields) <= set(step.kept)
     assert torch.equal(step.kept["x"], arrived.x)

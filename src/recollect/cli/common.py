@@ -11,13 +11,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import InputError
+from recollect.experiments import Summary
+from recollect.experiments.results import check_writable
 from recollect.train import Job, Result
 from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["add_common", "console", "notice", "showing_progress", "workers"]
+__all__ = [
+    "SETTINGS",
+    "add_common",
+    "check_places",
+    "console",
+    "label",
+    "notice",
+    "seeds_label",
+    "showing_progress",
+    "workers",
+]
 
 WIDE = 120
 REFRESH = 0.1
@@ -41,19 +53,35 @@ def add_common(parser: argparse.ArgumentParser) -> None:
 
 def workers(chosen: argparse.Namespace) -> int:
     """How many processes to use."""
-    if chosen.workers is None:
-        return cores()
-    if chosen.workers < 1:
+    if chosen.workers is not None and chosen.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
-    return int(chosen.workers)
+    return chosen.workers or cores()
+
+
+def check_places(chosen: argparse.Namespace) -> None:
+    """Refuse folders and files that cannot be used, before any work is done."""
+    if chosen.json:
+        check_writable(chosen.json)
+    if chosen.data_dir and not chosen.data_dir.is_dir():
+        raise InputError(f"there is no folder {str(chosen.data_dir)!r}: correct --data-dir")
+
+
+def seeds_label(summaries: Sequence[Summary]) -> str:
+    """How many seeds stand behind each row."""
+    count = len(summaries[0].runs)
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def console() -> Console:
     """Where tables go; wide enough not to break them where there is no terminal."""
     from rich.console import Console
 
-    plain = Console(highlight=False)
-    return plain if plain.is_terminal else Console(highlight=False, width=WIDE)
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    plain = Screen(highlight=False)
+    return plain if plain.is_terminal else Screen(highlight=False, width=WIDE)
 
 
 def notice(text: str) -> None:

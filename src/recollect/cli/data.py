@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable
 
+from recollect.cli.common import console
 from recollect.errors import DataError
 
 __all__ = ["add_parser", "fetch_data", "list_data", "verify_data"]
@@ -27,7 +28,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     verify.add_argument("names", nargs="*", metavar="NAME", help="a data set; all by default")
     verify.set_defaults(command=verify_data)
 
-    for action in (fetch, verify):
+    for action in (data, show, fetch, verify):
         action.add_argument(
             "--data-dir",
             metavar="DIR",
@@ -39,7 +40,7 @@ def list_data(arguments: argparse.Namespace) -> int:
     """Show every data set, where it is and whether its files are the right ones."""
     from recollect.streams.data import CATALOGUE
 
-    _show(CATALOGUE, None)
+    _show(CATALOGUE, arguments.data_dir)
     return 0
 
 
@@ -79,7 +80,6 @@ def verify_data(arguments: argparse.Namespace) -> int:
 
 def _show(names: Iterable[str], folder: str | None) -> dict[str, str]:
     """Print a table of data sets, and return what is wrong with those that are not in order."""
-    from rich.console import Console
     from rich.table import Table
 
     from recollect.streams.data import entry, look
@@ -97,5 +97,5 @@ def _show(names: Iterable[str], folder: str | None) -> dict[str, str]:
             found.where,
             "ok" if not found.problem else "-" if found.where == "not here" else "wrong",
         )
-    Console().print(table)
+    console().print(table)
     return problems

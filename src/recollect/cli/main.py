@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -24,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for room in (run, reproduce, lists, data):
         room.add_parser(commands)
     chosen = parser.parse_args(arguments)
+    for output in (sys.stdout, sys.stderr):
+        if isinstance(output, io.TextIOWrapper):
+            output.reconfigure(errors="replace")
     try:
         status: int = chosen.command(chosen)
     except RecollectError as error:
@@ -33,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("recollect: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        sys.stderr.close()
+        # Whoever read the output has gone; nothing is left to tell, not even at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
 

@@ -9,22 +9,23 @@ from typing import TYPE_CHECKING
 from recollect.cli.common import (
     SETTINGS,
     add_common,
+    check_places,
     console,
     label,
     notice,
+    seeds_label,
     showing_progress,
     workers,
 )
 from recollect.experiments import Results
-from recollect.experiments.plan import seeds_from
 from recollect.experiments.reproduce import (
     Comparison,
     cells,
     compare,
-    jobs_of,
+    plans_of,
     stream_or_stand_in,
 )
-from recollect.experiments.results import check_writable
+from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
 from recollect.train import Job, Result, train_all
@@ -36,6 +37,7 @@ __all__ = ["add_parser"]
 
 MARKS = {"reproduced": "[green]✓[/]", "above": "[cyan]▲[/]", "below": "[red]▼[/]", None: ""}
 RULE = "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10) + 0.5   ▲ above   ▼ below"
+STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -56,15 +58,17 @@ def command(chosen: argparse.Namespace) -> int:
     rows = cells(known, chosen.methods, chosen.buffers)
     seeds = seeds_from(chosen.seeds)
     processes = workers(chosen)
-    if chosen.json:
-        check_writable(chosen.json)
+    check_places(chosen)
+    plans_of(known, rows, seeds)
     known, stream = stream_or_stand_in(known, chosen.data_dir, notice)
-    jobs = jobs_of(known, stream, rows, seeds)
+    jobs = [job for each in plans_of(known, rows, seeds) for job in each.jobs(stream)]
     with showing_progress(jobs) as progress:
         results = Results(train_all(jobs, workers=processes, progress=progress, finished=_tell))
-    console().print(_table(known, results))
     if chosen.json:
         results.save(chosen.json)
+    screen = console()
+    screen.print(_table(known, results))
+    screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
     return 0
 
 
@@ -82,11 +86,7 @@ def _table(known: Benchmark, results: Results) -> Table:
     summaries = results.summaries()
     settings = list(summaries[0].first.accuracy)
     table = Table(
-        title=f"{known.name}: accuracy after the last task, {len(summaries[0].runs)} seeds",
-        caption=RULE
-        if known.stands_in is None
-        else "scikit-learn's digits, not MNIST: the paper has nothing to compare with",
-        caption_justify="left",
+        title=f"{known.name}: accuracy after the last task, {seeds_label(summaries)}",
     )
     table.add_column("method")
     table.add_column("buffer", justify="right")

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from recollect.cli.common import (
     SETTINGS,
     add_common,
+    check_places,
     console,
     notice,
+    seeds_label,
     showing_progress,
     workers,
 )
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary, paper
-from recollect.experiments.plan import jobs_for, seeds_from
-from recollect.experiments.results import check_writable
+from recollect.experiments.plan import plan
+from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark
 from recollect.train import train_all
@@ -59,35 +61,32 @@ def command(chosen: argparse.Namespace) -> int:
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds = seeds_from(chosen.seeds)
     processes = workers(chosen)
-    if chosen.json:
-        check_writable(chosen.json)
-    sizes: list[int | None] = [None]
-    if chosen.buffer:
-        sizes = list(chosen.buffer)
-    elif kind.uses_memory():
-        published = paper.buffers(known.paper, kind.name)
-        sizes = [published[0] if published else 200]
-        notice(f"no --buffer given: using {sizes[0]}")
+    check_places(chosen)
+    sizes: list[int | None] = list(chosen.buffer or [None])
+    if chosen.buffer is None and kind.uses_memory():
+        sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
     given = {n: getattr(chosen, n) for n in hyperparameter_names() if getattr(chosen, n)}
-    stream = _stream(known, chosen)
-    jobs = [
-        job
-        for size in dict.fromkeys(sizes)
-        for job in jobs_for(
-            stream,
+    plans = [
+        plan(
             kind,
             benchmark=known,
             buffer=size,
             seeds=seeds,
             values=given,
             epochs=chosen.epochs,
+            validation=chosen.validation,
         )
+        for size in dict.fromkeys(sizes)
     ]
+    stream = _stream(known, chosen)
+    if chosen.buffer is None and kind.uses_memory():
+        notice(f"no --buffer given: using {sizes[0]}")
+    jobs = [job for each in plans for job in each.jobs(stream)]
     with showing_progress(jobs) as progress:
         results = Results(train_all(jobs, workers=processes, progress=progress))
-    console().print(_table(results))
     if chosen.json:
         results.save(chosen.json)
+    console().print(_table(results))
     return 0
 
 
@@ -107,7 +106,7 @@ def _table(results: Results) -> Table:
     summaries = results.summaries()
     varied = _varied(summaries)
     first = summaries[0].first
-    table = Table(title=f"{first.benchmark} · {first.method} · {len(summaries[0].runs)} seeds")
+    table = Table(title=f"{first.benchmark} · {first.method} · {seeds_label(summaries)}")
     for name in ("buffer", *varied):
         table.add_column(name, justify="right")
     table.add_column("setting")

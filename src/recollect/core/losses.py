@@ -16,8 +16,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
     >>> cross_entropy(torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.long))
     tensor([0., 0.])
     """
-    right = logits.log_softmax(2).gather(2, labels.unsqueeze(2))
-    return right.sum((1, 2)) / -max(labels.shape[1], 1)
+    surprise = -logits.log_softmax(2).gather(2, labels.unsqueeze(2))
+    return surprise.sum((1, 2)) / max(labels.shape[1], 1)
 
 
 def squared_distance(logits: Tensor, target: Tensor) -> Tensor:

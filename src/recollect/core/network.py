@@ -149,9 +149,11 @@ def _joined(batches: Sequence[Tensor]) -> Tensor:
 def _make(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
     if isinstance(build, nn.Module):
         return copy.deepcopy(build)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        module = build()
+    module: object = build
+    if callable(build):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            module = build()
     if not isinstance(module, nn.Module):
         raise InputError(
             f"the network must be a torch.nn.Module or a function that makes one, "

@@ -13,9 +13,14 @@ __all__ = ["Published", "Verdict", "buffers", "hyperparameters", "published", "v
 
 Verdict = Literal["reproduced", "above", "below"]
 
-# The paper prints no learning rate for JOINT. These are the best of its grid for SGD/JOINT on the
+# The paper prints no hyper-parameters for JOINT. These are the best of its grid for SGD on the
 # validation split: `recollect run BENCHMARK joint --validation --lr ...` (docs/results.md).
-JOINT_LR = {"seq-mnist": 0.1, "perm-mnist": 0.2, "rot-mnist": 0.2, "mnist-360": 0.2}
+JOINT: dict[str, dict[str, float]] = {
+    "seq-mnist": {"lr": 0.1},
+    "perm-mnist": {"lr": 0.2},
+    "rot-mnist": {"lr": 0.2},
+    "mnist-360": {"lr": 0.1, "bs": 16},
+}
 
 
 @dataclass(frozen=True)
@@ -75,8 +80,7 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
     True
     """
     if method == "joint":
-        chosen = dict(hyperparameters(benchmark, "sgd", None))
-        return {**chosen, "lr": JOINT_LR[benchmark]} if benchmark in JOINT_LR else chosen
+        return {**hyperparameters(benchmark, "sgd", None), **JOINT.get(benchmark, {})}
     by_buffer = _chosen().get((benchmark, method), {})
     if buffer is None or not by_buffer:
         return dict(by_buffer.get(None, {}))

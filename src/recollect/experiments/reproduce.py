@@ -9,14 +9,13 @@ from pathlib import Path
 from recollect.errors import InputError
 from recollect.experiments import paper
 from recollect.experiments.paper import Published, Verdict
-from recollect.experiments.plan import jobs_for
+from recollect.experiments.plan import Plan, plan
 from recollect.experiments.results import Mean, Summary
 from recollect.methods import METHODS
 from recollect.methods import method as method_named
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream
-from recollect.train import Job
 
-__all__ = ["Cell", "Comparison", "cells", "compare", "jobs_of", "stream_or_stand_in"]
+__all__ = ["Cell", "Comparison", "cells", "compare", "plans_of", "stream_or_stand_in"]
 
 COMMON_BUFFERS = (200, 500)
 
@@ -48,10 +47,10 @@ def cells(
     for name in methods or METHODS:
         kind = method_named(name)
         if not kind.uses_memory():
-            found.append(Cell(name, None))
+            found.append(Cell(kind.name, None))
             continue
-        sizes = buffers or paper.buffers(benchmark.paper, name) or COMMON_BUFFERS
-        found += [Cell(name, size) for size in sizes]
+        sizes = buffers or paper.buffers(benchmark.paper, kind.name) or COMMON_BUFFERS
+        found += [Cell(kind.name, size) for size in sizes]
     return list(dict.fromkeys(found))
 
 
@@ -70,20 +69,11 @@ def stream_or_stand_in(
         return twins[0], twins[0].stream()
 
 
-def jobs_of(
-    benchmark: Benchmark, stream: Stream, rows: Sequence[Cell], seeds: Sequence[int]
-) -> list[Job]:
-    """The jobs that fill the table, one per row, with the paper's hyper-parameters."""
+def plans_of(benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int]) -> list[Plan]:
+    """What fills the table, one plan per row, with the paper's hyper-parameters."""
     return [
-        job
+        plan(method_named(row.method), benchmark=benchmark, buffer=row.buffer, seeds=seeds)
         for row in rows
-        for job in jobs_for(
-            stream,
-            method_named(row.method),
-            benchmark=benchmark,
-            buffer=row.buffer,
-            seeds=seeds,
-        )
     ]
 
 

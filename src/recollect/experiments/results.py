@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import overload
 
 import numpy as np
 
@@ -55,7 +56,7 @@ class Summary:
 
     def mean(self, metric: str, setting: str) -> Mean | None:
         """The mean over seeds of `accuracy`, `fwt`, `bwt` or `forgetting` in a setting."""
-        return Mean.of([getattr(run, metric)[setting] for run in self.runs])
+        return Mean.of([getattr(run, metric).get(setting) for run in self.runs])
 
     @property
     def seconds(self) -> float:
@@ -69,9 +70,13 @@ class Results(Sequence[Result]):
     def __init__(self, runs: Sequence[Result]) -> None:
         self._runs = list(runs)
 
-    def __getitem__(self, index):  # type: ignore[no-untyped-def]
+    @overload
+    def __getitem__(self, index: int) -> Result: ...
+    @overload
+    def __getitem__(self, index: slice) -> Results: ...
+    def __getitem__(self, index: int | slice) -> Result | Results:
         """One run, or a slice of them."""
-        return self._runs[index]
+        return Results(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __len__(self) -> int:
         return len(self._runs)
@@ -86,17 +91,20 @@ class Results(Sequence[Result]):
             run = summary.first
             means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in run.accuracy)
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
-            rows.append(
-                f"{run.benchmark} {run.method}{buffer}: {means} ({len(summary.runs)} seeds)"
-            )
+            values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
+            seeds = f"{len(summary.runs)} seed{'s' if len(summary.runs) > 1 else ''}"
+            rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {values})")
         return "\n".join(rows)
 
     def summaries(self) -> list[Summary]:
         """The runs grouped by everything but the seed, in order of first appearance."""
         groups: dict[tuple[object, ...], list[Result]] = {}
         for run in self._runs:
-            settings = tuple(sorted(run.hyperparameters.items()))
-            groups.setdefault((run.benchmark, run.method, run.buffer, settings), []).append(run)
+            key = (
+                run.benchmark, run.method, run.buffer, run.epochs, run.validation,
+                *sorted(run.hyperparameters.items()),
+            )  # fmt: skip
+            groups.setdefault(key, []).append(run)
         return [Summary(tuple(runs)) for runs in groups.values()]
 
     def save(self, path: Path | str) -> None:
@@ -121,6 +129,8 @@ def check_writable(path: Path | str) -> None:
     target = Path(path)
     if target.is_dir():
         raise InputError(f"cannot write {str(target)!r}: it is a folder; give a file name")
+    if target.exists() and not target.is_file():
+        raise InputError(f"cannot write {str(target)!r}: it is a device or a pipe, not a file")
     if not target.parent.is_dir():
         raise InputError(f"cannot write {str(target)!r}: the folder {target.parent} does not exist")
     if not os.access(target.parent, os.W_OK):

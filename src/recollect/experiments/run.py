@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recollect.errors import InputError
-from recollect.experiments.plan import Network, jobs_for
+from recollect.experiments.plan import Network, plan
 from recollect.experiments.results import Results
 from recollect.methods import Method
 from recollect.methods import method as method_named
@@ -28,7 +28,7 @@ def run(
     validation: bool = False,
     data_dir: Path | str | None = None,
     workers: int | None = None,
-    **hyperparameters: float | list[float],
+    **hyperparameters: float | Iterable[float],
 ) -> Results:
     """Train a method on a benchmark, all seeds (and all given values) as one fleet.
 
@@ -49,21 +49,18 @@ def run(
         hyperparameters = {**own, **hyperparameters}
     else:
         kind = method_named(method) if isinstance(method, str) else method
-    if isinstance(benchmark, str):
-        known = benchmark_named(benchmark)
-        stream = known.stream(validation=validation, folder=data_dir)
-    else:
-        known, stream = None, benchmark
-        if validation:
-            raise InputError("a validation split is taken from a named benchmark, not a stream")
-    jobs = jobs_for(
-        stream,
+    known = benchmark_named(benchmark) if isinstance(benchmark, str) else None
+    if validation and known is None:
+        raise InputError("a validation split is taken from a named benchmark, not a stream")
+    chosen = plan(
         kind,
         benchmark=known,
         buffer=buffer,
-        seeds=range(seeds) if isinstance(seeds, int) else seeds,
+        seeds=seeds if isinstance(seeds, Iterable) else range(seeds),
         values=hyperparameters,
         epochs=epochs,
-        network=network,
+        validation=validation,
     )
-    return Results(train_all(jobs, workers=workers))
+    stream = known.stream(validation, data_dir) if known else benchmark
+    assert not isinstance(stream, str)
+    return Results(train_all(chosen.jobs(stream, network), workers=workers))

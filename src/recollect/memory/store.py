@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from recollect.errors import InputError
+
 __all__ = ["Memory", "Remembered"]
 
 
@@ -50,10 +52,16 @@ class Memory:
     ) -> None:
         self.runs = runs
         self.capacity = capacity
-        self.tensors = {
-            name: torch.zeros(runs * capacity + 1, *shape, dtype=dtype, device=device)
-            for name, (shape, dtype) in fields.items()
-        }
+        try:
+            self.tensors = {
+                name: torch.zeros(runs * capacity + 1, *shape, dtype=dtype, device=device)
+                for name, (shape, dtype) in fields.items()
+            }
+        except RuntimeError:
+            raise InputError(
+                f"a memory of {capacity} examples for {runs} runs does not fit here: "
+                f"take a smaller buffer or fewer runs at a time"
+            ) from None
 
     def over(self, tensors: dict[str, Tensor]) -> Memory:
         """The same memory, kept in other tensors."""

@@ -10,6 +10,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from recollect.errors import InputError
 from recollect.memory import Remembered
 
 __all__ = ["Method", "Step"]
@@ -47,7 +48,10 @@ class Step:
 
     def draw(self) -> Remembered:
         """The next draw from memory; it has no examples while the memory is empty."""
-        return next(self._replays)
+        try:
+            return next(self._replays)
+        except StopIteration:
+            raise InputError("the method draws more often than its `draws` says") from None
 
     def remember(self, **fields: Tensor) -> None:
         """Give the fields that are kept besides x and y, should this batch enter the memory."""

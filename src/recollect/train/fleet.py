@@ -72,13 +72,17 @@ class Fleet:
         self.rule = Reservoir(memory)
         self.replay = replay
         known = {"x": (shape, stored), "y": ((), torch.int64), "logits": ((classes,), dtype)}
+        if unknown := set(self.kind.remembers) - set(known):
+            raise InputError(f"a memory keeps x, y and logits, not {', '.join(sorted(unknown))}")
         fields = {name: known[name] for name in self.kind.remembers}
         self.memory = Memory(len(seeds), memory if fields else 0, fields)
         self.seen = 0
         self.steps = 0
         self.classes = classes
         # Tracing would run normalisation layers once more and change their statistics.
-        compiled = compiled and not self.network.buffers
+        # Layers that draw random numbers are seeded outside the step.
+        compiled = compiled and not self.network.buffers and self.network.strategy != "loop"
+        self._check_network(shape, stored)
         self._advance = self._compiled() if compiled else partial(self._step, self._state())
 
     @property
@@ -130,6 +134,20 @@ class Fleet:
             return self.network(self.weights, inputs)
         finally:
             self.network.module.train()
+
+    def _check_network(self, shape: tuple[int, ...], stored: torch.dtype) -> None:
+        """Refuse a network that does not take the examples, or whose head is of another size."""
+        try:
+            found = list(self.logits(torch.zeros(1, 1, *shape, dtype=stored)).shape[1:])
+        except RuntimeError as error:
+            raise InputError(
+                f"the network cannot take examples of shape {list(shape)}: "
+                f"{str(error).splitlines()[0]}"
+            ) from None
+        if found != [1, self.classes]:
+            raise InputError(
+                f"the network must give {self.classes} logits for an example, not {found[1:]}"
+            )
 
     def _check(self, x: Tensor, y: Tensor, batch: int) -> None:
         """Refuse what cannot be learnt from, before anything changes."""

@@ -37,6 +37,7 @@ class Job:
     buffer: int | None
     epochs: int
     network: Callable[[], nn.Module] | nn.Module
+    validation: bool = False
 
     @property
     def kind(self) -> type[Method]:
@@ -89,6 +90,8 @@ class Result:
     fwt: Mapping[str, float | None]
     bwt: Mapping[str, float | None]
     forgetting: Mapping[str, float | None]
+    epochs: int
+    validation: bool
     matrix: Mapping[str, Sequence[Sequence[float | None]]]
     untrained: Mapping[str, Sequence[float]] | None
     train_seconds: float

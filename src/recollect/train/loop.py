@@ -120,6 +120,8 @@ def _result(
         method=job.kind.name,
         buffer=job.buffer,
         seed=config.seed,
+        epochs=job.epochs,
+        validation=job.validation,
         hyperparameters={"lr": config.lr, **own, **sizes},
         accuracy={s: m.accuracy for s, m in made.items()},
         fwt={s: m.fwt for s, m in made.items()},

@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from recollect.errors import RecollectError
+from recollect.errors import InputError, RecollectError
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 
@@ -48,7 +48,10 @@ def train_all(
     """
     for job in jobs:
         check(job)
-    workers = workers or cores()
+    if workers is None:
+        workers = cores()
+    if workers < 1:
+        raise InputError(f"the number of workers must be at least 1, not {workers}")
     pieces = [
         (number, piece) for number, job in enumerate(jobs) for piece in _pieces(job, jobs, workers)
     ]

@@ -1,0 +1,134 @@
+"""Seeds, buffers and hyper-parameters as a person gives them, checked before any work is done."""
+
+from __future__ import annotations
+
+import math
+import operator
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, fields
+
+import numpy as np
+
+from recollect.errors import InputError
+from recollect.experiments import paper
+from recollect.methods import Method
+from recollect.streams import Benchmark
+
+__all__ = ["Values", "axes_of", "checked_buffer", "checked_epochs", "checked_seeds", "seeds_from"]
+
+Values = Mapping[str, float | Iterable[float]]
+
+LEARNING_RATE, BATCH = 0.1, 10
+MOST_SEEDS = 100_000
+
+
+def seeds_from(text: str) -> list[int]:
+    """The seeds that a person means: `10` is 0 to 9, `3-5` a range, `3,7` a list.
+
+    >>> seeds_from("3"), seeds_from("3-5"), seeds_from("3,7")
+    ([0, 1, 2], [3, 4, 5], [3, 7])
+    """
+    if re.fullmatch(r"[0-9]{1,99}", text):
+        ranges = [range(int(text))]
+    elif re.fullmatch(r"[0-9]{1,99}(-[0-9]{1,99})?(,[0-9]{1,99}(-[0-9]{1,99})?)*", text):
+        bounds = [piece.split("-") for piece in text.split(",")]
+        ranges = [range(int(bound[0]), int(bound[-1]) + 1) for bound in bounds]
+    else:
+        raise InputError(
+            f"cannot read the seeds {text!r}: give a number (10), a range (3-5) or a list (3,7)"
+        )
+    if not all(ranges):
+        raise InputError(f"the seeds {text!r} are none: give at least one")
+    if sum(piece.stop - piece.start for piece in ranges) > MOST_SEEDS:
+        raise InputError(f"the seeds {text!r} are more than {MOST_SEEDS}: give fewer")
+    return [seed for piece in ranges for seed in piece]
+
+
+def checked_seeds(seeds: Iterable[int]) -> list[int]:
+    """The seeds as whole numbers, each once."""
+    try:
+        found = [operator.index(seed) for seed in seeds]
+    except TypeError:
+        raise InputError("a seed must be a whole number") from None
+    if not found:
+        raise InputError("there are no seeds: give at least one")
+    if len(set(found)) != len(found):
+        raise InputError("a seed is given twice: each makes the same run")
+    if min(found) < 0 or max(found) >= 1 << 63:
+        raise InputError(f"a seed must be in 0..2**63-1, not {min(found)}..{max(found)}")
+    return found
+
+
+def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
+    """The buffer of a method that has a memory, and None for one that has none."""
+    if not kind.uses_memory():
+        if buffer is not None:
+            raise InputError(f"{kind.title} keeps no memory: leave the buffer out")
+        return None
+    if buffer is None:
+        raise InputError(f"{kind.title} needs a memory: give a buffer, such as 200")
+    size = _whole("the buffer", buffer)
+    if size < 1:
+        raise InputError(f"the buffer must hold at least 1 example, not {size}")
+    return size
+
+
+def checked_epochs(epochs: int | None, benchmark: Benchmark | None) -> int:
+    """How many passes over each task: what is given, or the benchmark's."""
+    if epochs is None:
+        return benchmark.epochs if benchmark else 1
+    count = _whole("the number of epochs", epochs)
+    if count < 1:
+        raise InputError(f"the number of epochs must be at least 1, not {count}")
+    return count
+
+
+def axes_of(
+    kind: type[Method], benchmark: Benchmark | None, buffer: int | None, values: Values
+) -> dict[str, list[float]]:
+    """The values of every hyper-parameter: those given, or the paper's, or the method's own.
+
+    `mbs` is missing where nothing says how many examples to replay: then as many as arrive.
+    """
+    names = ["lr", "bs", *(["mbs"] if kind.uses_memory() else []), *kind.hyperparameters()]
+    for name in values:
+        if name not in names:
+            raise InputError(
+                f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(names)})"
+            )
+    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": BATCH}
+    defaults |= {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+    if benchmark is not None:
+        defaults |= {"bs": benchmark.batch, "mbs": benchmark.replay}
+        defaults |= paper.hyperparameters(benchmark.paper, kind.name, buffer)
+    chosen = {**{name: defaults[name] for name in names if name in defaults}, **values}
+    for name in kind.hyperparameters():
+        if name not in chosen:
+            raise InputError(f"the hyper-parameter {name} has no default here: give a value")
+    return {name: _checked_values(name, chosen[name]) for name in names if name in chosen}
+
+
+def _checked_values(name: str, given: float | Iterable[float]) -> list[float]:
+    try:
+        column = [float(v) for v in np.ravel(given)]  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        column = []
+    if not column:
+        raise InputError(f"{name} must be a number or several numbers, not {given!r}")
+    for value in column:
+        if name in ("bs", "mbs") and not (math.isfinite(value) and value == int(value) >= 1):
+            raise InputError(
+                f"{name} is a number of examples and must be at least 1, not {value:g}"
+            )
+        if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
+            bound = "greater than 0" if name == "lr" else "at least 0"
+            raise InputError(f"{name} must be {bound} and finite, not {value:g}")
+    return list(dict.fromkeys(column))
+
+
+def _whole(what: str, number: int) -> int:
+    try:
+        return operator.index(number)
+    except TypeError:
+        raise InputError(f"{what} must be a whole number, not {number!r}") from None
