@@ -18,11 +18,13 @@ from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
 
 __all__ = [
     "SETTINGS",
     "add_common",
     "check_places",
+    "compact_table",
     "console",
     "label",
     "notice",
@@ -82,6 +84,16 @@ def console() -> Console:
 
     plain = Screen(highlight=False)
     return plain if plain.is_terminal else Screen(highlight=False, width=WIDE)
+
+
+def compact_table(title: str) -> Table:
+    """An empty table that fits a terminal of eighty columns."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(
+        title=title, box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True
+    )
 
 
 def notice(text: str) -> None:

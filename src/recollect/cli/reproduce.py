@@ -10,6 +10,7 @@ from recollect.cli.common import (
     SETTINGS,
     add_common,
     check_places,
+    compact_table,
     console,
     label,
     notice,
@@ -81,13 +82,9 @@ def _tell(job: Job, results: list[Result]) -> None:
 
 
 def _table(known: Benchmark, results: Results) -> Table:
-    from rich.table import Table
-
     summaries = results.summaries()
     settings = list(summaries[0].first.accuracy)
-    table = Table(
-        title=f"{known.name}: accuracy after the last task, {seeds_label(summaries)}",
-    )
+    table = compact_table(f"{known.name}: accuracy after the last task, {seeds_label(summaries)}")
     table.add_column("method")
     table.add_column("buffer", justify="right")
     for setting in settings:

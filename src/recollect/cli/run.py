@@ -9,6 +9,7 @@ from recollect.cli.common import (
     SETTINGS,
     add_common,
     check_places,
+    compact_table,
     console,
     notice,
     seeds_label,
@@ -86,7 +87,9 @@ def command(chosen: argparse.Namespace) -> int:
         results = Results(train_all(jobs, workers=processes, progress=progress))
     if chosen.json:
         results.save(chosen.json)
-    console().print(_table(results))
+    screen = console()
+    screen.print(_table(results))
+    screen.print(_footer(results), style="dim")
     return 0
 
 
@@ -101,44 +104,42 @@ def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
 
 
 def _table(results: Results) -> Table:
-    from rich.table import Table
-
     summaries = results.summaries()
     varied = _varied(summaries)
     first = summaries[0].first
-    table = Table(title=f"{first.benchmark} · {first.method} · {seeds_label(summaries)}")
+    table = compact_table(f"{first.benchmark} · {first.method} · {seeds_label(summaries)}")
     for name in ("buffer", *varied):
         table.add_column(name, justify="right")
     table.add_column("setting")
-    for metric in METRICS.values():
-        table.add_column(metric, justify="right")
-    for name in ("memory", "per run", "per step"):
+    for name in (*METRICS.values(), "seconds"):
         table.add_column(name, justify="right")
     for summary in summaries:
         run = summary.first
+        row = ["-" if run.buffer is None else str(run.buffer)]
+        row += [f"{run.hyperparameters[name]:g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
-            row = [
-                "-" if run.buffer is None else str(run.buffer),
-                *(f"{run.hyperparameters[name]:g}" for name in varied),
-            ]
-            cost = [
-                f"{run.memory_bytes / 1024:.0f} KiB",
-                f"{summary.seconds:.2f} s",
-                f"{summary.seconds / run.steps * 1e6:.0f} µs",
-            ]
             means = [summary.mean(metric, setting) for metric in METRICS]
             table.add_row(
                 *(row if number == 0 else [""] * len(row)),
                 SETTINGS[setting],
                 *("-" if mean is None else str(mean) for mean in means),
-                *(cost if number == 0 else []),
+                f"{summary.seconds:.2f}" if number == 0 else "",
             )
-    shared = ", ".join(
-        f"{name} {value:g}" for name, value in first.hyperparameters.items() if name not in varied
-    )
-    diverged = sum(run.diverged for run in results)
-    table.caption = shared + (f" · {diverged} runs diverged" if diverged else "")
     return table
+
+
+def _footer(results: Results) -> str:
+    """What the runs have in common, and what they cost."""
+    summaries = results.summaries()
+    first = summaries[0].first
+    varied = _varied(summaries)
+    values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
+    step = min(summary.seconds / summary.first.steps for summary in summaries) * 1e6
+    held = max(run.memory_bytes for run in results) / 1024
+    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {held:.0f} KiB a run"
+    diverged = sum(run.diverged for run in results)
+    warning = [f"{diverged} of {len(results)} runs diverged"] if diverged else []
+    return " · ".join([", ".join(values), cost, *warning])
 
 
 def _varied(summaries: list[Summary]) -> list[str]:
