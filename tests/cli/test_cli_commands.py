@@ -31,8 +31,8 @@ class Said(NamedTuple):
     def rows(self) -> list[list[str]]:
         """What stands in the cells of the table's rows, without its head and empty cells."""
         lines = self.out.splitlines()
-        rule = next(n for n, line in enumerate(lines) if line.startswith(" ──"))
-        rows = [line for line in lines[rule + 1 :] if line.startswith(" ") and line.strip()]
+        rule = next(n for n, line in enumerate(lines) if "───" in line)
+        rows = [line for line in lines[rule + 1 : -1] if line.strip()]
         return [re.findall(r"-?[\d.]+ ±[\d.]+|General CL|\S+", row) for row in rows]
 
     def listed(self) -> list[list[str]]:

@@ -86,14 +86,12 @@ def console() -> Console:
     return plain if plain.is_terminal else Screen(highlight=False, width=WIDE)
 
 
-def compact_table(title: str) -> Table:
+def compact_table() -> Table:
     """An empty table that fits a terminal of eighty columns."""
     from rich import box
     from rich.table import Table
 
-    return Table(
-        title=title, box=box.SIMPLE_HEAD, padding=(0, 1), pad_edge=False, collapse_padding=True
-    )
+    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
 
 
 def notice(text: str) -> None:

@@ -68,6 +68,8 @@ def command(chosen: argparse.Namespace) -> int:
     if chosen.json:
         results.save(chosen.json)
     screen = console()
+    seeds = seeds_label(results.summaries())
+    screen.print(f"{known.name}: accuracy after the last task, {seeds}", style="bold")
     screen.print(_table(known, results))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
     return 0
@@ -84,7 +86,7 @@ def _tell(job: Job, results: list[Result]) -> None:
 def _table(known: Benchmark, results: Results) -> Table:
     summaries = results.summaries()
     settings = list(summaries[0].first.accuracy)
-    table = compact_table(f"{known.name}: accuracy after the last task, {seeds_label(summaries)}")
+    table = compact_table()
     table.add_column("method")
     table.add_column("buffer", justify="right")
     for setting in settings:
@@ -92,7 +94,7 @@ def _table(known: Benchmark, results: Results) -> Table:
         if known.stands_in is None:
             table.add_column("\npaper", justify="right", style="dim")
             table.add_column("", justify="center")
-    table.add_column("seconds\nper run", justify="right")
+    table.add_column("s per\nrun", justify="right")
     previous = ""
     for summary in summaries:
         run = summary.first

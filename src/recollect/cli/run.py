@@ -88,6 +88,7 @@ def command(chosen: argparse.Namespace) -> int:
     if chosen.json:
         results.save(chosen.json)
     screen = console()
+    screen.print(_title(results), style="bold")
     screen.print(_table(results))
     screen.print(_footer(results), style="dim")
     return 0
@@ -106,8 +107,7 @@ def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
 def _table(results: Results) -> Table:
     summaries = results.summaries()
     varied = _varied(summaries)
-    first = summaries[0].first
-    table = compact_table(f"{first.benchmark} · {first.method} · {seeds_label(summaries)}")
+    table = compact_table()
     for name in ("buffer", *varied):
         table.add_column(name, justify="right")
     table.add_column("setting")
@@ -126,6 +126,12 @@ def _table(results: Results) -> Table:
                 f"{summary.seconds:.2f}" if number == 0 else "",
             )
     return table
+
+
+def _title(results: Results) -> str:
+    summaries = results.summaries()
+    first = summaries[0].first
+    return f"{first.benchmark} · {first.method} · {seeds_label(summaries)}"
 
 
 def _footer(results: Results) -> str:
