@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Method
 from recollect.errors import InputError
@@ -143,3 +143,31 @@ def test_compiling_without_a_compiler_is_refused(
     monkeypatch.setenv("PATH", "")
     with pytest.raises(InputError, match=r"no C\+\+ compiler was found"):
         fleet_of([SGD()], tiny_net, compiled=True)
+
+
+class Noisy(nn.Module):
+    """Looks dense, but draws random numbers in a function that `vmap` refuses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(nn.functional.dropout(x, 0.5, self.training))
+        return logits
+
+
+def test_a_network_that_vmap_refuses_runs_one_by_one_and_repeats() -> None:
+    def trained(seeds: list[int]) -> Fleet:
+        fleet = Fleet(
+            [SGD()] * len(seeds), Noisy, seeds=seeds, lr=[0.1] * len(seeds), classes=3, shape=(4,)
+        )
+        x = torch.linspace(-1, 1, 80).view(1, 20, 4).expand(len(seeds), -1, -1)
+        fleet.learn(x, torch.arange(20).expand(len(seeds), -1) % 3, batch=5)
+        return fleet
+
+    together, alone = trained([7, 3]), trained([3])
+    assert together.network.strategy == "loop"
+    for both, one in zip(together.weights, alone.weights, strict=True):
+        torch.testing.assert_close(both[1], one[0])
+        assert not torch.equal(both[0], both[1])

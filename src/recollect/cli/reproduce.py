@@ -68,8 +68,8 @@ def command(chosen: argparse.Namespace) -> int:
     if chosen.json:
         results.save(chosen.json)
     screen = console()
-    seeds = seeds_label(results.summaries())
-    screen.print(f"{known.name}: accuracy after the last task, {seeds}", style="bold")
+    behind = seeds_label(results.summaries())
+    screen.print(f"{known.name}: accuracy after the last task, {behind}", style="bold")
     screen.print(_table(known, results))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
     return 0

@@ -21,7 +21,7 @@ from recollect.experiments import Results, Summary, paper
 from recollect.experiments.plan import plan
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
-from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark
+from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
 from recollect.train import train_all
 
 if TYPE_CHECKING:
@@ -98,10 +98,10 @@ def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
         return known.stream(validation=chosen.validation, folder=chosen.data_dir)
     except DataUnavailable as error:
-        twins = [b.name for b in BENCHMARKS.values() if b.stands_in == known.name]
-        if not twins:
+        other = twin(known)
+        if other is None:
             raise
-        raise DataError(f"{error}; {twins[0]} needs no download") from None
+        raise DataError(f"{error}; {other.name} needs no download") from None
 
 
 def _table(results: Results) -> Table:

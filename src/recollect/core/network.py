@@ -62,6 +62,7 @@ class Network:
             if isinstance(layer, Dense) and self.strategy == "broadcast"
         }
         self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
+        self._leaves = self._trained - self._taped
         if self.strategy == "broadcast":
             _put(self.module, self.weights)
 
@@ -77,6 +78,15 @@ class Network:
             batched: Tensor = vmap(self._one)(weights.named(), self.buffers, x)
             return batched
         return self._one_by_one(weights, x)
+
+    @torch.no_grad()
+    def settle(self, x: Tensor) -> None:
+        """Try a batch, and run one by one what `vmap` cannot, such as a function that is random."""
+        if self.strategy == "vmap":
+            try:
+                self(self.weights, x)
+            except RuntimeError:
+                self.strategy = "loop"
 
     def _one_by_one(self, weights: Weights, x: Tensor) -> Tensor:
         """Every run on its own, with torch's generator seeded by `noise` for layers that use it."""
@@ -97,12 +107,11 @@ class Network:
         """
         for layer in self._dense.values():
             layer.tape.clear()
-        leaves = self._trained - self._taped
-        if not leaves:
+        if not self._leaves:
             return weights
         return Weights(
             {
-                name: tensor.detach().requires_grad_(name in leaves)
+                name: tensor.detach().requires_grad_(name in self._leaves)
                 for name, tensor in weights.named().items()
             }
         )

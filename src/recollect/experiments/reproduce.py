@@ -13,7 +13,7 @@ from recollect.experiments.plan import Plan, plan
 from recollect.experiments.results import Mean, Summary
 from recollect.methods import METHODS
 from recollect.methods import method as method_named
-from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream
+from recollect.streams import Benchmark, DataUnavailable, Stream, twin
 
 __all__ = ["Cell", "Comparison", "cells", "compare", "plans_of", "stream_or_stand_in"]
 
@@ -61,12 +61,12 @@ def stream_or_stand_in(
     try:
         return benchmark, benchmark.stream(folder=folder)
     except DataUnavailable as error:
-        twins = [b for b in BENCHMARKS.values() if b.stands_in == benchmark.name]
-        if not twins:
+        other = twin(benchmark)
+        if other is None:
             raise
         notice(f"{error}")
-        notice(f"{twins[0].name} stands in for {benchmark.name}: not the paper's data")
-        return twins[0], twins[0].stream()
+        notice(f"{other.name} stands in for {benchmark.name}: not the paper's data")
+        return other, other.stream()
 
 
 def plans_of(benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int]) -> list[Plan]:

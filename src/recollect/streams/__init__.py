@@ -1,7 +1,7 @@
 """Streams: what arrives, in which order, and what is tested."""
 
 from recollect.streams.arrays import from_arrays
-from recollect.streams.benchmarks import BENCHMARKS, Benchmark, benchmark
+from recollect.streams.benchmarks import BENCHMARKS, Benchmark, benchmark, twin
 from recollect.streams.data import Dataset, DataUnavailable
 from recollect.streams.joint import Joint
 from recollect.streams.mnist360 import Mnist360
@@ -21,4 +21,5 @@ __all__ = [
     "TaskStream",
     "benchmark",
     "from_arrays",
+    "twin",
 ]

@@ -17,7 +17,7 @@ from recollect.streams.pixels import View
 from recollect.streams.stream import Setting, Stream
 from recollect.streams.tasks import TaskStream, examples_of
 
-__all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out"]
+__all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out", "twin"]
 
 
 def benchmark(name: str) -> Benchmark:
@@ -32,6 +32,16 @@ def benchmark(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise unknown_name("benchmark", name, BENCHMARKS)
     return BENCHMARKS[name]
+
+
+def twin(known: Benchmark) -> Benchmark | None:
+    """The benchmark over bundled data that can stand in for one that needs a download.
+
+    >>> found = twin(benchmark("seq-mnist"))
+    >>> found.name if found else None
+    'seq-digits'
+    """
+    return next((each for each in BENCHMARKS.values() if each.stands_in == known.name), None)
 
 
 @final

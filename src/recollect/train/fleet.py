@@ -79,10 +79,10 @@ class Fleet:
         self.seen = 0
         self.steps = 0
         self.classes = classes
+        self._check_network(shape, stored)
         # Tracing would run normalisation layers once more and change their statistics.
         # Layers that draw random numbers are seeded outside the step.
         compiled = compiled and not self.network.buffers and self.network.strategy != "loop"
-        self._check_network(shape, stored)
         self._advance = self._compiled() if compiled else partial(self._step, self._state())
 
     @property
@@ -137,8 +137,10 @@ class Fleet:
 
     def _check_network(self, shape: tuple[int, ...], stored: torch.dtype) -> None:
         """Refuse a network that does not take the examples, or whose head is of another size."""
+        blank = torch.zeros(self.runs, 1, *shape, dtype=stored)
         try:
-            found = list(self.logits(torch.zeros(1, 1, *shape, dtype=stored)).shape[1:])
+            self.network.settle(as_input(blank, self.network.dtype))
+            found = list(self.logits(blank).shape[1:])
         except RuntimeError as error:
             raise InputError(
                 f"the network cannot take examples of shape {list(shape)}: "
