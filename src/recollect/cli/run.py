@@ -96,7 +96,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
-        return known.stream(validation=chosen.validation, folder=chosen.data_dir)
+        return known.stream(chosen.validation, chosen.data_dir, notice)
     except DataUnavailable as error:
         other = twin(known)
         if other is None:

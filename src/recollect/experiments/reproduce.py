@@ -59,7 +59,7 @@ def stream_or_stand_in(
 ) -> tuple[Benchmark, Stream]:
     """The benchmark's stream, or that of its twin over bundled data where it cannot be had."""
     try:
-        return benchmark, benchmark.stream(folder=folder)
+        return benchmark, benchmark.stream(folder=folder, report=notice)
     except DataUnavailable as error:
         other = twin(benchmark)
         if other is None:

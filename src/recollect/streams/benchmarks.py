@@ -69,9 +69,17 @@ class Benchmark:
     stands_in: str | None = None
     epochs: int = 1
 
-    def stream(self, validation: bool = False, folder: Path | str | None = None) -> Stream:
-        """Load the data and make the stream; `validation` scores on a tenth of the training set."""
-        dataset = load(self.dataset, folder)
+    def stream(
+        self,
+        validation: bool = False,
+        folder: Path | str | None = None,
+        report: Callable[[str], None] | None = None,
+    ) -> Stream:
+        """Load the data and make the stream; `validation` scores on a tenth of the training set.
+
+        `report` is told where the data are fetched from, if they are not here yet.
+        """
+        dataset = load(self.dataset, folder, report)
         return self.build(self, hold_out(dataset) if validation else dataset)
 
 
