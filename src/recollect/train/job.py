@@ -64,7 +64,12 @@ class Job:
     @property
     def work(self) -> int:
         """How many examples pass through the networks: what the job costs, roughly."""
-        return self.total_steps * (self.batch + self.replay * self.kind.draws)
+        return self.total_steps * self.rows
+
+    @property
+    def rows(self) -> int:
+        """How many examples of a run pass through its network in a step."""
+        return self.batch + self.replay * self.kind.draws
 
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""

@@ -23,6 +23,7 @@ from recollect.train.loop import check, train
 __all__ = ["cores", "train_all"]
 
 LARGEST_FLEET = 16
+ROWS_IN_CACHE = 1536
 
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
@@ -77,10 +78,13 @@ def train_all(
 
 
 def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
-    """The fleets of a job: large ones train faster, but every worker should have some."""
+    """The fleets of a job: large ones train faster, but every worker should have some.
+
+    With large batches, more runs at a time only push each other out of the processor's cache.
+    """
     total = sum(len(other.runs) for other in jobs)
     size = max(math.ceil(len(job.runs) / workers), math.ceil(total / (2 * workers)))
-    return job.split(min(size, LARGEST_FLEET))
+    return job.split(min(size, LARGEST_FLEET, max(1, ROWS_IN_CACHE // job.rows)))
 
 
 Event = tuple[int, str, Any]
