@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect import MLP
 from recollect.streams import TaskStream, from_arrays
+from recollect.streams.data import catalogue
 
 
 @pytest.fixture(scope="session")
@@ -93,3 +95,16 @@ def sizes_of_results() -> Callable[[], AbstractContextManager[list[int]]]:
             yield sizes
 
     return watch
+
+
+@pytest.fixture
+def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty folder on a machine without MNIST, network or terminal."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
+    for name in ("RECOLLECT_DATA", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+    others = {key: data for key, data in catalogue._loaded.items() if key[0] != "mnist"}
+    monkeypatch.setattr(catalogue, "_loaded", others)

@@ -18,7 +18,6 @@ import recollect
 from recollect.cli.main import main
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark
-from recollect.streams.data import catalogue
 
 
 class Said(NamedTuple):
@@ -45,18 +44,8 @@ Command = Callable[..., Said]
 
 
 @pytest.fixture
-def command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Command:
-    """`recollect` in an empty folder, on a machine without MNIST, network or terminal."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
-    for name in ("RECOLLECT_DATA", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
-        monkeypatch.delenv(name, raising=False)
-    others = {key: data for key, data in catalogue._loaded.items() if key[0] != "mnist"}
-    monkeypatch.setattr(catalogue, "_loaded", others)
+def command(bare_machine: None, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`recollect` on a bare machine."""
 
     def say(*words: str) -> Said:
         status = main([*words])

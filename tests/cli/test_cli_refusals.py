@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
-from recollect.streams.data import catalogue
 
 Refused = Callable[..., str]
 
@@ -19,17 +18,8 @@ TRAINING = ("run", "seq-digits", "er", "--buffer", "20", "--seeds", "1")
 
 
 @pytest.fixture
-def refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Refused:
-    """The sentence with which a command is refused, on a machine without MNIST or network."""
-    (tmp_path / "here").mkdir()
-    monkeypatch.chdir(tmp_path / "here")
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
-    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
-    others = {key: data for key, data in catalogue._loaded.items() if key[0] != "mnist"}
-    monkeypatch.setattr(catalogue, "_loaded", others)
+def refused(bare_machine: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Refused:
+    """The sentence with which a command is refused on a bare machine."""
 
     def sentence(*words: str) -> str:
         before = sorted(tmp_path.rglob("*"))

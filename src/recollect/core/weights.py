@@ -16,7 +16,7 @@ class Weights:
     """The parameters (or gradients) of K networks; conceptually a matrix with one row per run.
 
     Only this class knows the layout: every parameter is stacked on its own, `[K, *shape]`, which
-    is what batched matrix products read fastest.
+    is how batched matrix products take it.
 
     >>> w = Weights({"a": torch.ones(2, 3), "b": torch.zeros(2, 4, 5)})
     >>> w.runs, w.numel

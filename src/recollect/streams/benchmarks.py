@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import final
 
 import torch
+from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import unknown_name
@@ -105,6 +106,40 @@ def _new_classes(spec: Benchmark, dataset: Dataset) -> Stream:
     """Each task brings the next few classes."""
     size = dataset.classes // spec.tasks
     groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
+    return _tasks(
+        spec,
+        dataset,
+        train_ids=[examples_of(dataset.train_y, group) for group in groups],
+        test_ids=[examples_of(dataset.test_y, group) for group in groups],
+        classes_of=groups,
+    )
+
+
+def _new_views(view: View) -> Callable[[Benchmark, Dataset], Stream]:
+    """Each task shows all examples anew, through another view of their pixels."""
+
+    def build(spec: Benchmark, dataset: Dataset) -> Stream:
+        return _tasks(
+            spec,
+            dataset,
+            train_ids=[torch.arange(len(dataset.train_y))] * spec.tasks,
+            test_ids=[torch.arange(len(dataset.test_y))] * spec.tasks,
+            classes_of=[tuple(range(dataset.classes))] * spec.tasks,
+            view=view,
+        )
+
+    return build
+
+
+def _tasks(
+    spec: Benchmark,
+    dataset: Dataset,
+    *,
+    train_ids: Sequence[Tensor],
+    test_ids: Sequence[Tensor],
+    classes_of: Sequence[tuple[int, ...]],
+    view: View = "plain",
+) -> Stream:
     return TaskStream(
         name=spec.name,
         setting=spec.setting,
@@ -113,31 +148,11 @@ def _new_classes(spec: Benchmark, dataset: Dataset) -> Stream:
         train_y=dataset.train_y,
         test_x=dataset.test_x,
         test_y=dataset.test_y,
-        train_ids=tuple(examples_of(dataset.train_y, group) for group in groups),
-        test_ids=tuple(examples_of(dataset.test_y, group) for group in groups),
-        classes_of=tuple(groups),
+        train_ids=tuple(train_ids),
+        test_ids=tuple(test_ids),
+        classes_of=tuple(classes_of),
+        view=view,
     )
-
-
-def _new_views(view: View) -> Callable[[Benchmark, Dataset], Stream]:
-    """Each task shows all examples anew, through another view of their pixels."""
-
-    def build(spec: Benchmark, dataset: Dataset) -> Stream:
-        return TaskStream(
-            name=spec.name,
-            setting=spec.setting,
-            classes=dataset.classes,
-            train_x=dataset.train_x,
-            train_y=dataset.train_y,
-            test_x=dataset.test_x,
-            test_y=dataset.test_y,
-            train_ids=(torch.arange(len(dataset.train_y)),) * spec.tasks,
-            test_ids=(torch.arange(len(dataset.test_y)),) * spec.tasks,
-            classes_of=(tuple(range(dataset.classes)),) * spec.tasks,
-            view=view,
-        )
-
-    return build
 
 
 def _turning(spec: Benchmark, dataset: Dataset) -> Stream:
