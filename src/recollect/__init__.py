@@ -4,7 +4,7 @@ from recollect.core.losses import cross_entropy, squared_distance
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.experiments import Results, run
 from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
-from recollect.nets import MLP
+from recollect.nets import MLP, ResNet18
 from recollect.streams import from_arrays
 from recollect.train import Fleet
 
@@ -20,6 +20,7 @@ __all__ = [
     "Joint",
     "Method",
     "RecollectError",
+    "ResNet18",
     "Results",
     "Step",
     "cross_entropy",

@@ -187,7 +187,7 @@ def test_an_interrupt_is_no_traceback(
         raise KeyboardInterrupt
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recollect.cli.run.train_all", interrupt)
+    monkeypatch.setattr("recollect.cli.common.train_all", interrupt)
     assert main([*TRAINING, "--json", "x.json"]) == 130
     assert capsys.readouterr().err == "recollect: interrupted\n"
     assert list(tmp_path.iterdir()) == []

@@ -30,7 +30,7 @@ def scored(*accuracies: float, method: str = "derpp", buffer: int | None = 200) 
         [
             Result(
                 "seq-mnist", method, buffer, seed, {}, each, nothing, nothing, nothing, 1, False,
-                {}, None, 1.0, 1, 0, False,
+                {}, None, 1.0, 1, 0, False, "CPU", "eager",
             )
             for seed, each in enumerate(percent)
         ]

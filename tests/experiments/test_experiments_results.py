@@ -38,6 +38,8 @@ RUN = Result(
     steps=8,
     memory_bytes=640,
     diverged=False,
+    device="CPU",
+    execution="eager",
 )
 
 

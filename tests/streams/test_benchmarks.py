@@ -96,6 +96,8 @@ def test_the_papers_batches() -> None:
         "perm-mnist": (128, 128, 1),
         "rot-mnist": (128, 128, 1),
         "mnist-360": (16, 16, 1),
+        "seq-cifar10": (32, 32, 50),
+        "seq-tiny-imagenet": (32, 32, 100),
         "seq-digits": (10, 10, 1),
         "perm-digits": (32, 32, 1),
         "rot-digits": (32, 32, 1),

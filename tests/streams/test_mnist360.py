@@ -121,7 +121,8 @@ def test_no_image_of_a_class_is_shown_under_an_angle_twice() -> None:
     data = fake_digits()
     picture = torch.arange(101 * 101, dtype=torch.int64).mul(37).remainder(255).to(torch.uint8)
     x = picture.view(101, 101).expand(len(data.train_y), -1, -1)
-    stream = Mnist360(replace(data, train_x=x))
+    tested = picture.view(101, 101).expand(len(data.test_y), -1, -1)
+    stream = Mnist360(replace(data, train_x=x, test_x=tested))
     batch = stream.pick(SEEDS[:1], 0, stream.order(SEEDS[:1], 0, 0, 0, TOTAL))
     for digit in range(9):
         images = batch.x[batch.y == digit].flatten(1)

@@ -104,7 +104,7 @@ def test_a_memory_smaller_than_the_replay_is_replayed_whole(
 ) -> None:
     fleet = fleet_of([ER()], tiny_net, memory=3, replay=8)
     fleet.learn(*examples([0], 25), 10)
-    read, _ = fleet._plan(5, *fleet._stretch(5, 10))
+    read = fleet._plan(5, *fleet._stretch(5, 10))["read"]
     assert read.sort().values.tolist() == [[[0, 1, 2]]] * 2
 
 

@@ -113,11 +113,12 @@ def history(
         plans: list[Tensor] = []
         plan = fleet._plan
 
-        def noted(*args: Any) -> tuple[Tensor, Tensor]:
-            rows = plan(*args)
+        def noted(*args: Any) -> dict[str, Tensor]:
+            found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
-            plans.extend(torch.where(r[0] == spare, -1, r[0] - first) for r in rows)
-            return rows
+            rows = (found["read"][0], found["write"][0])
+            plans.extend(torch.where(row == spare, -1, row - first) for row in rows)
+            return found
 
         patch.setattr("recollect.train.fleet.Step", WatchedStep)
         patch.setattr(fleet, "_plan", noted)
@@ -129,7 +130,7 @@ def history(
             moments.append(
                 Moment(
                     plan=list(plans),
-                    draws=WatchedStep.seen,
+                    draws=together(WatchedStep.seen, len(runs)),
                     memory=Remembered({n: t.clone() for n, t in fleet.memory.fields().items()}),
                     weights=fleet.weights.snapshot().named(),
                     buffers={n: t.clone() for n, t in fleet.network.buffers.items()},
@@ -138,6 +139,16 @@ def history(
                 )
             )
     return moments
+
+
+def together(seen: list[Remembered], runs: int) -> list[Remembered]:
+    """The draws of all runs, also where each run's step is taken on its own."""
+    lanes = runs if seen and all(len(draw.x) == 1 for draw in seen) else 1
+    draws = len(seen) // lanes
+    return [
+        Remembered({name: torch.cat([part[name] for part in seen[d::draws]]) for name in seen[d]})
+        for d in range(draws)
+    ]
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -11,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.errors import InputError
-from recollect.experiments import Summary
+from recollect.experiments import Results, Summary
 from recollect.experiments.results import check_writable
-from recollect.train import Job, Result
+from recollect.streams.data.places import cache_folder
+from recollect.train import Checkpoints, Job, Result, train_all
 from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
@@ -30,8 +32,11 @@ __all__ = [
     "notice",
     "seeds_label",
     "showing_progress",
+    "train",
     "workers",
 ]
+
+Finished = Callable[[Job, list[Result]], None]
 
 WIDE = 120
 REFRESH = 0.1
@@ -50,7 +55,54 @@ def add_common(parser: argparse.ArgumentParser) -> None:
                         help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")  # fmt: skip
     parser.add_argument("--json", type=Path, metavar="FILE", help="write one object per run")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the data files are")
-    parser.add_argument("--workers", type=int, metavar="N", help="processes (default: all cores)")
+    parser.add_argument("--epochs", type=int, metavar="N",
+                        help="passes over each task (default: the paper's)")  # fmt: skip
+    parser.add_argument("--workers", type=int, metavar="N",
+                        help="processes on a CPU (default: all cores)")  # fmt: skip
+    parser.add_argument("--device", default="auto", metavar="NAME",
+                        help="cpu, cuda or cuda:N (default: a GPU if there is one)")  # fmt: skip
+    parser.add_argument("--full-precision", action="store_true",
+                        help="no bfloat16 on a GPU: slower")  # fmt: skip
+    parser.add_argument("--time-limit", type=duration, metavar="TIME",
+                        help="save and stop after 90s, 20m or 2h; "
+                             "the same command continues")  # fmt: skip
+    parser.add_argument("--fresh", action="store_true",
+                        help="start over, do not continue a stopped command")  # fmt: skip
+
+
+def duration(text: str) -> float:
+    """The seconds that a person means by 90, 90s, 20m or 2h.
+
+    >>> duration("20m"), duration("90")
+    (1200.0, 90.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if found is None or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"cannot read the time {text!r}: give 90s, 20m or 2h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def train(
+    chosen: argparse.Namespace, jobs: Sequence[Job], finished: Finished = lambda job, results: None
+) -> Results:
+    """Train the jobs of a command with a bar, continuing what was stopped before."""
+    deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
+    kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline).of(jobs)
+    if chosen.fresh:
+        kept.clear()
+    elif any(kept.folder.glob("*")):
+        notice("continuing where this command was stopped (--fresh starts over)")
+    with showing_progress(jobs) as progress:
+        return Results(
+            train_all(
+                jobs,
+                workers=workers(chosen),
+                progress=progress,
+                finished=finished,
+                notice=notice,
+                checkpoints=kept,
+            )
+        )
 
 
 def workers(chosen: argparse.Namespace) -> int:

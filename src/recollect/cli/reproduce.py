@@ -15,7 +15,7 @@ from recollect.cli.common import (
     label,
     notice,
     seeds_label,
-    showing_progress,
+    train,
     workers,
 )
 from recollect.experiments import Results
@@ -29,7 +29,7 @@ from recollect.experiments.reproduce import (
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
-from recollect.train import Job, Result, train_all
+from recollect.train import Job, Result, device_named
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -56,20 +56,24 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def command(chosen: argparse.Namespace) -> int:
     """Train every row of the table and print it."""
     known = benchmark(chosen.benchmark)
-    rows = cells(known, chosen.methods, chosen.buffers)
+    rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
     seeds = seeds_from(chosen.seeds)
-    processes = workers(chosen)
+    workers(chosen)
+    device = device_named(chosen.device)
     check_places(chosen)
-    plans_of(known, rows, seeds)
+    plans_of(known, rows, seeds, chosen.epochs)
     known, stream = stream_or_stand_in(known, chosen.data_dir, notice)
-    jobs = [job for each in plans_of(known, rows, seeds) for job in each.jobs(stream)]
-    with showing_progress(jobs) as progress:
-        results = Results(train_all(jobs, workers=processes, progress=progress, finished=_tell))
+    plans = plans_of(known, rows, seeds, chosen.epochs)
+    precise = chosen.full_precision
+    jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
+    results = train(chosen, jobs, _tell)
     if chosen.json:
         results.save(chosen.json)
     screen = console()
+    ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
     behind = seeds_label(results.summaries())
     screen.print(f"{known.name}: accuracy after the last task, {behind}", style="bold")
+    screen.print("; ".join(ways), style="dim")
     screen.print(_table(known, results))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
     return 0

@@ -13,7 +13,7 @@ from recollect.cli.common import (
     console,
     notice,
     seeds_label,
-    showing_progress,
+    train,
     workers,
 )
 from recollect.errors import DataError
@@ -22,7 +22,7 @@ from recollect.experiments.plan import plan
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
-from recollect.train import train_all
+from recollect.train import device_named
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -44,7 +44,6 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         parser.add_argument(f"--{name}", type=float, nargs="+", metavar="VALUE",
                             help=f"{SIZES.get(name, name)} (default: the paper's); "
                                  f"several values span a grid")  # fmt: skip
-    parser.add_argument("--epochs", type=int, metavar="N", help="passes over each task")
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
     add_common(parser)
@@ -61,7 +60,8 @@ def command(chosen: argparse.Namespace) -> int:
     """Train, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds = seeds_from(chosen.seeds)
-    processes = workers(chosen)
+    workers(chosen)
+    device = device_named(chosen.device)
     check_places(chosen)
     sizes: list[int | None] = list(chosen.buffer or [None])
     if chosen.buffer is None and kind.uses_memory():
@@ -82,9 +82,9 @@ def command(chosen: argparse.Namespace) -> int:
     stream = _stream(known, chosen)
     if chosen.buffer is None and kind.uses_memory():
         notice(f"no --buffer given: using {sizes[0]}")
-    jobs = [job for each in plans for job in each.jobs(stream)]
-    with showing_progress(jobs) as progress:
-        results = Results(train_all(jobs, workers=processes, progress=progress))
+    precise = chosen.full_precision
+    jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
+    results = train(chosen, jobs)
     if chosen.json:
         results.save(chosen.json)
     screen = console()
@@ -145,7 +145,8 @@ def _footer(results: Results) -> str:
     cost = f"{first.steps} steps of {step:.0f} µs a run · memory {held:.0f} KiB a run"
     diverged = sum(run.diverged for run in results)
     warning = [f"{diverged} of {len(results)} runs diverged"] if diverged else []
-    return " · ".join([", ".join(values), cost, *warning])
+    where = f"{first.device}: {first.execution}"
+    return " · ".join([", ".join(values), cost, where, *warning])
 
 
 def _varied(summaries: list[Summary]) -> list[str]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.dense import Dense, Product
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
@@ -22,6 +24,7 @@ DENSE = (
     nn.Linear, nn.Flatten, nn.Identity, nn.LayerNorm, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU,
     nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus,
 )  # fmt: skip
+CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class Network:
@@ -30,7 +33,8 @@ class Network:
     `build` is a function that makes the module, called once per run with torch's generator
     seeded by that run's seed; or a module, from whose weights every run starts. A module whose
     operations broadcast over a leading run axis says so by an attribute `broadcasts_runs`; small
-    dense modules run under `vmap`, all others one after the other.
+    dense modules run under `vmap`, all others one after the other. `half` lets networks with
+    convolutions compute in bfloat16; `channels_last` lays their weights out as a GPU likes them.
 
     >>> net = Network(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), seeds=[0, 1])
     >>> net.strategy, net(net.weights, torch.zeros(2, 5, 2, 2)).shape
@@ -43,18 +47,26 @@ class Network:
         seeds: Sequence[int],
         *,
         dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
         strategy: Strategy | None = None,
+        half: bool = False,
+        channels_last: bool = False,
     ) -> None:
         modules = [_make(build, seed).to(dtype) for seed in seeds]
         self.dtype = dtype
+        self.device = torch.device(device)
+        self.noisy = False
         self.module = modules[0]
-        self.weights = Weights.stack([dict(m.named_parameters()) for m in modules])
-        self.buffers = {
-            name: torch.stack([dict(m.named_buffers())[name] for m in modules])
-            for name, _ in self.module.named_buffers()
-        }
         self.strategy = strategy or _strategy(self.module)
-        self.noise = [0] * len(seeds)
+        self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
+        apart = self.strategy == "loop"
+        rows = [dict(module.named_parameters()) for module in modules]
+        self.weights = Weights.stack(rows, self.device, apart=apart, channels_last=channels_last)
+        statistics = [dict(module.named_buffers()) for module in modules]
+        self.buffers = Weights.stack(statistics, self.device, apart=apart).named()
+        self._norms = keep_parts_apart(self.module)
+        own = [tensor for norm in self._norms for tensor in norm.buffers()]
+        self.separate = len(own) < len(self.buffers)
         self._trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
             name: layer
@@ -66,8 +78,53 @@ class Network:
         if self.strategy == "broadcast":
             _put(self.module, self.weights)
 
-    def __call__(self, weights: Weights, x: Tensor) -> Tensor:
-        """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`."""
+    def __call__(
+        self,
+        weights: Weights,
+        x: Tensor,
+        parts: Sequence[int] = (),
+        buffers: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`.
+
+        `parts` are the sizes of the batches that x is made of, for networks that normalise by
+        batch; `buffers` are the fleet's own unless others are given.
+        """
+        for norm in self._norms:
+            norm.parts = parts
+        if not self.half:
+            return self._all(weights, x, self.buffers if buffers is None else buffers)
+        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+            logits = self._all(weights, x, self.buffers if buffers is None else buffers)
+        return logits.to(self.dtype)
+
+    @torch.no_grad()
+    def settle(self, x: Tensor) -> None:
+        """Try a batch, and find out what the module does that cannot be seen from outside.
+
+        What `vmap` cannot do, such as a function that is random, runs one by one.
+        """
+        if self.strategy == "vmap":
+            try:
+                self(self.weights, x)
+            except RuntimeError:
+                self.strategy = "loop"
+        if self.strategy == "loop":
+            with self.seeded(0):
+                before = _generator_state(self.device)
+                copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
+                self(self.weights.row(0), x[:1], buffers=copies)
+                self.noisy = not torch.equal(before, _generator_state(self.device))
+
+    @contextmanager
+    def seeded(self, seed: int) -> Iterator[None]:
+        """Seed torch's generators for layers that draw from them; the user's are left alone."""
+        devices = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=devices):
+            torch.manual_seed(seed)
+            yield
+
+    def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
         if self.strategy == "broadcast":
             if weights is self.weights:
                 own: Tensor = self.module(x)
@@ -75,30 +132,14 @@ class Network:
             result: Tensor = functional_call(self.module, weights.named(), (x,), tie_weights=False)
             return result
         if self.strategy == "vmap":
-            batched: Tensor = vmap(self._one)(weights.named(), self.buffers, x)
+            batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
-        return self._one_by_one(weights, x)
-
-    @torch.no_grad()
-    def settle(self, x: Tensor) -> None:
-        """Try a batch, and run one by one what `vmap` cannot, such as a function that is random."""
-        if self.strategy == "vmap":
-            try:
-                self(self.weights, x)
-            except RuntimeError:
-                self.strategy = "loop"
-
-    def _one_by_one(self, weights: Weights, x: Tensor) -> Tensor:
-        """Every run on its own, with torch's generator seeded by `noise` for layers that use it."""
-        names = list(weights.named())
-        rows = zip(*(tensor.unbind() for tensor in weights), strict=True)
-        logits = []
-        with torch.random.fork_rng(devices=[]):
-            for run, row in enumerate(rows):
-                torch.manual_seed(self.noise[run])
-                buffers = {name: stacked[run] for name, stacked in self.buffers.items()}
-                logits.append(self._one(dict(zip(names, row, strict=True)), buffers, x[run]))
-        return torch.stack(logits)
+        rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
+        if len(x) == 1:
+            return self._one(weights.only(), rows[0], x.squeeze(0)).unsqueeze(0)
+        return torch.stack(
+            [self._one(weights.row(k).only(), rows[k], x[k]) for k in range(weights.runs)]
+        )
 
     def watch(self, weights: Weights) -> Weights:
         """The weights as leaves of a graph: what is computed with them has a `gradient`.
@@ -142,6 +183,13 @@ class Network:
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
         return result
+
+
+def _generator_state(device: torch.device) -> Tensor:
+    """Where torch's generator for a device stands."""
+    if device.type == "cuda":
+        return torch.cuda.get_rng_state(device)
+    return torch.random.get_rng_state()
 
 
 def _put(module: nn.Module, weights: Weights) -> None:

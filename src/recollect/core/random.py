@@ -33,6 +33,7 @@ class Purpose(IntEnum):
     ANGLE = 6
     GROUP = 7
     NOISE = 8
+    VIEW = 9
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

@@ -9,7 +9,7 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-__all__ = ["Published", "Verdict", "buffers", "hyperparameters", "published", "verdict"]
+__all__ = ["Published", "Verdict", "buffers", "has", "hyperparameters", "published", "verdict"]
 
 Verdict = Literal["reproduced", "above", "below"]
 
@@ -59,6 +59,15 @@ def published(
     Published(mean=85.61, std=1.4)
     """
     return _results().get((benchmark, setting, method, buffer, metric))
+
+
+def has(benchmark: str, method: str, metric: str) -> bool:
+    """Whether the paper has any figure of this kind for a method.
+
+    >>> has("seq-cifar10", "der", "accuracy"), has("seq-cifar10", "der", "accuracy-single-epoch")
+    (True, False)
+    """
+    return any(key[0] == benchmark and key[2] == method and key[4] == metric for key in _results())
 
 
 def buffers(benchmark: str, method: str) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
+import torch
 from torch import nn
 
 from recollect.experiments.values import (
@@ -18,12 +19,13 @@ from recollect.experiments.values import (
     checked_seeds,
 )
 from recollect.methods import Method
-from recollect.nets import MLP
+from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
 from recollect.train import Job, Run
 
 __all__ = ["Network", "Plan", "plan"]
 
+CPU = torch.device("cpu")
 Network = Callable[[], nn.Module] | nn.Module
 
 
@@ -35,8 +37,15 @@ class Plan:
     buffer: int | None
     epochs: int
     validation: bool
+    default_network: str = "mlp"
 
-    def jobs(self, stream: Stream, network: Network | None = None) -> list[Job]:
+    def jobs(
+        self,
+        stream: Stream,
+        network: Network | None = None,
+        device: torch.device = CPU,
+        full_precision: bool = False,
+    ) -> list[Job]:
         """The jobs that carry the plan out on a stream; the network is the paper's by default."""
         return [
             Job(
@@ -46,8 +55,10 @@ class Plan:
                 replay=replay,
                 buffer=self.buffer,
                 epochs=self.epochs,
-                network=network or partial(MLP, math.prod(stream.shape), stream.classes),
+                network=network or _NETWORKS[self.default_network](stream),
                 validation=self.validation,
+                device=device,
+                full_precision=full_precision,
             )
             for batch, replay, runs in self.fleets
         ]
@@ -82,4 +93,11 @@ def plan(
         (int(batch), int(replay or batch) if kind.uses_memory() else 0, runs)
         for batch, replay in product(batches, replays)
     )
-    return Plan(fleets, size, checked_epochs(epochs, benchmark), validation)
+    network = benchmark.network if benchmark else "mlp"
+    return Plan(fleets, size, checked_epochs(epochs, benchmark), validation, network)
+
+
+_NETWORKS: dict[str, Callable[[Stream], Network]] = {
+    "mlp": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes),
+    "resnet18": lambda stream: partial(ResNet18, stream.classes),
+}

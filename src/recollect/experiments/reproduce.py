@@ -15,9 +15,18 @@ from recollect.methods import METHODS
 from recollect.methods import method as method_named
 from recollect.streams import Benchmark, DataUnavailable, Stream, twin
 
-__all__ = ["Cell", "Comparison", "cells", "compare", "plans_of", "stream_or_stand_in"]
+__all__ = [
+    "Cell",
+    "Comparison",
+    "cells",
+    "compare",
+    "metric_of",
+    "plans_of",
+    "stream_or_stand_in",
+]
 
 COMMON_BUFFERS = (200, 500)
+SINGLE = "accuracy-single-epoch"
 
 
 @dataclass(frozen=True)
@@ -37,14 +46,30 @@ class Comparison:
     verdict: Verdict | None
 
 
+def metric_of(benchmark: Benchmark, epochs: int | None) -> str | None:
+    """Which of the paper's tables has runs with so many epochs; None if none has.
+
+    >>> from recollect.streams import benchmark
+    >>> cifar10 = benchmark("seq-cifar10")
+    >>> metric_of(cifar10, None), metric_of(cifar10, 1), metric_of(cifar10, 7)
+    ('accuracy', 'accuracy-single-epoch', None)
+    """
+    if epochs is None or epochs == benchmark.epochs:
+        return "accuracy"
+    return SINGLE if epochs == 1 else None
+
+
 def cells(
     benchmark: Benchmark,
     methods: Sequence[str] | None = None,
     buffers: Sequence[int] | None = None,
+    epochs: int | None = None,
 ) -> list[Cell]:
     """The rows of a benchmark's table: by default every method with every published buffer."""
     found = []
-    for name in methods or METHODS:
+    single = metric_of(benchmark, epochs) == SINGLE
+    printed = [n for n in METHODS if not single or paper.has(benchmark.paper, n, SINGLE)]
+    for name in methods or printed or METHODS:
         kind = method_named(name)
         if not kind.uses_memory():
             found.append(Cell(kind.name, None))
@@ -69,10 +94,18 @@ def stream_or_stand_in(
         return other, other.stream()
 
 
-def plans_of(benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int]) -> list[Plan]:
+def plans_of(
+    benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int], epochs: int | None = None
+) -> list[Plan]:
     """What fills the table, one plan per row, with the paper's hyper-parameters."""
     return [
-        plan(method_named(row.method), benchmark=benchmark, buffer=row.buffer, seeds=seeds)
+        plan(
+            method_named(row.method),
+            benchmark=benchmark,
+            buffer=row.buffer,
+            seeds=seeds,
+            epochs=epochs,
+        )
         for row in rows
     ]
 
@@ -83,7 +116,8 @@ def compare(benchmark: Benchmark, summary: Summary, setting: str) -> Comparison:
     if ours is None:
         raise InputError(f"these runs were not scored in the setting {setting!r}")
     run = summary.first
-    theirs = paper.published(benchmark.paper, setting, run.method, run.buffer)
+    metric = metric_of(benchmark, run.epochs) or ""
+    theirs = paper.published(benchmark.paper, setting, run.method, run.buffer, metric)
     if theirs is None or benchmark.stands_in:
         return Comparison(ours, None, None)
     return Comparison(ours, theirs, paper.verdict(ours.mean, ours.std, ours.seeds, theirs))

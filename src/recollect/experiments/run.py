@@ -8,11 +8,12 @@ from pathlib import Path
 from recollect.errors import InputError
 from recollect.experiments.plan import Network, plan
 from recollect.experiments.results import Results
+from recollect.experiments.values import checkpoints_in
 from recollect.methods import Method
 from recollect.methods import method as method_named
 from recollect.streams import Stream
 from recollect.streams import benchmark as benchmark_named
-from recollect.train import train_all
+from recollect.train import device_named, train_all
 
 __all__ = ["run"]
 
@@ -28,6 +29,10 @@ def run(
     validation: bool = False,
     data_dir: Path | str | None = None,
     workers: int | None = None,
+    device: str = "auto",
+    full_precision: bool = False,
+    checkpoint: Path | str | None = None,
+    time_limit: float | None = None,
     **hyperparameters: float | Iterable[float],
 ) -> Results:
     """Train a method on a benchmark, all seeds (and all given values) as one fleet.
@@ -36,6 +41,10 @@ def run(
     class, or an instance, whose hyper-parameters are then used. What is not given is the paper's
     choice for that benchmark and buffer. A hyper-parameter may be a list: the fleet then spans
     the grid.
+
+    `device` is a GPU if there is one; there, convolutional networks compute in bfloat16 unless
+    `full_precision`. A long run saves its state into the folder `checkpoint` every two minutes,
+    and the same call continues from it; after `time_limit` seconds it raises `TimeUp`.
 
     >>> results = run("seq-digits", "derpp", buffer=50, seeds=2, lr=[0.03, 0.1])
     >>> [(r.seed, r.hyperparameters["lr"]) for r in results]
@@ -49,6 +58,8 @@ def run(
         hyperparameters = {**own, **hyperparameters}
     else:
         kind = method_named(method) if isinstance(method, str) else method
+    place = device_named(device)
+    saving = checkpoints_in(checkpoint, time_limit)
     known = benchmark_named(benchmark) if isinstance(benchmark, str) else None
     if validation and known is None:
         raise InputError("a validation split is taken from a named benchmark, not a stream")
@@ -63,4 +74,5 @@ def run(
     )
     stream = known.stream(validation, data_dir) if known else benchmark
     assert not isinstance(stream, str)
-    return Results(train_all(chosen.jobs(stream, network), workers=workers))
+    jobs = chosen.jobs(stream, network, place, full_precision)
+    return Results(train_all(jobs, workers=workers, checkpoints=saving and saving.of(jobs)))

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import re
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields
+from pathlib import Path
 
 import numpy as np
 
@@ -14,8 +16,17 @@ from recollect.errors import InputError
 from recollect.experiments import paper
 from recollect.methods import Method
 from recollect.streams import Benchmark
+from recollect.train import Checkpoints
 
-__all__ = ["Values", "axes_of", "checked_buffer", "checked_epochs", "checked_seeds", "seeds_from"]
+__all__ = [
+    "Values",
+    "axes_of",
+    "checked_buffer",
+    "checked_epochs",
+    "checked_seeds",
+    "checkpoints_in",
+    "seeds_from",
+]
 
 Values = Mapping[str, float | Iterable[float]]
 
@@ -82,6 +93,18 @@ def checked_epochs(epochs: int | None, benchmark: Benchmark | None) -> int:
     if count < 1:
         raise InputError(f"the number of epochs must be at least 1, not {count}")
     return count
+
+
+def checkpoints_in(folder: Path | str | None, time_limit: float | None) -> Checkpoints | None:
+    """Where long runs save their state, and when they stop."""
+    if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
+        raise InputError(f"the time limit must be greater than 0 seconds, not {time_limit:g}")
+    if folder is None:
+        if time_limit is not None:
+            raise InputError("a time limit needs a folder for the state: give one as checkpoint")
+        return None
+    deadline = None if time_limit is None else time.monotonic() + time_limit
+    return Checkpoints(Path(folder), deadline=deadline)
 
 
 def axes_of(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -23,13 +23,13 @@ class Step:
         self,
         x: Tensor,
         y: Tensor,
-        forward: Callable[[Tensor], Tensor],
+        forward: Callable[[Tensor, Sequence[int]], Tensor],
         replays: list[Remembered],
         separate: bool = False,
     ) -> None:
         self.x = x
         self.y = y
-        self.kept: dict[str, Tensor] = {"x": x, "y": y}
+        self.kept: dict[str, Tensor] = {}
         self._forward = forward
         self._separate = separate
         self._replays = iter(replays)
@@ -37,14 +37,19 @@ class Step:
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """The logits `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
 
-        Networks whose examples do not see each other take all parts in one pass.
+        All parts go through the network in one pass, unless it has a state that one pass for each
+        would change otherwise.
         """
+        sizes = [part.shape[1] for part in parts]
         if self._separate:
-            first, *others = (self._forward(part) if part.shape[1] else None for part in parts)
-            assert first is not None
-            return first, *(first[:, :0] if other is None else other for other in others)
-        logits = self._forward(torch.cat(parts, 1))
-        return torch.split_with_sizes(logits, [part.shape[1] for part in parts], 1)
+            passes = [
+                self._forward(part, (size,)) if size else None
+                for part, size in zip(parts, sizes, strict=True)
+            ]
+            some = next(logits for logits in passes if logits is not None)
+            return tuple(some[:, :0] if logits is None else logits for logits in passes)
+        logits = self._forward(torch.cat(parts, 1) if len(parts) > 1 else parts[0], sizes)
+        return torch.split_with_sizes(logits, sizes, 1)
 
     def draw(self) -> Remembered:
         """The next draw from memory; it has no examples while the memory is empty."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Literal, final
 
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import unknown_name
 from recollect.streams.data import Dataset, load
@@ -69,6 +70,8 @@ class Benchmark:
     build: Callable[[Benchmark, Dataset], Stream] = field(repr=False)
     stands_in: str | None = None
     epochs: int = 1
+    network: Literal["mlp", "resnet18"] = "mlp"
+    images: Images | None = None
 
     def stream(
         self,
@@ -152,6 +155,7 @@ def _tasks(
         test_ids=tuple(test_ids),
         classes_of=tuple(classes_of),
         view=view,
+        images=spec.images,
     )
 
 
@@ -190,6 +194,16 @@ _TURNING = Benchmark(
     "mnist-360", "mnist", "general", 1, 16, 16, "mnist-360",
     "digits 0 to 8 in pairs, slowly turning, without task boundaries", _turning,
 )  # fmt: skip
+_CIFAR10 = Benchmark(
+    "seq-cifar10", "cifar10", "class", 5, 32, 32, "seq-cifar10",
+    "small photographs in five tasks of two classes", _new_classes, epochs=50, network="resnet18",
+    images=Images(mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2615)),
+)  # fmt: skip
+_TINY_IMAGENET = Benchmark(
+    "seq-tiny-imagenet", "tiny-imagenet", "class", 10, 32, 32, "seq-tiny-imagenet",
+    "photographs in ten tasks of twenty classes", _new_classes, epochs=100, network="resnet18",
+    images=Images(mean=(0.4802, 0.4480, 0.3975), std=(0.2770, 0.2691, 0.2821)),
+)  # fmt: skip
 _SMALLER = ", in batches of 32 instead of 128 as there are only 1,438 examples"
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -199,6 +213,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         _PERM,
         _ROT,
         _TURNING,
+        _CIFAR10,
+        _TINY_IMAGENET,
         _twin(_SEQ, "seq-digits", 10),
         _twin(_PERM, "perm-digits", 32, _SMALLER),
         _twin(_ROT, "rot-digits", 32, _SMALLER),

@@ -10,6 +10,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.streams.copies import Copies
 from recollect.streams.stream import Batch, Setting, Stream, shuffled
 
@@ -55,6 +56,11 @@ class Joint:
     def dtype(self) -> torch.dtype:
         """How one example is stored."""
         return self.inner.dtype
+
+    @property
+    def images(self) -> Images | None:
+        """How the images of the stream inside are shown."""
+        return self.inner.images
 
     @property
     def tasks(self) -> int:

@@ -10,6 +10,7 @@ from typing import NamedTuple, final
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError
 from recollect.streams.copies import Copies, take
@@ -41,6 +42,7 @@ class Mnist360:
     setting: Setting = "general"
     boundaries: bool = False
     tasks: int = 1
+    images: Images | None = None
 
     def __post_init__(self) -> None:
         counts = torch.bincount(self.dataset.train_y, minlength=DIGITS)[:DIGITS]

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
 
 __all__ = ["Batch", "Setting", "Stream", "shuffled"]
@@ -51,6 +52,10 @@ class Stream(Protocol):
     @property
     def dtype(self) -> torch.dtype:
         """How one example is stored: uint8 for images, float32 for other arrays."""
+
+    @property
+    def images(self) -> Images | None:
+        """How examples that are images are cropped, flipped and normalised, if they are."""
 
     @property
     def tasks(self) -> int:

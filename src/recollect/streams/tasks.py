@@ -11,6 +11,7 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.streams.copies import Copies, take
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
 from recollect.streams.stream import Batch, Setting, shuffled
@@ -55,6 +56,7 @@ class TaskStream:
     view: View = "plain"
     shuffle: bool = True
     boundaries: bool = True
+    images: Images | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -129,4 +131,6 @@ class TaskStream:
 
     @cached_property
     def _test(self) -> Copies:
+        if self.view == "plain":
+            return Copies(self.test_x, self.test_x, self.test_y)
         return Copies(self.test_x, self.test_x.flatten(1).t().contiguous(), self.test_y)

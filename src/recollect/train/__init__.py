@@ -1,8 +1,20 @@
 """Training: the fleet, the loop over a stream, evaluation, and several fleets at once."""
 
+from recollect.train.checkpoint import Checkpoints, TimeUp
+from recollect.train.devices import device_named
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job, Result, Run
 from recollect.train.loop import train
 from recollect.train.parallel import train_all
 
-__all__ = ["Fleet", "Job", "Result", "Run", "train", "train_all"]
+__all__ = [
+    "Checkpoints",
+    "Fleet",
+    "Job",
+    "Result",
+    "Run",
+    "TimeUp",
+    "device_named",
+    "train",
+    "train_all",
+]

@@ -1,22 +1,18 @@
-"""A step compiled once per shape."""
+"""A function of tensors, traced with its gradient and compiled once per shape."""
 
 from __future__ import annotations
 
 import shutil
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils import _pytree as pytree
 
 __all__ = ["Compiled", "compiler_exists"]
 
-WARM_UP = 3
-
+Function = Callable[..., tuple[Tensor, ...]]
 Shapes = tuple[torch.Size, ...]
-Flat = Callable[[Sequence[Tensor]], Sequence[Tensor]]
 
 
 def compiler_exists() -> bool:
@@ -25,47 +21,38 @@ def compiler_exists() -> bool:
 
 
 class Compiled:
-    """A step that is traced, gradient and all, and compiled for every shape of its batch.
+    """The same function, gradients and changes in place included, compiled when a shape is new."""
 
-    `state` is what the step changes in place, always the same tensors; a shape that was met only
-    a few times, such as the last batch of a task, runs as it is.
-    """
+    def __init__(self, function: Function) -> None:
+        self._function = function
+        self._ready: dict[Shapes, Function] = {}
 
-    def __init__(self, step: Callable[..., Tensor], state: tuple[Any, ...]) -> None:
-        self._step = step
-        self._state = state
-        self._flat_state = pytree.tree_leaves(state)
-        self._met: Counter[Shapes] = Counter()
-        self._ready: dict[Shapes, Flat] = {}
+    def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
+        """What the function returns; its effects in place are the same."""
+        shapes = tuple(tensor.shape for tensor in tensors)
+        if shapes not in self._ready:
+            self._ready[shapes] = self._compile(tensors)
+        with torch.no_grad():
+            return self._ready[shapes](*tensors)
 
-    def __call__(self, *batch: Tensor) -> Tensor:
-        """What the step returns; its effects in place are the same."""
-        shapes = tuple(tensor.shape for tensor in batch)
-        ready = self._ready.get(shapes)
-        if ready is not None:
-            with torch.no_grad():
-                return ready([*self._flat_state, *batch])[0]
-        self._met[shapes] += 1
-        if self._met[shapes] > WARM_UP:
-            self._ready[shapes] = self._compile(batch)
-        return self._step(*self._state, *batch)
-
-    def _compile(self, batch: Sequence[Tensor]) -> Flat:
-        """Compile for this shape; tracing works on copies and changes nothing."""
+    def _compile(self, tensors: Sequence[Tensor]) -> Function:
+        """Compile for these shapes; tracing works on copies and changes nothing."""
         # The compiler takes seconds to import, and most runs never need it.
         from torch._inductor.compile_fx import compile_fx
         from torch.fx.experimental.proxy_tensor import make_fx
 
-        _, structure = pytree.tree_flatten(self._state)
-
-        def flat(*tensors: Tensor) -> tuple[Tensor, ...]:
-            state = pytree.tree_unflatten(tensors[: structure.num_leaves], structure)
-            return (self._step(*state, *tensors[structure.num_leaves :]),)
-
-        copies = [tensor.clone() for tensor in (*self._flat_state, *batch)]
-        graph = make_fx(flat)(*copies)
+        copies = [_copy(tensor) for tensor in tensors]
+        graph = make_fx(self._function)(*copies)
         graph.graph.eliminate_dead_code()
         graph.recompile()
         with torch.no_grad():
             compiled: Any = compile_fx(graph, copies)
-        return lambda tensors: compiled(*tensors)
+        return lambda *given: tuple(compiled(*given))
+
+
+def _copy(tensor: Tensor) -> Tensor:
+    """A copy with the same strides, so that what is compiled fits the tensors it will meet."""
+    strides = tensor.stride()
+    return torch.empty_strided(
+        tensor.shape, strides, dtype=tensor.dtype, device=tensor.device
+    ).copy_(tensor)

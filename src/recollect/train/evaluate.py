@@ -34,8 +34,8 @@ def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
     x, y = stream.test(fleet.seeds, task)
     names = settings(stream)
     count = y.shape[1]
-    right = {name: torch.zeros(fleet.runs, dtype=torch.int64) for name in names}
-    outside = torch.ones(stream.classes, dtype=torch.bool)
+    right = {name: torch.zeros_like(fleet.seeds) for name in names}
+    outside = torch.ones(stream.classes, dtype=torch.bool, device=fleet.device)
     outside[list(stream.task_classes(task))] = False
     for start in range(0, count, ROWS):
         logits = fleet.logits(x[:, start : start + ROWS])
@@ -44,4 +44,4 @@ def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
         if "task" in right:
             chosen = logits.masked_fill(outside, -torch.inf).argmax(2)
             right["task"] += (chosen == labels).sum(1)
-    return {name: hits.double() * 100 / count for name, hits in right.items()}
+    return {name: hits.cpu().double() * 100 / count for name, hits in right.items()}

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import nn
 
 from recollect.methods import Method
@@ -15,6 +16,8 @@ from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
 
 __all__ = ["Job", "Result", "Run"]
+
+CPU = torch.device("cpu")
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Job:
     epochs: int
     network: Callable[[], nn.Module] | nn.Module
     validation: bool = False
+    device: torch.device = CPU
+    full_precision: bool = False
 
     @property
     def kind(self) -> type[Method]:
@@ -103,6 +108,8 @@ class Result:
     steps: int
     memory_bytes: int
     diverged: bool
+    device: str
+    execution: str
 
     def as_json(self) -> dict[str, Any]:
         """The result as plain data."""

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from recollect.errors import InputError
-from recollect.streams.stream import Batch, Stream
-from recollect.train.compiled import compiler_exists
+from recollect.train.checkpoint import Checkpoints, Saved, TimeUp, fingerprint
+from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job, Result
@@ -22,7 +23,6 @@ __all__ = ["check", "train"]
 Report = Callable[[int], None]
 
 STRETCH = 4096
-WORTH_COMPILING = 20_000
 
 
 def check(job: Job) -> None:
@@ -34,42 +34,108 @@ def check(job: Job) -> None:
         )
 
 
-def train(job: Job, report: Report = lambda steps: None) -> list[Result]:
+def train(
+    job: Job,
+    report: Report = lambda steps: None,
+    checkpoints: Checkpoints | None = None,
+) -> list[Result]:
     """Train the runs of a job as one fleet and score them.
 
     `report` is called now and then with the number of steps that every run took since the last
-    call.
+    call. With `checkpoints`, the job continues where it was saved last and ends just as if it had
+    never stopped; it raises `TimeUp` when their time limit comes.
     """
     check(job)
-    stream = job.arriving
-    fleet = _fleet(job)
-    matrices: dict[str, list[Matrix]] = {}
+    name = fingerprint(job) if checkpoints else ""
+    if checkpoints and (known := checkpoints.results(name)) is not None:
+        report(job.steps)
+        return known
+    progress = Progress(job)
+    if checkpoints and (saved := checkpoints.saved(name)) is not None:
+        progress.restore(saved)
+        report(progress.fleet.steps)
+    for steps in progress.advance():
+        report(steps)
+        if checkpoints and (checkpoints.time_is_up() or checkpoints.due()):
+            checkpoints.save(name, progress.saved())
+            if checkpoints.time_is_up():
+                raise TimeUp(
+                    f"the time limit came after {progress.fleet.steps:,} of {job.steps:,} steps; "
+                    f"the same command continues"
+                )
+    results = progress.results()
+    if checkpoints:
+        checkpoints.finish(name, results)
+    return results
 
-    def measure(tasks: range) -> None:
-        for setting, percent in accuracy(fleet, job.stream, tasks).items():
-            row = np.full((fleet.runs, job.stream.tasks), np.nan)
+
+class Progress:
+    """A fleet on its way through a stream: how far it is, and what was measured so far."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.fleet = _fleet(job)
+        self.transfers = job.arriving.tasks == job.stream.tasks > 1
+        self._task = 0
+        self._stretch = 0
+        self._seconds = 0.0
+        self._loss = torch.zeros(self.fleet.runs)
+        self._rows: dict[str, list[Matrix]] = {}
+
+    def advance(self) -> Iterator[int]:
+        """Learn stretch by stretch to the end, measuring after every task; the steps of each."""
+        stream, fleet = self.job.arriving, self.fleet
+        if self.transfers and not self._rows:
+            self._measure(range(stream.tasks))
+        while self._task < stream.tasks:
+            for epoch, first, until in _stretches(self.job, stream.parts(self._task))[
+                self._stretch :
+            ]:
+                began, before = time.perf_counter(), fleet.steps
+                index = stream.order(fleet.seeds, self._task, epoch, first, until)
+                x, y = stream.pick(fleet.seeds, self._task, index)
+                self._loss = fleet.learn(x, y, self.job.batch)
+                wait_for(fleet.device)
+                self._seconds += time.perf_counter() - began
+                self._stretch += 1
+                yield fleet.steps - before
+            self._task, self._stretch = self._task + 1, 0
+            last = self._task == stream.tasks
+            self._measure(range(self.job.stream.tasks if last else self._task + 1))
+
+    def saved(self) -> Saved:
+        """All of it, to be kept in a file."""
+        counters = {"seen": self.fleet.seen, "steps": self.fleet.steps}
+        place = {"task": self._task, "stretch": self._stretch, "seconds": self._seconds}
+        rows = {name: [_plain(row) for row in rows] for name, rows in self._rows.items()}
+        tensors = {"loss": self._loss, **self.fleet.tensors()}
+        return Saved({**counters, **place, "rows": rows}, tensors)
+
+    def restore(self, saved: Saved) -> None:
+        """Go to where a saved one was."""
+        facts, tensors = saved.facts, dict(saved.tensors)
+        self._task, self._stretch = facts["task"], facts["stretch"]
+        self._seconds, self._loss = facts["seconds"], tensors.pop("loss")
+        self._rows = {
+            name: [np.array(row, dtype=np.float64) for row in rows]
+            for name, rows in facts["rows"].items()
+        }
+        self.fleet.restore(tensors, seen=facts["seen"], steps=facts["steps"])
+
+    def results(self) -> list[Result]:
+        """What came out for every run."""
+        by_run = {setting: np.stack(rows, 1) for setting, rows in self._rows.items()}
+        return [
+            _result(self.job, self.fleet, run, {s: m[run] for s, m in by_run.items()},
+                    self.transfers, self._seconds, self._loss)
+            for run in range(self.fleet.runs)
+        ]  # fmt: skip
+
+    def _measure(self, tasks: range) -> None:
+        for setting, percent in accuracy(self.fleet, self.job.stream, tasks).items():
+            row = np.full((self.fleet.runs, self.job.stream.tasks), np.nan)
             row[:, : len(tasks)] = percent.numpy()
-            matrices.setdefault(setting, []).append(row)
-
-    transfers = stream.tasks == job.stream.tasks > 1
-    if transfers:
-        measure(range(stream.tasks))
-    seconds = 0.0
-    loss = torch.zeros(fleet.runs)
-    for task in range(stream.tasks):
-        began = time.perf_counter()
-        for x, y in _stretches(stream, fleet, task, job):
-            before = fleet.steps
-            loss = fleet.learn(x, y, job.batch)
-            report(fleet.steps - before)
-        seconds += time.perf_counter() - began
-        last = task + 1 == stream.tasks
-        measure(range(job.stream.tasks if last else task + 2))
-    by_run = {setting: np.stack(rows, 1) for setting, rows in matrices.items()}
-    return [
-        _result(job, fleet, run, {s: m[run] for s, m in by_run.items()}, transfers, seconds, loss)
-        for run in range(fleet.runs)
-    ]
+            self._rows.setdefault(setting, []).append(row)
 
 
 def _fleet(job: Job) -> Fleet:
@@ -83,21 +149,23 @@ def _fleet(job: Job) -> Fleet:
         memory=job.buffer or 0,
         replay=job.replay,
         stored=job.stream.dtype,
-        compiled=job.steps >= WORTH_COMPILING and compiler_exists(),
+        images=job.stream.images,
+        device=job.device,
+        half=job.device.type == "cuda" and not job.full_precision,
+        steps=job.steps,
     )
 
 
-def _stretches(stream: Stream, fleet: Fleet, task: int, job: Job) -> Iterator[Batch]:
-    """A task's examples as they arrive, a few thousand at a time, none across two parts."""
+def _stretches(job: Job, parts: Sequence[int]) -> list[tuple[int, int, int]]:
+    """A task as (epoch, start, stop), a few thousand examples each, none across two parts."""
     length = max(STRETCH // job.batch, 1) * job.batch
-    for epoch in range(job.epochs):
-        start = 0
-        for size in stream.parts(task):
-            for first in range(start, start + size, length):
-                until = min(first + length, start + size)
-                index = stream.order(fleet.seeds, task, epoch, first, until)
-                yield stream.pick(fleet.seeds, task, index)
-            start += size
+    ends = list(accumulate(parts))
+    return [
+        (epoch, first, min(first + length, end))
+        for epoch in range(job.epochs)
+        for start, end in zip([0, *ends], ends, strict=False)
+        for first in range(start, end, length)
+    ]
 
 
 def _result(
@@ -133,6 +201,8 @@ def _result(
         steps=fleet.steps,
         memory_bytes=fleet.bytes_per_run,
         diverged=not bool(loss[run].isfinite()),
+        device=device_label(fleet.device),
+        execution=fleet.execution,
     )
 
 

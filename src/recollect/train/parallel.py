@@ -1,7 +1,8 @@
-"""Several fleets at once: one process per core, one thread each."""
+"""Several fleets: on a CPU one process per core with one thread each, on a GPU one by one."""
 
 from __future__ import annotations
 
+import gc
 import math
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -17,6 +19,7 @@ from typing import Any
 import torch
 
 from recollect.errors import InputError, RecollectError
+from recollect.train.checkpoint import Checkpoints, TimeUp
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 
@@ -27,6 +30,7 @@ ROWS_IN_CACHE = 1536
 
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
+Notice = Callable[[str], None]
 
 
 def cores() -> int:
@@ -40,12 +44,19 @@ def train_all(
     workers: int | None = None,
     progress: Progress = lambda job, steps: None,
     finished: Finished = lambda job, results: None,
+    notice: Notice = lambda text: None,
+    checkpoints: Checkpoints | None = None,
 ) -> list[Result]:
-    """Train all jobs, each spread over the cores, and return their results in order.
+    """Train all jobs and return their results in order.
 
-    Small tensors gain nothing from a second thread, so every core has a process with one thread
-    and a share of the runs. `progress` is told of steps as they are taken, summed over a fleet's
-    runs, and `finished` of every job whose results are complete.
+    On a CPU each job is spread over the cores: small tensors gain nothing from a second thread,
+    so every core has a process with one thread and a share of the runs. On a GPU a job is one
+    fleet, or several where one does not fit into its memory. `progress` is told of steps as they
+    are taken, summed over a fleet's runs, `finished` of every job whose results are complete,
+    and `notice` of what a person should know.
+
+    With `checkpoints`, jobs continue where they were saved last. If their time limit comes, those
+    that are unfinished stop with `TimeUp`; the rest of what they keep is for the next call.
     """
     for job in jobs:
         check(job)
@@ -53,27 +64,38 @@ def train_all(
         workers = cores()
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
+    on_gpu = any(job.device.type == "cuda" for job in jobs)
     pieces = [
-        (number, piece) for number, job in enumerate(jobs) for piece in _pieces(job, jobs, workers)
+        (number, piece)
+        for number, job in enumerate(jobs)
+        for piece in ([job] if on_gpu else _pieces(job, jobs, workers))
     ]
     parts: dict[int, dict[int, list[Result]]] = {number: {} for number in range(len(jobs))}
     missing = [sum(1 for n, _ in pieces if n == number) for number in range(len(jobs))]
     done: dict[int, list[Result]] = {}
+    stopped: list[TimeUp] = []
 
     def tell(place: int, steps: int) -> None:
         number, piece = pieces[place]
         progress(jobs[number], steps * len(piece.runs))
 
-    for place, kind, value in _events([piece for _, piece in pieces], workers, tell):
+    work = Work([piece for _, piece in pieces], checkpoints, tell, notice)
+    for place, kind, value in work.on_gpu() if on_gpu else work.on_cores(workers):
         number, _ = pieces[place]
         if kind == "steps":
             tell(place, value)
-            continue
-        parts[number][place] = value
-        missing[number] -= 1
-        if missing[number] == 0:
-            done[number] = [r for _, results in sorted(parts[number].items()) for r in results]
-            finished(jobs[number], done[number])
+        elif kind == "stopped":
+            stopped.append(value)
+        else:
+            parts[number][place] = value
+            missing[number] -= 1
+            if missing[number] == 0:
+                done[number] = [r for _, results in sorted(parts[number].items()) for r in results]
+                finished(jobs[number], done[number])
+    if stopped:
+        raise stopped[0]
+    if checkpoints:
+        checkpoints.clear()
     return [result for number in range(len(jobs)) for result in done[number]]
 
 
@@ -90,64 +112,109 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
 Event = tuple[int, str, Any]
 
 
-def _events(pieces: list[Job], workers: int, tell: Callable[[int, int], None]) -> Iterator[Event]:
-    """What happens while the pieces train: (place, "steps", n) and (place, "results", [...])."""
-    if workers == 1 or len(pieces) == 1 or sys.platform == "win32":
-        yield from _here(pieces, tell)
-        return
-    waiting = sorted(enumerate(pieces), key=lambda piece: -piece[1].work)
-    busy: dict[Connection, tuple[BaseProcess, int]] = {}
-    try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
-                place, piece = waiting.pop(0)
-                connection, process = _start(piece)
-                busy[connection] = (process, place)
-            ready = wait(list(busy))
-            for connection in [c for c in busy if c in ready]:
-                process, place = busy[connection]
-                try:
-                    kind, value = connection.recv()
-                except EOFError:
-                    process.join()
-                    raise RecollectError(
-                        f"a training process ended early (exit status {process.exitcode}): "
-                        f"the machine may be out of memory; try fewer seeds or --workers 1"
-                    ) from None
-                if kind == "error":
-                    raise value
-                if kind == "results":
-                    del busy[connection]
-                    process.join()
-                yield place, kind, value
-    finally:
-        for process, _ in busy.values():
-            process.terminate()
-            process.join()
+@dataclass
+class Work:
+    """Pieces to be trained, each a fleet."""
+
+    pieces: list[Job]
+    checkpoints: Checkpoints | None
+    tell: Callable[[int, int], None]
+    notice: Notice
+
+    def on_cores(self, workers: int) -> Iterator[Event]:
+        """What happens: (place, "steps", n), (place, "results", [...]), (place, "stopped", why)."""
+        if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
+            yield from self._here()
+            return
+        waiting = sorted(enumerate(self.pieces), key=lambda piece: -piece[1].work)
+        busy: dict[Connection, tuple[BaseProcess, int]] = {}
+        try:
+            while waiting or busy:
+                while waiting and len(busy) < workers:
+                    place, piece = waiting.pop(0)
+                    connection, process = _start(piece, self.checkpoints)
+                    busy[connection] = (process, place)
+                ready = wait(list(busy))
+                for connection in [c for c in busy if c in ready]:
+                    process, place = busy[connection]
+                    try:
+                        kind, value = connection.recv()
+                    except EOFError:
+                        process.join()
+                        raise RecollectError(
+                            f"a training process ended early (exit status {process.exitcode}): "
+                            f"the machine may be out of memory; try fewer seeds or --workers 1"
+                        ) from None
+                    if kind == "error":
+                        raise value
+                    if kind in ("results", "stopped"):
+                        del busy[connection]
+                        process.join()
+                    yield place, kind, value
+        finally:
+            for process, _ in busy.values():
+                process.terminate()
+                process.join()
+
+    def _here(self) -> Iterator[Event]:
+        for place, piece in enumerate(self.pieces):
+            try:
+                with one_thread():
+                    results = train(piece, partial(self.tell, place), self.checkpoints)
+            except TimeUp as limit:
+                yield place, "stopped", limit
+            else:
+                yield place, "results", results
+
+    def on_gpu(self) -> Iterator[Event]:
+        """The same, one fleet after the other; one that does not fit is split, and says so."""
+        most = max(len(piece.runs) for piece in self.pieces)
+        for place, piece in enumerate(self.pieces):
+            results: list[Result] = []
+            waiting = piece.split(most)
+            try:
+                while waiting:
+                    part, *others = waiting
+                    try:
+                        results += train(part, partial(self._share, place, part), self.checkpoints)
+                        waiting = others
+                    except torch.OutOfMemoryError:
+                        if len(part.runs) == 1:
+                            raise RecollectError(
+                                "one run alone does not fit into the GPU's memory: "
+                                "take a smaller buffer or --device cpu"
+                            ) from None
+                        most = math.ceil(len(part.runs) / 2)
+                        self.notice(f"{len(part.runs)} runs at once do not fit into the GPU's "
+                                    f"memory: {most} at a time")  # fmt: skip
+                        waiting = [half for each in waiting for half in each.split(most)]
+                    free_memory()
+            except TimeUp as limit:
+                yield place, "stopped", limit
+            else:
+                yield place, "results", results
+
+    def _share(self, place: int, part: Job, steps: int) -> None:
+        self.tell(place, steps * len(part.runs) // len(self.pieces[place].runs))
 
 
-def _here(pieces: list[Job], tell: Callable[[int, int], None]) -> Iterator[Event]:
-    for place, piece in enumerate(pieces):
-        with one_thread():
-            results = train(piece, partial(tell, place))
-        yield place, "results", results
-
-
-def _start(piece: Job) -> tuple[Connection, BaseProcess]:
+def _start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:
     """A process that trains one piece; a forked one shares the data set that is already loaded."""
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(piece, theirs), daemon=True)
+    process = context.Process(target=_work, args=(piece, theirs, checkpoints), daemon=True)
     process.start()
     theirs.close()
     return ours, process
 
 
-def _work(piece: Job, connection: Connection) -> None:
+def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -> None:
     try:
         with one_thread():
-            results = train(piece, lambda steps: connection.send(("steps", steps)))
+            results = train(piece, lambda steps: connection.send(("steps", steps)), checkpoints)
         connection.send(("results", results))
+    except TimeUp as limit:
+        connection.send(("stopped", limit))
     except BrokenPipeError:
         pass
     except RecollectError as error:
@@ -155,6 +222,12 @@ def _work(piece: Job, connection: Connection) -> None:
     except Exception:
         trace = traceback.format_exc()
         connection.send(("error", RuntimeError(f"training failed in a process:\n{trace}")))
+
+
+def free_memory() -> None:
+    """Give a GPU's memory back that nothing refers to any more."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 @contextmanager

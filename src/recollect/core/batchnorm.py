@@ -1,0 +1,84 @@
+"""Batch normalisation whose statistics keep the parts of a batch apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+__all__ = ["PartNorm", "keep_parts_apart"]
+
+KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
+
+
+class PartNorm(nn.Module):
+    """A batch normalisation that takes several batches in one pass, as if they came in turn.
+
+    `parts` says how many rows of the input belong to each. Every part is normalised by its own
+    mean and variance, and the running statistics meet the parts one after the other: outputs,
+    gradients and statistics are those of separate passes.
+
+    >>> norm = PartNorm(nn.BatchNorm1d(2))
+    >>> norm.parts = (3, 5)
+    >>> norm(torch.rand(8, 2))[:3].mean(0).abs() < 1e-6
+    tensor([True, True])
+    """
+
+    running_mean: Tensor | None
+    running_var: Tensor | None
+    num_batches_tracked: Tensor | None
+
+    def __init__(self, norm: nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d) -> None:
+        super().__init__()
+        self.eps = norm.eps
+        self.momentum = norm.momentum or 0.0
+        self.weight = norm.weight
+        self.bias = norm.bias
+        self.parts: Sequence[int] = ()
+        for name in ("running_mean", "running_var", "num_batches_tracked"):
+            self.register_buffer(name, getattr(norm, name))
+        self.train(norm.training)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The input `[n, C, ...]`, normalised part by part in training."""
+        if not self.training:
+            return self._normalise(x, training=self.running_mean is None)
+        sizes = [size for size in self.parts if size] or [len(x)]
+        if self.num_batches_tracked is not None:
+            self.num_batches_tracked.add_(len(sizes))
+        if len(sizes) == 1:
+            return self._normalise(x, training=True)
+        return torch.cat(
+            [self._normalise(part, training=True) for part in torch.split_with_sizes(x, sizes)]
+        )
+
+    def _normalise(self, x: Tensor, *, training: bool) -> Tensor:
+        return functional.batch_norm(
+            x,
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
+            training,
+            self.momentum,
+            self.eps,
+        )
+
+
+def keep_parts_apart(module: nn.Module) -> list[PartNorm]:
+    """Put a `PartNorm` in the place of every batch normalisation in a module.
+
+    Names of parameters and statistics stay as they are. A normalisation that averages over all
+    batches alike (`momentum=None`) is left alone.
+
+    >>> module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+    >>> len(keep_parts_apart(module)), [name for name, _ in module.named_parameters()]
+    (1, ['0.weight', '0.bias', '1.weight', '1.bias'])
+    """
+    for parent in list(module.modules()):
+        for name, child in parent.named_children():
+            if type(child) in KINDS and getattr(child, "momentum", None) is not None:
+                setattr(parent, name, PartNorm(child))  # type: ignore[arg-type]
+    return [layer for layer in module.modules() if isinstance(layer, PartNorm)]

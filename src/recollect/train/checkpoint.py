@@ -1,0 +1,121 @@
+"""Long runs: their state is saved now and then, and the same job continues from it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from recollect.errors import RecollectError
+from recollect.streams.data.cache import keep
+from recollect.train.job import Job, Result
+
+__all__ = ["Checkpoints", "Saved", "TimeUp", "fingerprint"]
+
+FORMAT = 1
+EVERY = 120.0
+
+
+class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the limit
+    """The time limit came before the end; the state was saved."""
+
+
+@dataclass(frozen=True)
+class Saved:
+    """The state of a fleet between two stretches of its stream: plain data, and tensors."""
+
+    facts: Mapping[str, Any]
+    tensors: Mapping[str, Tensor]
+
+
+@final
+@dataclass
+class Checkpoints:
+    """A folder with the state of every unfinished job, and the results of finished ones.
+
+    A file is named by the `fingerprint` of its job, so only the same job finds it. It is written
+    aside and renamed: whoever reads it meets a whole one. `deadline` is a reading of
+    `time.monotonic()` after which jobs save their state and stop.
+    """
+
+    folder: Path
+    every: float = EVERY
+    deadline: float | None = None
+    _last: float = field(default_factory=time.monotonic)
+
+    def saved(self, name: str) -> Saved | None:
+        """The state that was saved last, or None; a damaged file counts as none."""
+        try:
+            data = self._state(name).read_bytes()
+            tensors = load(data)
+            facts = json.loads(bytes(tensors.pop("facts").tolist()))
+        except (OSError, SafetensorError, KeyError, ValueError):
+            return None
+        return Saved(facts, tensors)
+
+    def save(self, name: str, state: Saved) -> None:
+        """Keep the state of a job, in the place of an earlier one."""
+        facts = torch.tensor(list(json.dumps(state.facts).encode()), dtype=torch.uint8)
+        rows = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
+        keep(self._state(name), save({**rows, "facts": facts}))
+        self._last = time.monotonic()
+
+    def due(self) -> bool:
+        """Whether it is time to save again."""
+        return time.monotonic() - self._last >= self.every
+
+    def time_is_up(self) -> bool:
+        """Whether the time limit has come."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
+
+    def results(self, name: str) -> list[Result] | None:
+        """The results of a job that was finished before, or None."""
+        try:
+            return [Result(**run) for run in json.loads(self._done(name).read_text("utf-8"))]
+        except (OSError, ValueError, TypeError):
+            return None
+
+    def finish(self, name: str, results: list[Result]) -> None:
+        """Keep the results of a job; its state is no longer needed."""
+        keep(self._done(name), json.dumps([run.as_json() for run in results]).encode())
+        self._state(name).unlink(missing_ok=True)
+
+    def of(self, jobs: Sequence[Job]) -> Checkpoints:
+        """Those of a command: a folder of its own, found by the same jobs alone."""
+        names = " ".join(fingerprint(job) for job in jobs)
+        folder = self.folder / hashlib.sha256(names.encode()).hexdigest()[:16]
+        return replace(self, folder=folder)
+
+    def clear(self) -> None:
+        """Remove the folder; all is done."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _state(self, name: str) -> Path:
+        return self.folder / f"{name}.safetensors"
+
+    def _done(self, name: str) -> Path:
+        return self.folder / f"{name}.json"
+
+
+def fingerprint(job: Job) -> str:
+    """A name for everything that a job's results depend on, except the content of its data."""
+    stream = job.arriving
+    network = job.network if isinstance(job.network, nn.Module) else job.network()
+    facts = [
+        FORMAT, stream.name, stream.setting, stream.classes, stream.shape, str(stream.dtype),
+        [stream.parts(task) for task in range(stream.tasks)], repr(stream.images), repr(network),
+        job.kind.name, [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
+        job.batch, job.replay, job.buffer, job.epochs, job.validation,
+        str(job.device.type), job.full_precision,
+    ]  # fmt: skip
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

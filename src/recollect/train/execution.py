@@ -1,0 +1,169 @@
+"""How the steps of a fleet are carried out: as they come, or recorded once and replayed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+__all__ = ["Lanes", "Plain", "Replayed", "Stacks", "compiling_pays", "fast_arithmetic"]
+
+Stacks = dict[str, Tensor]
+Step = Callable[..., Tensor]
+T = TypeVar("T")
+
+WARM_UP = 3
+DEPTH = 128
+MOST_LANES = 16
+MANY_STEPS = 20_000
+MANY_STEPS_ON_GPU = 40_000
+
+
+class Plain:
+    """Takes every step as it comes; it always works.
+
+    A stack holds what one argument of the step is at each of many steps, `[steps, K, ...]`.
+    """
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+
+    def __call__(self, stacks: Stacks) -> Tensor:
+        """Take all steps; the last loss, `[K]`."""
+        for tensors in zip(*stacks.values(), strict=True):
+            loss = self._step(**dict(zip(stacks, tensors, strict=True)))
+        return loss
+
+
+class Replayed:
+    """Takes the first steps of a shape as they come, then records one and replays it.
+
+    On a GPU the recording is a CUDA graph: a step costs one launch, and the host never waits
+    for it. Elsewhere, recording means calling the step again on the same tensors.
+    """
+
+    def __init__(self, step: Step, device: torch.device) -> None:
+        self._step = step
+        self._plain = Plain(step)
+        self._met: Counter[tuple[torch.Size, ...]] = Counter()
+        self._recordings: dict[tuple[torch.Size, ...], _Recording] = {}
+        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+
+    def __call__(self, stacks: Stacks) -> Tensor:
+        """Take all steps; the last loss, `[K]`."""
+        shapes = tuple(stack.shape[1:] for stack in stacks.values())
+        steps = len(next(iter(stacks.values())))
+        first = min(steps, max(WARM_UP - self._met[shapes], 0))
+        self._met[shapes] += steps
+        if first:
+            loss = self._plain({name: stack[:first] for name, stack in stacks.items()})
+            if first == steps:
+                return loss
+        if shapes not in self._recordings:
+            self._recordings[shapes] = _Recording(self._step, stacks, self._pool)
+        return self._recordings[shapes](stacks, first)
+
+
+class _Recording:
+    """One step on tensors that stay where they are; a counter among them says which step it is."""
+
+    def __init__(self, step: Step, stacks: Stacks, pool: Any) -> None:
+        self._step = step
+        self._stacks = {name: s.new_empty(DEPTH, *s.shape[1:]) for name, s in stacks.items()}
+        some = next(iter(stacks.values()))
+        self._number = torch.zeros(1, dtype=torch.int64, device=some.device)
+        self._loss = torch.zeros(some.shape[1], device=some.device)
+        self._fill(stacks, 0)
+        self._graph = None if pool is None else _captured(self._once, pool)
+
+    def __call__(self, stacks: Stacks, start: int) -> Tensor:
+        """Take the steps from `start` on."""
+        steps = len(next(iter(stacks.values())))
+        replay = self._once if self._graph is None else self._graph.replay
+        for first in range(start, steps, DEPTH):
+            self._fill(stacks, first)
+            for _ in range(min(DEPTH, steps - first)):
+                replay()
+        return self._loss.clone()
+
+    def _fill(self, stacks: Stacks, first: int) -> None:
+        for name, stack in stacks.items():
+            rows = stack[first : first + DEPTH]
+            self._stacks[name][: len(rows)].copy_(rows)
+        self._number.zero_()
+
+    def _once(self) -> None:
+        now = {name: s.index_select(0, self._number).squeeze(0) for name, s in self._stacks.items()}
+        self._loss.copy_(self._step(**now))
+        self._number.add_(1)
+
+
+def _captured(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
+    """The function as a CUDA graph; what it writes must live as long as the graph does."""
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, pool=pool):
+        function()
+    return graph
+
+
+class Lanes:
+    """Does several pieces of work side by side: on a GPU, each in a stream of its own."""
+
+    def __init__(self, device: torch.device, count: int) -> None:
+        self._streams: list[torch.cuda.Stream] = []
+        if device.type == "cuda" and count > 1:
+            stream: Any = torch.cuda.Stream
+            self._streams = [stream(device) for _ in range(min(count, MOST_LANES))]
+
+    def __len__(self) -> int:
+        return max(len(self._streams), 1)
+
+    def __call__(self, work: Sequence[Callable[[], T]]) -> list[T]:
+        """What each piece of work returns, in order."""
+        if not self._streams:
+            return [piece() for piece in work]
+        main = torch.cuda.current_stream()
+        for stream in self._streams:
+            stream.wait_stream(main)
+        done = []
+        for number, piece in enumerate(work):
+            with torch.cuda.stream(self._streams[number % len(self._streams)]):
+                done.append(piece())
+        for stream in self._streams:
+            main.wait_stream(stream)
+        return done
+
+
+def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int) -> bool:
+    """Whether compiling takes less time than it saves, over so many steps.
+
+    Dense networks gain on a CPU, where it takes about ten seconds, and convolutional ones on a
+    GPU, where it takes about a minute.
+    """
+    if device.type == "cuda":
+        return one_by_one and steps * runs >= MANY_STEPS_ON_GPU
+    return not one_by_one and steps >= MANY_STEPS
+
+
+@contextmanager
+def fast_arithmetic(device: torch.device) -> Iterator[None]:
+    """TF32 products and the quickest convolutions on a GPU, while this lasts."""
+    if device.type != "cuda":
+        yield
+        return
+    flags: tuple[tuple[Any, str], ...] = (
+        (torch.backends.cuda.matmul, "allow_tf32"),
+        (torch.backends.cudnn, "benchmark"),
+    )
+    before = [getattr(place, name) for place, name in flags]
+    for place, name in flags:
+        setattr(place, name, True)
+    try:
+        yield
+    finally:
+        for (place, name), value in zip(flags, before, strict=True):
+            setattr(place, name, value)
