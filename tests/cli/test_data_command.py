@@ -57,24 +57,28 @@ def test_list_shows_every_data_set(
 ) -> None:
     assert recollect(*words) == 0
     output = capsys.readouterr().out
-    assert row(output, "digits") == ["digits", "1,438 + 359 test", "10", "bundled", "ok"]
-    assert row(output, "mnist") == ["mnist", "60,000 + 10,000 test", "10", "not here", "-"]
+    assert [row(output, name) for name in ("digits", "mnist", "cifar10", "tiny-imagenet")] == [
+        ["digits", "1,438 + 359 test", "8×8", "10", "115.0 kB", "bundled", "ok"],
+        ["mnist", "60,000 + 10,000 test", "28×28", "10", "54.9 MB", "not here", "-"],
+        ["cifar10", "50,000 + 10,000 test", "3×32×32", "10", "184.3 MB", "not here", "-"],
+        ["tiny-imagenet", "100,000 + 10,000 test", "3×64×64", "200", "1.4 GB", "not here", "-"],
+    ]
 
     fill(cache / "mnist")
     recollect(*words)
-    assert row(capsys.readouterr().out, "mnist")[3:] == ["cache", "ok"]
+    assert row(capsys.readouterr().out, "mnist")[5:] == ["cache", "ok"]
 
 
 def test_verify_finds_a_corrupt_file(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fill(cache / "mnist")
     assert recollect("verify") == 0
-    assert row(capsys.readouterr().out, "mnist")[3:] == ["cache", "ok"]
+    assert row(capsys.readouterr().out, "mnist")[5:] == ["cache", "ok"]
 
     labels = cache / "mnist" / "t10k-labels-idx1-ubyte"
     labels.write_bytes(content(labels.name)[:-1] + b"\x00")
     with pytest.raises(DataError, match=f"{labels} is corrupt.*run recollect data fetch mnist"):
         recollect("verify")
-    assert row(capsys.readouterr().out, "mnist")[3:] == ["cache", "wrong"]
+    assert row(capsys.readouterr().out, "mnist")[5:] == ["cache", "wrong"]
     assert labels.exists()
     assert recollect("verify", "digits") == 0
 
@@ -88,12 +92,32 @@ def test_verify_finds_what_is_missing(cache: Path, capsys: pytest.CaptureFixture
         recollect("verify", "mnist")
 
 
+def test_verify_without_names_passes_over_what_is_not_here(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert recollect("verify") == 0
+    assert row(capsys.readouterr().out, "tiny-imagenet")[5:] == ["not here", "-"]
+    cache.mkdir()
+    (cache / "tiny-imagenet.safetensors").write_bytes(b"half of it")
+    with pytest.raises(DataError, match=r"tiny-imagenet is not in order: .* is truncated or"):
+        recollect("verify")
+    assert row(capsys.readouterr().out, "tiny-imagenet")[5:] == ["cache", "wrong"]
+
+
+@pytest.mark.parametrize("name", ["cifar10", "tiny-imagenet"])
+def test_what_needs_converting_is_asked_for_by_name(name: str) -> None:
+    with pytest.raises(DataError, match=f"{name}.safetensors is missing; run recollect data fetch"):
+        recollect("verify", name)
+    with pytest.raises(DataUnavailable, match=rf"the data set {name} .*{name}\.safetensors"):
+        recollect("fetch", name)
+
+
 def test_verify_looks_into_the_named_folder(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = fill(tmp_path / "mine")
     assert recollect("verify", "mnist", "--data-dir", str(folder)) == 0
-    assert row(capsys.readouterr().out, "mnist")[3:] == ["folder", "ok"]
+    assert row(capsys.readouterr().out, "mnist")[5:] == ["folder", "ok"]
     with pytest.raises(DataError, match="does not exist"):
         recollect("verify", "mnist", "--data-dir", str(tmp_path / "nowhere"))
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from recollect.cli.common import console
 from recollect.errors import DataError
+
+if TYPE_CHECKING:
+    from recollect.streams.data import Finding
 
 __all__ = ["add_parser", "fetch_data", "list_data", "verify_data"]
 
@@ -25,7 +29,9 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     fetch.set_defaults(command=fetch_data)
 
     verify = actions.add_parser("verify", help="check the files of data sets by their checksums")
-    verify.add_argument("names", nargs="*", metavar="NAME", help="a data set; all by default")
+    verify.add_argument(
+        "names", nargs="*", metavar="NAME", help="a data set; by default, all that are here"
+    )
     verify.set_defaults(command=verify_data)
 
     for action in (data, show, fetch, verify):
@@ -64,38 +70,42 @@ def fetch_data(arguments: argparse.Namespace) -> int:
 
 
 def verify_data(arguments: argparse.Namespace) -> int:
-    """Check data sets by their checksums; anything missing or corrupt is an error."""
+    """Check data sets; a corrupt one is an error, and so is one that is named and missing."""
     from recollect.streams.data import CATALOGUE, entry
 
     names = list(dict.fromkeys(arguments.names)) or list(CATALOGUE)
     for name in names:
         entry(name)
-    problems = _show(names, arguments.data_dir)
+    problems = [
+        f"{name} is not in order: {found.problem}"
+        for name, found in _show(names, arguments.data_dir).items()
+        if found.problem and (arguments.names or found.where != "not here")
+    ]
     if problems:
-        raise DataError(
-            "; ".join(f"{name} is not in order: {problem}" for name, problem in problems.items())
-        )
+        raise DataError("; ".join(problems))
     return 0
 
 
-def _show(names: Iterable[str], folder: str | None) -> dict[str, str]:
-    """Print a table of data sets, and return what is wrong with those that are not in order."""
+def _show(names: Iterable[str], folder: str | None) -> dict[str, Finding]:
+    """Print a table of data sets, and return where each is and what is wrong with it there."""
+    from rich.filesize import decimal
     from rich.table import Table
 
     from recollect.streams.data import entry, look
 
-    table = Table("name", "examples", "classes", "where", "checksum")
-    problems = {}
+    table = Table("name", "examples", "image", "classes", "size", "where", "check")
+    findings = {}
     for name in names:
         known, found = entry(name), look(name, folder)
-        if found.problem:
-            problems[name] = found.problem
+        findings[name] = found
         table.add_row(
             name,
             f"{known.train:,} + {known.test:,} test",
+            "×".join(map(str, known.image)),
             str(known.classes),
+            decimal(known.size),
             found.where,
             "ok" if not found.problem else "-" if found.where == "not here" else "wrong",
         )
     console().print(table)
-    return problems
+    return findings

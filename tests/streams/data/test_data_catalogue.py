@@ -142,6 +142,9 @@ def test_without_scikit_learn_the_digits_say_what_to_install(
     [
         (torch.zeros(2, 3, 3), torch.zeros(2).long(), "give them as uint8"),
         (torch.zeros(2, 9).byte(), torch.zeros(2).long(), "height, width"),
+        (torch.zeros(2, 4, 4, 3).byte(), torch.zeros(2).long(), "or .examples, 3, height, width"),
+        (torch.zeros(2, 1, 3, 3).byte(), torch.zeros(2).long(), "or .examples, 3, height, width"),
+        (torch.zeros(2, 3, 3, 3), torch.zeros(2).long(), "give them as uint8"),
         (torch.zeros(2, 3, 3).byte(), torch.zeros(2).int(), "one int64 label"),
         (torch.zeros(2, 3, 3).byte(), torch.zeros(3).long(), "for 2 images"),
         (torch.zeros(2, 3, 3).byte(), torch.tensor([0, 5]), r"must lie in 0\.\.4"),
@@ -154,6 +157,14 @@ def test_a_data_set_that_is_not_one_is_refused(x: Tensor, y: Tensor, message: st
         Dataset("odd", 5, x, y, good_x, good_y)
     with pytest.raises(DataError, match=f"the test part of odd.*{message}"):
         Dataset("odd", 5, good_x, good_y, x, y)
+
+
+def test_colour_is_kept_channel_first() -> None:
+    x, y = torch.zeros(2, 3, 5, 4, dtype=torch.uint8), torch.tensor([0, 1])
+    assert Dataset("colour", 2, x, y, x, y).train_x.shape == (2, 3, 5, 4)
+    grey = torch.zeros(2, 5, 4, dtype=torch.uint8)
+    with pytest.raises(DataError, match=r"shape \(3, 5, 4\) to learn and \(5, 4\) to test"):
+        Dataset("mixed", 2, x, y, grey, y)
 
 
 def test_the_cache_is_where_the_user_says(monkeypatch: pytest.MonkeyPatch) -> None:

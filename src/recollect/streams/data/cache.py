@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["keep"]
+__all__ = ["keep", "replacing"]
 
 
 def keep(path: Path, data: bytes) -> None:
@@ -18,13 +20,19 @@ def keep(path: Path, data: bytes) -> None:
     ...     (Path(folder) / "mnist" / "labels").read_bytes()
     b'0123'
     """
+    with replacing(path) as part:
+        part.write_bytes(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to: what stands there at the end gets the name `path`, and an error none."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own, so that two processes that fetch at once do not write into one file.
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
-        with part.open("xb") as stream:
-            stream.write(data)
-            stream.flush()
+        yield part
+        with part.open("rb+") as stream:
             os.fsync(stream.fileno())
         part.replace(path)
     finally:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
 from recollect.errors import unknown_name
-from recollect.streams.data import digits, mnist
+from recollect.streams.data import cifar10, digits, mnist, tiny_imagenet
+from recollect.streams.data.converted import Form
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Finding, Report
 from recollect.streams.data.places import named_folder
@@ -22,17 +24,33 @@ class Entry:
 
     name: str
     classes: int
+    image: tuple[int, ...]  # height and width, after the channels if it has several
     train: int
     test: int
     load: Callable[[Path | None, Report], Dataset]
     look: Callable[[Path | None], Finding]
 
+    @property
+    def size(self) -> int:
+        """How many bytes its images have, which is about what it takes on disk and in memory."""
+        return (self.train + self.test) * math.prod(self.image)
+
+
+def _converted(
+    form: Form,
+    load: Callable[[Path | None, Report], Dataset],
+    look: Callable[[Path | None], Finding],
+) -> Entry:
+    return Entry(form.name, form.classes, form.image, form.train, form.test, load, look)
+
 
 CATALOGUE = {
     each.name: each
     for each in (
-        Entry("digits", 10, digits.TRAIN, digits.TEST, digits.load, digits.look),
-        Entry("mnist", 10, 60_000, 10_000, mnist.load, mnist.look),
+        Entry("digits", 10, (8, 8), digits.TRAIN, digits.TEST, digits.load, digits.look),
+        Entry("mnist", 10, (28, 28), 60_000, 10_000, mnist.load, mnist.look),
+        _converted(cifar10.CIFAR10.form, cifar10.load, cifar10.look),
+        _converted(tiny_imagenet.TINY_IMAGENET.form, tiny_imagenet.load, tiny_imagenet.look),
     )
 }
 

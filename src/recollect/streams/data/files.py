@@ -16,6 +16,7 @@ __all__ = [
     "Finding",
     "Report",
     "fault",
+    "fault_at",
     "find_in",
     "is_file",
     "read",
@@ -67,17 +68,21 @@ def fault(file: File, data: bytes) -> str | None:
     >>> fault(file, b"ab")
     'is truncated: it has 2 bytes and 3 were expected'
     """
-    if len(data) < file.size:
-        return f"is truncated: it has {len(data)} bytes and {file.size} were expected"
-    if len(data) > file.size:
-        return f"is another file: it has more than the expected {file.size} bytes"
-    found = hashlib.md5(data, usedforsecurity=False).hexdigest()
-    if found != file.md5:
-        return (
-            "is corrupt or belongs to another data set: "
-            f"its MD5 checksum is {found} and {file.md5} was expected"
-        )
-    return None
+    return _wrong_size(file, len(data)) or _wrong_checksum(
+        file, hashlib.md5(data, usedforsecurity=False).hexdigest()
+    )
+
+
+def fault_at(file: File, path: Path) -> str | None:
+    """What is wrong with a file on disk, as `fault` says it, without holding it in memory."""
+    try:
+        if wrong := _wrong_size(file, path.stat().st_size):
+            return wrong
+        with path.open("rb") as stream:
+            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
+    except OSError as problem:
+        return f"cannot be read ({problem.strerror or problem})"
+    return _wrong_checksum(file, found.hexdigest())
 
 
 def find_in(folder: Path, file: File, subfolders: tuple[str, ...]) -> Path | None:
@@ -117,3 +122,20 @@ def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
     except (EOFError, OSError, zlib.error) as problem:
         return b"", f"cannot be unpacked ({problem})"
     return data, fault(file, data)
+
+
+def _wrong_size(file: File, size: int) -> str | None:
+    if size < file.size:
+        return f"is truncated: it has {size} bytes and {file.size} were expected"
+    if size > file.size:
+        return f"is another file: it has more than the expected {file.size} bytes"
+    return None
+
+
+def _wrong_checksum(file: File, found: str) -> str | None:
+    if found == file.md5:
+        return None
+    return (
+        "is corrupt or belongs to another data set: "
+        f"its MD5 checksum is {found} and {file.md5} was expected"
+    )

