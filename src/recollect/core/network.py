@@ -117,6 +117,17 @@ class Network:
                 self.noisy = not torch.equal(before, _generator_state(self.device))
 
     @contextmanager
+    def written_out(self) -> Iterator[None]:
+        """Meanwhile, write normalisations out as arithmetic, for a compiler to fuse."""
+        for norm in self._norms:
+            norm.written_out = True
+        try:
+            yield
+        finally:
+            for norm in self._norms:
+                norm.written_out = False
+
+    @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
         """Seed torch's generators for layers that draw from them; the user's are left alone."""
         devices = [self.device] if self.device.type == "cuda" else []

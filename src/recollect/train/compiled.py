@@ -15,23 +15,34 @@ Function = Callable[..., tuple[Tensor, ...]]
 Shapes = tuple[torch.Size, ...]
 
 
+_KNOWN: dict[tuple[str, torch.device, Shapes], Function] = {}
+
+
 def compiler_exists() -> bool:
     """Whether there is a C++ compiler for torch's compiler to use."""
     return any(shutil.which(name) for name in ("g++", "c++", "clang++"))
 
 
 class Compiled:
-    """The same function, gradients and changes in place included, compiled when a shape is new."""
+    """The same function, gradients and changes in place included, compiled when a shape is new.
 
-    def __init__(self, function: Function) -> None:
+    Functions with the same `name` are the same function: a fleet finds what an earlier one of
+    its kind has compiled.
+    """
+
+    def __init__(self, function: Function, name: str) -> None:
         self._function = function
+        self._name = name
         self._ready: dict[Shapes, Function] = {}
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """What the function returns; its effects in place are the same."""
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in self._ready:
-            self._ready[shapes] = self._compile(tensors)
+            kind = (self._name, tensors[0].device, shapes)
+            if kind not in _KNOWN:
+                _KNOWN[kind] = self._compile(tensors)
+            self._ready[shapes] = _KNOWN[kind]
         with torch.no_grad():
             return self._ready[shapes](*tensors)
 

@@ -107,7 +107,7 @@ class Fleet:
             recorded = on_gpu
         # Layers that draw random numbers are seeded from outside the step, every time.
         compiled, recorded = (way and not self.network.noisy for way in (compiled, recorded))
-        self._compiled = Compiled(self._learn_over) if compiled else None
+        self._compiled = Compiled(self._learn_over, self._kind_of_step()) if compiled else None
         self._take = Replayed(self._step, self.device) if recorded else Plain(self._step)
         self._usual = (0, 0)
 
@@ -306,11 +306,18 @@ class Fleet:
         with self.network.seeded(seed):
             return learn()
 
+    def _kind_of_step(self) -> str:
+        """What a compiled step depends on besides the shapes of its tensors."""
+        network = self.network
+        parts = (self.kind, network.module, network.strategy, network.dtype, network.half)
+        return repr(parts)
+
     def _learn_over(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The same with the state as plain tensors, to be compiled."""
         state = self._states[0]
         fixed = len(state.tensors())
-        return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
+        with self.network.written_out():
+            return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
 
     def _learn(self, state: State, x: Tensor, y: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
         """One step of the runs of a state, in place; the loss and what the method notes."""
