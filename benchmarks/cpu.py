@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.plain import PlainDERpp
+from benchmarks.plain import PlainDERpp, plain_mlp
 from recollect import MLP, DERpp, Fleet
 from recollect.experiments.plan import plan
 from recollect.streams import DataUnavailable, Stream, benchmark
@@ -79,7 +79,7 @@ def _per_step(stream: Stream) -> dict[str, float]:
     seeds = torch.arange(5)
     x, y = stream.pick(seeds, 0, stream.order(seeds, 0, 0, 0, STEPS * BATCH))
     flat = x[0].flatten(1).float() / 255
-    plain = PlainDERpp(flat.shape[1], 10, 200, REPLAY, seed=0)
+    plain = _plain(flat)
 
     def eager() -> None:
         for start in range(0, STEPS * BATCH, BATCH):
@@ -102,6 +102,11 @@ def _per_step(stream: Stream) -> dict[str, float]:
     return best
 
 
+def _plain(flat: Tensor) -> PlainDERpp:
+    torch.manual_seed(0)
+    return PlainDERpp(plain_mlp(flat.shape[1], 10), flat[0], 10, 200, REPLAY)
+
+
 def _plain_loop(stream: Stream) -> float:
     """The mean time of a step of the plain loop over seconds, as whole runs are timed."""
     seeds = torch.arange(1)
@@ -109,7 +114,7 @@ def _plain_loop(stream: Stream) -> float:
     order = stream.order(seeds, 0, 0, 0, size)[:, torch.arange(LONG_STEPS * BATCH) % size]
     x, y = stream.pick(seeds, 0, order)
     flat = x[0].flatten(1).float() / 255
-    loop = PlainDERpp(flat.shape[1], 10, 200, REPLAY, seed=0)
+    loop = _plain(flat)
     began = time.perf_counter()
     for start in range(0, LONG_STEPS * BATCH, BATCH):
         loop.step(flat[start : start + BATCH], y[0, start : start + BATCH])

@@ -178,8 +178,7 @@ class Network:
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
-        ones = torch.ones_like(loss)
-        found = iter(torch.autograd.grad(loss, wanted, ones, allow_unused=True))
+        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
