@@ -40,7 +40,7 @@ def refused(bare_machine: None, tmp_path: Path, capfd: pytest.CaptureFixture[str
     [
         (("run", "seq-digit", "er"), "unknown benchmark 'seq-digit': did you mean 'seq-digits'?"),
         (("run", "seq-digits", "derp"), "unknown method 'derp': did you mean 'derpp'?"),
-        (("run", "seq-digits", "xyzzy"), "unknown method 'xyzzy': (known: der, derpp, er,"),
+        (("run", "seq-digits", "xyzzy"), "unknown method 'xyzzy': (known: agem,"),
         (("run", "seq-digits", "er", "--buffer", "0"), "at least 1 example, not 0"),
         (("run", "seq-digits", "er", "--buffer", "20", "-3"), "at least 1 example, not -3"),
         (("run", "seq-digits", "sgd", "--buffer", "20"), "SGD keeps no memory"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recollect.core.random import Purpose, below, bits
-from recollect.memory import Memory, Reservoir
+from recollect.memory import Clock, Memory, Reservoir
+from recollect.memory.reservoir import without_replacement
 
 SMALL = 1e-4
 
@@ -35,7 +36,7 @@ def remembered(seeds: Tensor, capacity: int, batches: list[tuple[int, int]]) -> 
     rule, seen = Reservoir(capacity), 0
     memory = Memory(len(seeds), capacity, {"number": ((), torch.int64)})
     for steps, size in batches:
-        for slots in rule.slots(seeds, seen, steps, size):
+        for slots in rule.slots(seeds, Clock(seen=seen), steps, size):
             number = torch.arange(seen, seen + size).expand(len(seeds), size)
             memory.write(memory.rows(slots), {"number": number})
             seen += size
@@ -64,7 +65,7 @@ def test_a_batch_is_stored_as_if_examples_came_one_by_one(
 def test_no_slot_is_written_twice_in_a_step(
     capacity: int, seen: int, steps: int, batch: int
 ) -> None:
-    slots = Reservoir(capacity).slots(torch.arange(5), seen, steps, batch)
+    slots = Reservoir(capacity).slots(torch.arange(5), Clock(seen=seen), steps, batch)
     assert slots.shape == (steps, 5, batch)
     assert 0 <= int(slots.min()) <= int(slots.max()) <= capacity
     for step in slots.flatten(0, 1):
@@ -106,9 +107,8 @@ def test_the_slot_says_nothing_about_a_late_example(chance: Callable[..., float]
 
 
 def draws(runs: int, filled: list[int], size: int, count: int = 2, step: int = 0) -> Tensor:
-    return Reservoir(1000).draws(
-        torch.arange(runs), step, filled=torch.tensor(filled), draws=count, size=size
-    )
+    drawn = without_replacement(torch.arange(runs), step, torch.tensor(filled), (size,) * count)
+    return drawn.view(len(filled), runs, count, size)
 
 
 def test_a_draw_is_uniform(chance: Callable[..., float]) -> None:
@@ -173,9 +173,9 @@ def test_the_cost_does_not_depend_on_the_capacity(
         memory = Memory(2, capacity, {"y": ((), torch.int64), "x": ((3,), torch.uint8)})
         values = {"y": torch.ones(2, 10).long(), "x": torch.ones(2, 10, 3, dtype=torch.uint8)}
         with sizes_of_results() as sizes:
-            (slots,) = rule.slots(seeds, capacity, 1, 10)
-            drawn = rule.draws(seeds, 0, filled=torch.tensor([capacity]), draws=2, size=10)
-            memory.read(memory.rows(drawn.flatten(2))[0])
+            (slots,) = rule.slots(seeds, Clock(seen=capacity), 1, 10)
+            drawn = rule.draws(seeds, Clock(seen=capacity), 1, 10, (10, 10))
+            memory.read(memory.rows(drawn)[0])
             memory.write(memory.rows(slots), values)
         largest.append(max(sizes))
     assert largest[0] == largest[1] == 2 * 10 * 10
@@ -184,11 +184,11 @@ def test_the_cost_does_not_depend_on_the_capacity(
 def test_its_examples_and_replays_keep_their_meaning_for_ever() -> None:
     """If this fails, every published number and every checkpoint changes: do not just repin it."""
     rule, seeds = Reservoir(5), torch.tensor([0, 1])
-    assert rule.slots(seeds, 20, 2, 6).tolist() == [
+    assert rule.slots(seeds, Clock(seen=20), 2, 6).tolist() == [
         [[5, 0, 5, 5, 5, 5], [5, 5, 5, 0, 5, 5]],
         [[3, 5, 5, 5, 5, 5], [2, 4, 5, 3, 5, 5]],
     ]
-    drawn = rule.draws(seeds, 9, filled=torch.tensor([3, 5]), draws=2, size=3)
+    drawn = without_replacement(seeds, 9, torch.tensor([3, 5]), (3, 3)).view(2, 2, 2, 3)
     assert drawn.tolist() == [
         [[[0, 1, 2], [1, 0, 2]], [[2, 1, 0], [1, 2, 0]]],
         [[[4, 3, 2], [4, 1, 3]], [[4, 0, 1], [0, 1, 2]]],
@@ -196,8 +196,8 @@ def test_its_examples_and_replays_keep_their_meaning_for_ever() -> None:
 
 
 def test_a_stream_may_be_longer_than_two_billion_examples() -> None:
-    slots = Reservoir(5).slots(torch.arange(50), seen=2**33, steps=1, batch=10)
+    slots = Reservoir(5).slots(torch.arange(50), Clock(seen=2**33), steps=1, batch=10)
     assert bool((slots == 5).all())
-    kept = Reservoir(2**32).slots(torch.arange(2000), seen=2**33, steps=1, batch=1).flatten()
+    kept = Reservoir(2**32).slots(torch.arange(2000), Clock(seen=2**33), steps=1, batch=1).flatten()
     assert bool((kept >= 0).all())
     assert 0.45 < float((kept < 2**32).double().mean()) < 0.55

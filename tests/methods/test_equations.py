@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import DER, ER, MLP, SGD, DERpp, Joint, Method
+from recollect.core.descent import Descent
 from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.memory import Remembered
@@ -25,6 +28,16 @@ METHODS: dict[str, list[Method]] = {
     "derpp": [DERpp(alpha, beta) for alpha, beta in zip(ALPHAS, BETAS, strict=True)],
 }
 EXAMPLES = 4
+
+
+def descent(network: Network) -> Descent:
+    return Descent(network, network.weights, network.buffers, torch.ones(network.weights.runs))
+
+
+def saying(forward: Callable[[Tensor, Sequence[int]], Tensor]) -> Descent:
+    """Stands in for a network: whatever it is asked, the function answers."""
+    stand_in = SimpleNamespace(forward=forward, network=SimpleNamespace(separate=False))
+    return cast("Descent", stand_in)
 
 
 def equation(
@@ -84,11 +97,10 @@ def test_loss_and_gradient_are_those_of_the_equation(
     network = Network(tiny_net, SEEDS[:runs], dtype=torch.float64)
     arrived = remembered(runs, EXAMPLES, 0)
     past = [remembered(runs, replayed, 1), remembered(runs, replayed, 2)]
-    leaves = network.watch(network.weights)
-    step = Step(arrived.x, arrived.y, lambda x, parts: network(leaves, x, parts), past)
+    step = Step(arrived.x, arrived.y, descent(network), past)
     loss = fleet_method(methods).loss(step)
     assert loss.shape == (runs,)
-    gradient = network.gradient(leaves, loss).dense().named()
+    gradient = step.gradient(loss).dense().named()
     for k, method in enumerate(methods):
         torch.manual_seed(SEEDS[k])
         net = tiny_net().double()
@@ -110,7 +122,7 @@ def test_a_method_asks_for_what_it_declares(name: str, tiny_net: Callable[[], ML
         for draw in range(type(method).draws)
     ]
     arrived = remembered(1, EXAMPLES, 9)
-    step = Step(arrived.x, arrived.y, lambda x, parts: network(network.weights, x, parts), past)
+    step = Step(arrived.x, arrived.y, descent(network), past)
     method.loss(step)
     with pytest.raises(InputError, match="more often"):
         step.draw()
@@ -125,9 +137,7 @@ def test_er_averages_once_over_stream_and_replays_together() -> None:
     """Four examples of loss log 3 and one replay of loss 0 make 4/5 log 3, not 1/2 log 3."""
     certain = torch.tensor([[[1000.0, 0.0, 0.0]]])
     past = Remembered(x=certain, y=torch.zeros(1, 1, dtype=torch.int64))
-    step = Step(
-        torch.zeros(1, 4, 3), torch.zeros(1, 4, dtype=torch.int64), lambda x, parts: x, [past]
-    )
+    step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), saying(lambda x, parts: x), [past])
     torch.testing.assert_close(ER().loss(step), 0.8 * torch.tensor([3.0]).log())
 
 
@@ -135,9 +145,7 @@ def test_der_averages_the_distance_over_examples_and_classes() -> None:
     """Two replays, three classes, one difference of 6: a mean of 36 / 6."""
     past = Remembered(x=torch.zeros(1, 2, 3), logits=torch.zeros(1, 2, 3))
     past.logits[0, 1, 2] = 6.0
-    step = Step(
-        torch.zeros(1, 4, 3), torch.zeros(1, 4, dtype=torch.int64), lambda x, parts: x, [past]
-    )
+    step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), saying(lambda x, parts: x), [past])
     expected = torch.tensor([3.0]).log() + 0.5 * 36 / 6
     torch.testing.assert_close(DER(alpha=0.5).loss(step), expected)
 
@@ -150,7 +158,7 @@ def test_one_pass_serves_all_parts() -> None:
         assert list(parts) == [2, 0, 1]
         return x
 
-    step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), forward, [])
+    step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), saying(forward), [])
     parts = step.net(torch.full((1, 2, 3), 1.0), torch.zeros(1, 0, 3), torch.full((1, 1, 3), 2.0))
     assert sizes == [3]
     assert [part.shape[1] for part in parts] == [2, 0, 1]

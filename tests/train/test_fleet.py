@@ -54,9 +54,7 @@ def test_draws_come_before_the_batch_is_stored(
 
     class Noting(ER):
         def loss(self, step: Any) -> Tensor:
-            past = step._replays = list(step._replays)
-            replays.append((past[0].x[0], step.x[0]))
-            step._replays = iter(past)
+            replays.append((step.replays[0].x[0], step.x[0]))
             return super().loss(step)
 
     fleet_of([Noting()], tiny_net).learn(x, y, 5)
@@ -104,7 +102,8 @@ def test_a_memory_smaller_than_the_replay_is_replayed_whole(
 ) -> None:
     fleet = fleet_of([ER()], tiny_net, memory=3, replay=8)
     fleet.learn(*examples([0], 25), 10)
-    read = fleet._plan(5, *fleet._stretch(5, 10))["read"]
+    sizes = fleet.planner.sizes(fleet.clock)
+    read = fleet.planner.plan(fleet.clock, 2, 5, sizes)["read"]
     assert read.sort().values.tolist() == [[[0, 1, 2]]] * 2
 
 

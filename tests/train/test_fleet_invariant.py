@@ -18,6 +18,7 @@ from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
 from recollect.methods import Step
+from recollect.train.planner import Planner
 
 SHAPE, CLASSES = (1, 4, 4), 3
 BATCH, CAPACITY, REPLAY, TOTAL = 4, 7, 5, 46  # twelve steps, the last of two examples
@@ -111,9 +112,9 @@ def history(
     moments = []
     with pytest.MonkeyPatch.context() as patch:
         plans: list[Tensor] = []
-        plan = fleet._plan
+        plan = fleet.planner.plan
 
-        def noted(*args: Any) -> dict[str, Tensor]:
+        def noted(self: Planner, *args: Any) -> dict[str, Tensor]:
             found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
             rows = (found["read"][0], found["write"][0])
@@ -121,7 +122,7 @@ def history(
             return found
 
         patch.setattr("recollect.train.fleet.Step", WatchedStep)
-        patch.setattr(fleet, "_plan", noted)
+        patch.setattr(Planner, "plan", noted)
         for start in range(0, TOTAL, BATCH):
             WatchedStep.seen = []
             plans.clear()

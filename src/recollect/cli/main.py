@@ -11,12 +11,19 @@ from collections.abc import Sequence
 from recollect import __version__
 from recollect.cli import data, lists, reproduce, run
 from recollect.errors import RecollectError
+from recollect.train import TimeUp
 
 __all__ = ["main"]
 
+TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status: 0, or 2 when it was asked for the impossible."""
+    """Run a command and return its exit status.
+
+    0: done. 2: it was asked for the impossible. 75: its time limit came, and the same command
+    continues. 130: interrupted.
+    """
     parser = argparse.ArgumentParser(
         prog="recollect",
         description="Learn from a stream that keeps changing, without forgetting.",
@@ -31,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             output.reconfigure(errors="replace")
     try:
         status: int = chosen.command(chosen)
+    except TimeUp as limit:
+        print(f"recollect: {limit}", file=sys.stderr)
+        return TRY_AGAIN
     except RecollectError as error:
         print(f"recollect: {error}", file=sys.stderr)
         return 2

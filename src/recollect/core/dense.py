@@ -24,6 +24,15 @@ class Product(NamedTuple):
         """The gradient itself, `[K, in, out]`."""
         return torch.bmm(self.inputs.mT, self.errors)
 
+    def dot(self, other: Product) -> Tensor:
+        """The inner product of two gradients, `[K]`: <A'B, C'D> is the sum of AC' times BD'."""
+        rows, columns = self.inputs.shape[1], other.inputs.shape[1]
+        if rows * columns > self.inputs.shape[2] * self.errors.shape[2]:
+            return (self.dense() * other.dense()).sum((1, 2))
+        inputs = torch.bmm(self.inputs, other.inputs.mT)
+        errors = torch.bmm(self.errors, other.errors.mT)
+        return (inputs * errors).sum((1, 2))
+
     def add_to(self, weight: Tensor, scale: Tensor) -> None:
         """Add `scale[k]` times the gradient of run k to its weight: one product, in place."""
         weight.baddbmm_(self.inputs.mT, self.errors * scale.view(-1, 1, 1))

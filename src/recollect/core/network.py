@@ -168,7 +168,7 @@ class Network:
             }
         )
 
-    def gradient(self, leaves: Weights, loss: Tensor) -> Gradient:
+    def gradient(self, leaves: Weights, loss: Tensor, *, keep: bool = False) -> Gradient:
         """The gradient of a loss `[K]` that was computed with the leaves of `watch`.
 
         Dense layers are differentiated at their outputs only: that error and the layer's input
@@ -178,11 +178,13 @@ class Network:
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
-        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
+        total = loss.sum()
+        found = iter(torch.autograd.grad(total, wanted, retain_graph=keep, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
-            tape.clear()
+            if not keep:
+                tape.clear()
             if pairs:
                 product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product

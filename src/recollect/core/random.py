@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     GROUP = 7
     NOISE = 8
     VIEW = 9
+    KEEP = 10
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

@@ -96,6 +96,12 @@ class Weights:
         products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
         return torch.stack(list(products)).sum(0)
 
+    def return_to(self, start: Weights, share: Tensor) -> None:
+        """Keep of every run's way since `start` only `share[k]`, in place."""
+        for name, mine in self._tensors.items():
+            there = share.view(-1, *[1] * (mine.dim() - 1))
+            mine.copy_(torch.lerp(start._tensors[name], mine, there))
+
     def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""
         theirs = other.named() if isinstance(other, Weights) else other.parts
@@ -137,6 +143,11 @@ class Gradient:
     def __init__(self, parts: Mapping[str, Tensor | Product]) -> None:
         self.parts = dict(parts)
 
+    def dot(self, other: Gradient) -> Tensor:
+        """The inner product of every run, `[K]`, without writing products out if they are thin."""
+        common = sorted(self.parts.keys() & other.parts.keys())
+        return torch.stack([_dot(self.parts[n], other.parts[n]) for n in common]).sum(0)
+
     def dense(self) -> Weights:
         """The gradients as weights of the same kind, for arithmetic on them."""
         return Weights(
@@ -145,3 +156,10 @@ class Gradient:
                 for n, part in self.parts.items()
             }
         )
+
+
+def _dot(a: Tensor | Product, b: Tensor | Product) -> Tensor:
+    if isinstance(a, Product) and isinstance(b, Product):
+        return a.dot(b)
+    left, right = (part.dense() if isinstance(part, Product) else part for part in (a, b))
+    return (left * right).flatten(1).sum(1)

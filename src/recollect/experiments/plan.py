@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import product
@@ -83,18 +83,32 @@ def plan(
     size = checked_buffer(kind, buffer)
     axes = axes_of(kind, benchmark, size, values or {})
     batches, replays = axes.pop("bs"), axes.pop("mbs", [0.0])
+    shapes = [[int(value) for value in axes.pop(name)] for name in kind.shaping]
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-    runs = tuple(
-        Run(seed, point["lr"], kind(**{name: point[name] for name in kind.hyperparameters()}))
-        for point in points
-        for seed in numbers
-    )
     fleets = tuple(
-        (int(batch), int(replay or batch) if kind.uses_memory() else 0, runs)
-        for batch, replay in product(batches, replays)
+        (
+            int(batch),
+            int(replay or batch) if kind.uses_memory() else 0,
+            _runs(kind, points, numbers, dict(zip(kind.shaping, shape, strict=True))),
+        )
+        for batch, replay, shape in product(batches, replays, product(*shapes))
     )
     network = benchmark.network if benchmark else "mlp"
     return Plan(fleets, size, checked_epochs(epochs, benchmark), validation, network)
+
+
+def _runs(
+    kind: type[Method],
+    points: Sequence[Mapping[str, float]],
+    seeds: Sequence[int],
+    shape: Mapping[str, int],
+) -> tuple[Run, ...]:
+    """Every point of the grid with every seed, in one shape."""
+    return tuple(
+        Run(seed, point["lr"], kind(**{n: point[n] for n in kind.varying()}, **shape))
+        for point in points
+        for seed in seeds
+    )
 
 
 _NETWORKS: dict[str, Callable[[Stream], Network]] = {

@@ -27,6 +27,7 @@ __all__ = [
 
 COMMON_BUFFERS = (200, 500)
 SINGLE = "accuracy-single-epoch"
+BOUNDS = ("joint", "sgd")
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,12 @@ def cells(
     buffers: Sequence[int] | None = None,
     epochs: int | None = None,
 ) -> list[Cell]:
-    """The rows of a benchmark's table: by default every method with every published buffer."""
+    """The rows of a benchmark's table: by default every published method, with every buffer."""
     found = []
-    single = metric_of(benchmark, epochs) == SINGLE
-    printed = [n for n in METHODS if not single or paper.has(benchmark.paper, n, SINGLE)]
-    for name in methods or printed or METHODS:
+    metric = metric_of(benchmark, epochs) or "accuracy"
+    printed = [name for name in METHODS if paper.has(benchmark.paper, name, metric)]
+    bounds = [] if metric == SINGLE else BOUNDS
+    for name in methods or dict.fromkeys([*bounds, *printed]):
         kind = method_named(name)
         if not kind.uses_memory():
             found.append(Cell(kind.name, None))

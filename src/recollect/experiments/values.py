@@ -120,19 +120,22 @@ def axes_of(
             raise InputError(
                 f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(names)})"
             )
-    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": BATCH}
+    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.batch or BATCH}
     defaults |= {f.name: f.default for f in fields(kind) if f.default is not MISSING}
     if benchmark is not None:
-        defaults |= {"bs": benchmark.batch, "mbs": benchmark.replay}
+        defaults |= {"bs": kind.batch or benchmark.batch, "mbs": benchmark.replay}
         defaults |= paper.hyperparameters(benchmark.paper, kind.name, buffer)
     chosen = {**{name: defaults[name] for name in names if name in defaults}, **values}
     for name in kind.hyperparameters():
         if name not in chosen:
             raise InputError(f"the hyper-parameter {name} has no default here: give a value")
-    return {name: _checked_values(name, chosen[name]) for name in names if name in chosen}
+    whole = ("bs", "mbs", *kind.shaping)
+    return {
+        name: _checked_values(name, chosen[name], name in whole) for name in names if name in chosen
+    }
 
 
-def _checked_values(name: str, given: float | Iterable[float]) -> list[float]:
+def _checked_values(name: str, given: float | Iterable[float], whole: bool) -> list[float]:
     try:
         column = [float(v) for v in np.ravel(given)]  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -140,10 +143,9 @@ def _checked_values(name: str, given: float | Iterable[float]) -> list[float]:
     if not column:
         raise InputError(f"{name} must be a number or several numbers, not {given!r}")
     for value in column:
-        if name in ("bs", "mbs") and not (math.isfinite(value) and value == int(value) >= 1):
-            raise InputError(
-                f"{name} is a number of examples and must be at least 1, not {value:g}"
-            )
+        if whole and not (math.isfinite(value) and value == int(value) >= 1):
+            kind = "number of examples" if name in ("bs", "mbs") else "whole number"
+            raise InputError(f"{name} is a {kind} and must be at least 1, not {value:g}")
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
             bound = "greater than 0" if name == "lr" else "at least 0"
             raise InputError(f"{name} must be {bound} and finite, not {value:g}")

@@ -1,16 +1,36 @@
 """The methods: one short file each, in the order of the paper's tables."""
 
 from recollect.errors import unknown_name
+from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
+from recollect.methods.fdr import FDR
 from recollect.methods.joint import Joint
-from recollect.methods.method import Method, Step
+from recollect.methods.mer import MER
+from recollect.methods.method import Ending, Method, Step
 from recollect.methods.sgd import SGD
 
-__all__ = ["DER", "ER", "METHODS", "SGD", "DERpp", "Joint", "Method", "Step", "method"]
+__all__ = [
+    "AGEM",
+    "AGEMR",
+    "DER",
+    "ER",
+    "FDR",
+    "MER",
+    "METHODS",
+    "SGD",
+    "DERpp",
+    "Ending",
+    "Joint",
+    "Method",
+    "Step",
+    "method",
+]
 
-METHODS: dict[str, type[Method]] = {m.name: m for m in (Joint, SGD, ER, DER, DERpp)}
+METHODS: dict[str, type[Method]] = {
+    m.name: m for m in (Joint, SGD, ER, MER, AGEM, AGEMR, FDR, DER, DERpp)
+}
 
 
 def method(name: str) -> type[Method]:

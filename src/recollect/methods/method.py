@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -10,29 +10,26 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from recollect.core.descent import Descent
+from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
-from recollect.memory import Remembered
+from recollect.memory import Clock, Memory, Remembered, Reservoir, Rule
 
-__all__ = ["Method", "Step"]
+__all__ = ["Ending", "Method", "Step"]
 
 
 class Step:
     """One step of K runs: the batch that arrived, the networks, and draws from memory."""
 
     def __init__(
-        self,
-        x: Tensor,
-        y: Tensor,
-        forward: Callable[[Tensor, Sequence[int]], Tensor],
-        replays: list[Remembered],
-        separate: bool = False,
+        self, x: Tensor, y: Tensor, descent: Descent, replays: Sequence[Remembered]
     ) -> None:
         self.x = x
         self.y = y
+        self.replays = list(replays)
         self.kept: dict[str, Tensor] = {}
-        self._forward = forward
-        self._separate = separate
-        self._replays = iter(replays)
+        self._descent = descent
+        self._drawn = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """The logits `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
@@ -40,27 +37,62 @@ class Step:
         All parts go through the network in one pass, unless it has a state that one pass for each
         would change otherwise.
         """
+        forward = self._descent.forward
         sizes = [part.shape[1] for part in parts]
-        if self._separate:
+        if self._descent.network.separate:
             passes = [
-                self._forward(part, (size,)) if size else None
+                forward(part, (size,)) if size else None
                 for part, size in zip(parts, sizes, strict=True)
             ]
             some = next(logits for logits in passes if logits is not None)
             return tuple(some[:, :0] if logits is None else logits for logits in passes)
-        logits = self._forward(torch.cat(parts, 1) if len(parts) > 1 else parts[0], sizes)
+        logits = forward(torch.cat(parts, 1) if len(parts) > 1 else parts[0], sizes)
         return torch.split_with_sizes(logits, sizes, 1)
 
     def draw(self) -> Remembered:
         """The next draw from memory; it has no examples while the memory is empty."""
-        try:
-            return next(self._replays)
-        except StopIteration:
-            raise InputError("the method draws more often than its `draws` says") from None
+        if self._drawn == len(self.replays):
+            raise InputError("the method draws more often than its `draws` says")
+        self._drawn += 1
+        return self.replays[self._drawn - 1]
 
     def remember(self, **fields: Tensor) -> None:
         """Give the fields that are kept besides x and y, should this batch enter the memory."""
         self.kept.update({name: value.detach() for name, value in fields.items()})
+
+    def gradient(self, loss: Tensor) -> Gradient:
+        """The gradient of a loss `[K]` of the passes since the last one was taken."""
+        return self._descent.gradient(loss)
+
+    def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
+        """Move the weights against a gradient, by the learning rate (times `scale` `[K]`)."""
+        self._descent.descend(direction, scale)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of all runs; what is changed in place stays changed."""
+        return self._descent.weights
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A task that is over, as a method may look back at it.
+
+    The clock still stands at its last step. It has `count` examples; `examples` gives those at
+    some of its places `[K, n]`, as they are kept, and `logits` what the networks say to such
+    examples now, as in a test.
+    """
+
+    clock: Clock
+    seeds: Tensor
+    memory: Memory
+    count: int
+    examples: Callable[[Tensor], tuple[Tensor, Tensor]]
+    logits: Callable[[Tensor], Tensor]
+
+    def for_all(self, slots: Tensor) -> Tensor:
+        """The same slots `[n]` for every run, `[K, n]`."""
+        return slots.to(self.seeds.device).expand(len(self.seeds), -1)
 
 
 @dataclass(frozen=True)
@@ -68,24 +100,52 @@ class Method(ABC):
     """A way to learn from a stream, declared by its hyper-parameters and its loss.
 
     It is written for one run: a hyper-parameter is a number. In a fleet of K runs the same code
-    sees a tensor `[K]` in its place, and returns a loss `[K]`.
+    sees a tensor `[K]` in its place, and returns a loss `[K]`. Most methods define `loss`; one
+    that does more with the gradient than descend defines `learn` instead. Hyper-parameters in
+    `shaping` are whole numbers that a fleet's runs share, and `batch` is the batch size that the
+    method is defined for, if it is.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     remembers: ClassVar[tuple[str, ...]] = ()
     draws: ClassVar[int] = 0
+    shaping: ClassVar[tuple[str, ...]] = ()
+    batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
 
-    @abstractmethod
     def loss(self, step: Step) -> Tensor:
         """What the step descends on, one value per run, `[K]`."""
+        raise NotImplementedError(f"{type(self).__name__} must define loss or learn")
+
+    def learn(self, step: Step) -> Tensor:
+        """Change the weights of all runs by one step, in place; the loss `[K]`."""
+        loss = self.loss(step)
+        step.descend(step.gradient(loss))
+        return loss.detach()
+
+    def end_task(self, ending: Ending) -> None:  # noqa: B027 - most have nothing to do
+        """What is to be done when a task is over; only for methods that need boundaries."""
+
+    def draws_per_step(self) -> int:
+        """How many replays a step asks for."""
+        return self.draws
+
+    @classmethod
+    def rule(cls, capacity: int) -> Rule:
+        """What decides which examples are kept and replayed."""
+        return Reservoir(capacity)
 
     @classmethod
     def hyperparameters(cls) -> tuple[str, ...]:
         """The names of the method's own hyper-parameters."""
         return tuple(field.name for field in fields(cls))
+
+    @classmethod
+    def varying(cls) -> tuple[str, ...]:
+        """Those that may differ within a fleet: not the whole numbers that shape its step."""
+        return tuple(name for name in cls.hyperparameters() if name not in cls.shaping)
 
     @classmethod
     def uses_memory(cls) -> bool:

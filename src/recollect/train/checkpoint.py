@@ -6,7 +6,8 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
@@ -67,7 +68,13 @@ class Checkpoints:
         """Keep the state of a job, in the place of an earlier one."""
         facts = torch.tensor(list(json.dumps(state.facts).encode()), dtype=torch.uint8)
         rows = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
-        keep(self._state(name), save({**rows, "facts": facts}))
+        try:
+            keep(self._state(name), save({**rows, "facts": facts}))
+        except OSError as error:
+            raise RecollectError(
+                f"the state of an unfinished run cannot be saved in {self.folder}: "
+                f"{error.strerror or error}; make room there, or choose another folder"
+            ) from None
         self._last = time.monotonic()
 
     def due(self) -> bool:
@@ -81,14 +88,16 @@ class Checkpoints:
     def results(self, name: str) -> list[Result] | None:
         """The results of a job that was finished before, or None."""
         try:
-            return [Result(**run) for run in json.loads(self._done(name).read_text("utf-8"))]
+            found = json.loads(self._done(name).read_text("utf-8"))
+            return [Result(**run) for run in found] or None
         except (OSError, ValueError, TypeError):
             return None
 
     def finish(self, name: str, results: list[Result]) -> None:
-        """Keep the results of a job; its state is no longer needed."""
-        keep(self._done(name), json.dumps([run.as_json() for run in results]).encode())
-        self._state(name).unlink(missing_ok=True)
+        """Keep the results of a job, if they can be kept; its state is no longer needed."""
+        with suppress(OSError):  # a full disk must not cost what was trained
+            keep(self._done(name), json.dumps([run.as_json() for run in results]).encode())
+            self._state(name).unlink(missing_ok=True)
 
     def of(self, jobs: Sequence[Job]) -> Checkpoints:
         """Those of a command: a folder of its own, found by the same jobs alone."""
@@ -110,12 +119,27 @@ class Checkpoints:
 def fingerprint(job: Job) -> str:
     """A name for everything that a job's results depend on, except the content of its data."""
     stream = job.arriving
-    network = job.network if isinstance(job.network, nn.Module) else job.network()
     facts = [
         FORMAT, stream.name, stream.setting, stream.classes, stream.shape, str(stream.dtype),
-        [stream.parts(task) for task in range(stream.tasks)], repr(stream.images), repr(network),
-        job.kind.name, [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
+        [stream.parts(task) for task in range(stream.tasks)], repr(stream.images),
+        _facts_of(job.network), job.kind.name,
+        [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
         job.batch, job.replay, job.buffer, job.epochs, job.validation,
         str(job.device.type), job.full_precision,
     ]  # fmt: skip
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+
+
+def _facts_of(network: Callable[[], nn.Module] | nn.Module) -> list[Any]:
+    """The layers of a network and its tensors' shapes; of a module also the weights it brings."""
+    module: object = network
+    if not isinstance(network, nn.Module) and callable(network):
+        with torch.random.fork_rng(devices=[]):
+            module = network()
+    if not isinstance(module, nn.Module):
+        return [repr(module)]  # it will be refused where the fleet is made
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    weights = hashlib.sha256()
+    for _, tensor in tensors if module is network else ():
+        weights.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
+    return [repr(module), [(n, [*t.shape]) for n, t in tensors], weights.hexdigest()]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 import torch
@@ -14,6 +15,8 @@ __all__ = ["Lanes", "Plain", "Replayed", "Stacks", "compiling_pays", "fast_arith
 
 Stacks = dict[str, Tensor]
 Step = Callable[..., Tensor]
+Sizes = tuple[int, ...]
+Shapes = tuple[tuple[int, ...], ...]
 T = TypeVar("T")
 
 WARM_UP = 3
@@ -32,10 +35,10 @@ class Plain:
     def __init__(self, step: Step) -> None:
         self._step = step
 
-    def __call__(self, stacks: Stacks) -> Tensor:
-        """Take all steps; the last loss, `[K]`."""
+    def __call__(self, stacks: Stacks, sizes: Sizes) -> Tensor:
+        """Take all steps, whose draws have these sizes; the last loss, `[K]`."""
         for tensors in zip(*stacks.values(), strict=True):
-            loss = self._step(**dict(zip(stacks, tensors, strict=True)))
+            loss = self._step(sizes=sizes, **dict(zip(stacks, tensors, strict=True)))
         return loss
 
 
@@ -49,22 +52,23 @@ class Replayed:
     def __init__(self, step: Step, device: torch.device) -> None:
         self._step = step
         self._plain = Plain(step)
-        self._met: Counter[tuple[torch.Size, ...]] = Counter()
-        self._recordings: dict[tuple[torch.Size, ...], _Recording] = {}
+        self._met: Counter[Shapes] = Counter()
+        self._recordings: dict[Shapes, _Recording] = {}
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
 
-    def __call__(self, stacks: Stacks) -> Tensor:
-        """Take all steps; the last loss, `[K]`."""
-        shapes = tuple(stack.shape[1:] for stack in stacks.values())
+    def __call__(self, stacks: Stacks, sizes: Sizes) -> Tensor:
+        """Take all steps, whose draws have these sizes; the last loss, `[K]`."""
+        shapes = (*(stack.shape[1:] for stack in stacks.values()), sizes)
         steps = len(next(iter(stacks.values())))
         first = min(steps, max(WARM_UP - self._met[shapes], 0))
         self._met[shapes] += steps
         if first:
-            loss = self._plain({name: stack[:first] for name, stack in stacks.items()})
+            loss = self._plain({name: stack[:first] for name, stack in stacks.items()}, sizes)
             if first == steps:
                 return loss
         if shapes not in self._recordings:
-            self._recordings[shapes] = _Recording(self._step, stacks, self._pool)
+            step = partial(self._step, sizes=sizes)
+            self._recordings[shapes] = _Recording(step, stacks, self._pool)
         return self._recordings[shapes](stacks, first)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import accumulate
 
 import torch
 from torch import Tensor, nn
 
+from recollect.core.descent import Descent
 from recollect.core.images import Images
 from recollect.core.inputs import as_input
 from recollect.core.network import Network
-from recollect.core.random import Purpose, bits
 from recollect.errors import InputError
-from recollect.memory import Memory, Remembered, Reservoir
-from recollect.methods import Method, Step
+from recollect.memory import Clock, Memory, Remembered
+from recollect.methods import Ending, Method, Step
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
     Lanes,
@@ -24,11 +25,14 @@ from recollect.train.execution import (
     compiling_pays,
     fast_arithmetic,
 )
+from recollect.train.planner import Planner
 from recollect.train.state import State, stacked
 
 __all__ = ["Fleet"]
 
-PLANNED = 512
+ROWS = 1000
+
+Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
 
 
 class Fleet:
@@ -64,12 +68,16 @@ class Fleet:
         recorded: bool | None = None,
         compiled: bool | None = None,
         steps: int = 0,
+        tasks: int = 1,
     ) -> None:
         if not len(methods) == len(seeds) == len(lr) or not methods:
             raise InputError("a fleet needs one method, one seed and one rate for every run")
         self.kind = type(methods[0])
         if any(type(method) is not self.kind for method in methods):
             raise InputError("the runs of a fleet share one method: train others in a second fleet")
+        for name in self.kind.shaping:
+            if len({getattr(method, name) for method in methods}) > 1:
+                raise InputError(f"the runs of a fleet share {name}, which shapes its steps")
         if self.kind.uses_memory() and (memory < 1 or replay < 1):
             raise InputError(f"{self.kind.title} needs a memory and a replay size of at least 1")
         if compiled and not compiler_exists():
@@ -82,20 +90,22 @@ class Fleet:
             network, seeds, dtype=dtype, device=self.device, half=half, channels_last=on_gpu
         )
         self.weights = self.network.weights
-        self.rule = Reservoir(memory)
-        self.replay = replay
         known = {"x": (shape, stored), "y": ((), torch.int64), "logits": ((classes,), dtype)}
         if unknown := set(self.kind.remembers) - set(known):
             raise InputError(f"a memory keeps x, y and logits, not {', '.join(sorted(unknown))}")
         fields = {name: known[name] for name in self.kind.remembers}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
-        self.seen = 0
-        self.steps = 0
+        self.clock = Clock(tasks=tasks)
         self.classes = classes
         self._check_network(shape, stored)
-        rates = -torch.tensor(list(lr), dtype=dtype, device=self.device)
-        method = stacked(methods, dtype, self.device)
-        state = State(self.weights, self.network.buffers, method, rates)
+        rule = self.kind.rule(memory) if fields else None
+        self._draws = methods[0].draws_per_step()
+        self.planner = Planner(
+            self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy
+        )
+        rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
+        self._method = stacked(methods, dtype, self.device)
+        state = State(self.weights, self.network.buffers, self._method, rates)
         one_by_one = self.network.strategy == "loop"
         self._states = state.rows() if one_by_one else [state]
         self._lanes = Lanes(self.device, len(self._states))
@@ -109,12 +119,22 @@ class Fleet:
         compiled, recorded = (way and not self.network.noisy for way in (compiled, recorded))
         self._compiled = Compiled(self._learn_over, self._kind_of_step()) if compiled else None
         self._take = Replayed(self._step, self.device) if recorded else Plain(self._step)
-        self._usual = (0, 0)
+        self._usual: tuple[int, ...] = ()
 
     @property
     def runs(self) -> int:
         """How many runs there are."""
         return len(self.seeds)
+
+    @property
+    def seen(self) -> int:
+        """How many examples every run has seen."""
+        return self.clock.seen
+
+    @property
+    def steps(self) -> int:
+        """How many steps every run has taken."""
+        return self.clock.steps
 
     @property
     def bytes_per_run(self) -> int:
@@ -129,25 +149,38 @@ class Fleet:
         """
         self._check(x, y, batch)
         count = y.shape[1]
-        full = min(self.replay, self.rule.capacity) * self.kind.draws
-        self._usual = (batch, full)
+        replay = min(self.planner.replay, self.memory.capacity)
+        self._usual = (batch, *[replay] * self._draws)
         loss = torch.zeros(self.runs, device=self.device)
         start = 0
         with fast_arithmetic(self.device):
             while start < count:
                 size = min(batch, count - start)
-                replay, steps = self._stretch(size, count - start)
+                sizes = self.planner.sizes(self.clock)
+                steps = self.planner.steps(self.clock, (count - start) // size)
                 stop = start + size * steps
                 stacks = {
                     "x": _by_step(x[:, start:stop], steps),
                     "y": _by_step(y[:, start:stop], steps),
-                    **self._plan(size, replay, steps),
+                    **self.planner.plan(self.clock, steps, size, sizes),
                 }
-                loss = self._take(stacks)
-                self.steps += steps
-                self.seen += size * steps
+                loss = self._take(stacks, sizes)
+                self.clock = self.clock.after(steps, size)
                 start = stop
         return loss
+
+    def end_task(self, examples: Examples | None = None, count: int = 0) -> None:
+        """Say that a task is over, to methods that are to know.
+
+        `examples` gives those of the task at places `[K, n]` of `count`, for methods that look
+        back at them.
+        """
+        if self.kind.needs_boundaries and examples is not None:
+            ending = Ending(
+                self.clock, self.seeds, self.memory, count, examples, self._logits_in_parts
+            )
+            self._method.end_task(ending)
+        self.clock = self.clock.next_task(count)
 
     @property
     def execution(self) -> str:
@@ -164,7 +197,7 @@ class Fleet:
         return ", ".join([self.network.strategy, *(how or ["eager"])])
 
     def tensors(self) -> Stacks:
-        """Every tensor that learning changes; with `seen` and `steps`, its whole state."""
+        """Every tensor that learning changes; with the clock, its whole state."""
         parts = {
             "weights": self.weights.named(),
             "buffers": self.network.buffers,
@@ -172,14 +205,14 @@ class Fleet:
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
-    def restore(self, tensors: Stacks, *, seen: int, steps: int) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:
         """Go to a state that another fleet of the same kind was in."""
         mine = self.tensors()
         if mine.keys() != tensors.keys():
             raise InputError("the saved state belongs to another network or method")
         for name, tensor in mine.items():
             tensor.copy_(tensors[name])
-        self.seen, self.steps = seen, steps
+        self.clock = clock
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
@@ -193,6 +226,9 @@ class Fleet:
                 return self.network(self.weights, inputs)
         finally:
             self.network.module.train()
+
+    def _logits_in_parts(self, x: Tensor) -> Tensor:
+        return torch.cat([self.logits(part) for part in x.split(ROWS, 1)], 1)  # type: ignore[no-untyped-call]
 
     def _check_network(self, shape: tuple[int, ...], stored: torch.dtype) -> None:
         """Refuse a network that does not take the examples, or whose head is of another size."""
@@ -225,44 +261,13 @@ class Fleet:
                 f"not {int(y.min())}..{int(y.max())}"
             )
 
-    def _stretch(self, size: int, left: int) -> tuple[int, int]:
-        """How many examples to replay, and for how many steps of `size` that stays so."""
-        filled = self.rule.filled(self.seen)
-        if filled < min(self.replay, self.rule.capacity) and self.kind.uses_memory():
-            return filled, 1
-        return min(self.replay, filled), min(left // size, PLANNED)
-
-    def _plan(self, size: int, replay: int, steps: int) -> Stacks:
-        """What is random in the coming steps: none of it depends on the weights.
-
-        The rows of memory to read and to write, how images are shown, and seeds for layers that
-        draw random numbers of their own; `[steps, K, ...]` each.
-        """
-        nothing = torch.zeros(steps, self.runs, 0, dtype=torch.int64, device=self.device)
-        plan = {"read": nothing, "write": nothing}
-        draws = self.kind.draws
-        if self.kind.uses_memory():
-            slots = self.rule.slots(self.seeds, self.seen, steps, size)
-            seen = torch.arange(self.seen, self.seen + steps * size, size, device=self.device)
-            filled = seen.clamp(max=self.rule.capacity)
-            drawn = self.rule.draws(
-                self.seeds, self.steps, filled=filled, draws=draws, size=replay
-            ).flatten(2)
-            plan = {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
-        if self.images is not None:
-            rows = size + draws * replay
-            plan["views"] = self.images.views(self.seeds, self.steps, steps, rows)
-        if self.network.noisy:
-            when = torch.arange(self.steps, self.steps + steps, device=self.device)
-            plan["noise"] = bits(self.seeds, Purpose.NOISE, when[:, None])
-        return plan
-
     def _step(
         self,
         x: Tensor,
         y: Tensor,
         read: Tensor,
         write: Tensor,
+        sizes: tuple[int, ...],
         views: Tensor | None = None,
         noise: Tensor | None = None,
     ) -> Tensor:
@@ -279,13 +284,13 @@ class Fleet:
             if "x" in past:
                 replayed = self.images.shown(past.x, views[:, size:], dtype)
                 again = Remembered({**past, "x": replayed})
-        usual = self._compiled is not None and (x.shape[1], read.shape[1]) == self._usual
         lanes = len(self._states)
         pieces = zip(*(t.chunk(lanes) for t in (shown, y, *again.values())), strict=True)
+        usual = (x.shape[1], *sizes) == self._usual
         learn = [
             partial(self._compiled, *state.tensors(), *piece)
             if self._compiled is not None and usual
-            else partial(self._learn, state, *piece)
+            else partial(self._learn, state, sizes, *piece)
             for state, piece in zip(self._states, pieces, strict=True)
         ]
         if noise is not None:
@@ -294,7 +299,8 @@ class Fleet:
             ]
         outcomes = self._lanes(learn)
         loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
-        self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
+        if write.shape[1]:
+            self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
         return loss
 
     @property
@@ -317,25 +323,19 @@ class Fleet:
         state = self._states[0]
         fixed = len(state.tensors())
         with self.network.written_out():
-            return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
+            return self._learn(state.over(tensors[:fixed]), self._usual[1:], *tensors[fixed:])
 
-    def _learn(self, state: State, x: Tensor, y: Tensor, *past: Tensor) -> tuple[Tensor, ...]:
+    def _learn(
+        self, state: State, sizes: tuple[int, ...], x: Tensor, y: Tensor, *past: Tensor
+    ) -> tuple[Tensor, ...]:
         """One step of the runs of a state, in place; the loss and what the method notes."""
-        leaves = self.network.watch(state.weights)
+        descent = Descent(self.network, state.weights, state.buffers, state.rate)
         replayed = Remembered(zip(self.kind.remembers, past, strict=True))
-        size = past[0].shape[1] // self.kind.draws if past else 0
-        step = Step(
-            x,
-            y,
-            lambda batch, parts: self.network(
-                leaves, as_input(batch, self.network.dtype), parts, state.buffers
-            ),
-            [replayed.narrow(draw * size, size) for draw in range(self.kind.draws)],
-            separate=self.network.separate,
-        )
-        loss = state.method.loss(step)
-        state.weights.add_(self.network.gradient(leaves, loss), state.descent)
-        return loss.detach(), *(step.kept[name] for name in self._noted)
+        starts = [0, *accumulate(sizes)]
+        draws = [replayed.narrow(*piece) for piece in zip(starts, sizes, strict=False)]
+        step = Step(x, y, descent, draws)
+        loss = state.method.learn(step)
+        return loss, *(step.kept[name] for name in self._noted if name in step.kept)
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

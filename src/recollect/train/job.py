@@ -74,7 +74,7 @@ class Job:
     @property
     def rows(self) -> int:
         """How many examples of a run pass through its network in a step."""
-        return self.batch + self.replay * self.kind.draws
+        return self.batch + self.replay * self.runs[0].method.draws_per_step()
 
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
@@ -11,6 +14,7 @@ import torch
 from torch import Tensor
 
 from recollect.errors import InputError
+from recollect.memory import Clock
 from recollect.train.checkpoint import Checkpoints, Saved, TimeUp, fingerprint
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
@@ -23,6 +27,8 @@ __all__ = ["check", "train"]
 Report = Callable[[int], None]
 
 STRETCH = 4096
+STEPS_ON_GPU = 512
+BYTES_ON_GPU = 1 << 30
 
 
 def check(job: Job) -> None:
@@ -88,9 +94,8 @@ class Progress:
         if self.transfers and not self._rows:
             self._measure(range(stream.tasks))
         while self._task < stream.tasks:
-            for epoch, first, until in _stretches(self.job, stream.parts(self._task))[
-                self._stretch :
-            ]:
+            parts = stream.parts(self._task)
+            for epoch, first, until in _stretches(self.job, parts)[self._stretch :]:
                 began, before = time.perf_counter(), fleet.steps
                 index = stream.order(fleet.seeds, self._task, epoch, first, until)
                 x, y = stream.pick(fleet.seeds, self._task, index)
@@ -99,17 +104,18 @@ class Progress:
                 self._seconds += time.perf_counter() - began
                 self._stretch += 1
                 yield fleet.steps - before
+            fleet.end_task(partial(stream.pick, fleet.seeds, self._task), sum(parts))
             self._task, self._stretch = self._task + 1, 0
             last = self._task == stream.tasks
             self._measure(range(self.job.stream.tasks if last else self._task + 1))
 
     def saved(self) -> Saved:
         """All of it, to be kept in a file."""
-        counters = {"seen": self.fleet.seen, "steps": self.fleet.steps}
+        clock = {"clock": asdict(self.fleet.clock)}
         place = {"task": self._task, "stretch": self._stretch, "seconds": self._seconds}
         rows = {name: [_plain(row) for row in rows] for name, rows in self._rows.items()}
         tensors = {"loss": self._loss, **self.fleet.tensors()}
-        return Saved({**counters, **place, "rows": rows}, tensors)
+        return Saved({**clock, **place, "rows": rows}, tensors)
 
     def restore(self, saved: Saved) -> None:
         """Go to where a saved one was."""
@@ -120,7 +126,8 @@ class Progress:
             name: [np.array(row, dtype=np.float64) for row in rows]
             for name, rows in facts["rows"].items()
         }
-        self.fleet.restore(tensors, seen=facts["seen"], steps=facts["steps"])
+        clock = {n: tuple(v) if isinstance(v, list) else v for n, v in facts["clock"].items()}
+        self.fleet.restore(tensors, Clock(**clock))  # type: ignore[arg-type]
 
     def results(self) -> list[Result]:
         """What came out for every run."""
@@ -153,12 +160,21 @@ def _fleet(job: Job) -> Fleet:
         device=job.device,
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,
+        tasks=job.arriving.tasks,
     )
 
 
+def _stretch(job: Job) -> int:
+    """How many examples to fetch at once: few for a processor's cache, many for a GPU."""
+    if job.device.type == "cpu":
+        return STRETCH
+    bytes_each = math.prod(job.stream.shape) * job.stream.dtype.itemsize
+    return min(STEPS_ON_GPU * job.batch, BYTES_ON_GPU // (bytes_each * len(job.runs)))
+
+
 def _stretches(job: Job, parts: Sequence[int]) -> list[tuple[int, int, int]]:
-    """A task as (epoch, start, stop), a few thousand examples each, none across two parts."""
-    length = max(STRETCH // job.batch, 1) * job.batch
+    """A task as (epoch, start, stop), thousands of examples each, none across two parts."""
+    length = max(_stretch(job) // job.batch, 1) * job.batch
     ends = list(accumulate(parts))
     return [
         (epoch, first, min(first + length, end))

@@ -56,7 +56,7 @@ def train_all(
     and `notice` of what a person should know.
 
     With `checkpoints`, jobs continue where they were saved last. If their time limit comes, those
-    that are unfinished stop with `TimeUp`; the rest of what they keep is for the next call.
+    at work stop with `TimeUp`, and no others begin; what they keep is for the next call.
     """
     for job in jobs:
         check(job)
@@ -76,14 +76,14 @@ def train_all(
     stopped: list[TimeUp] = []
 
     def tell(place: int, steps: int) -> None:
-        number, piece = pieces[place]
-        progress(jobs[number], steps * len(piece.runs))
+        number, _ = pieces[place]
+        progress(jobs[number], steps)
 
     work = Work([piece for _, piece in pieces], checkpoints, tell, notice)
     for place, kind, value in work.on_gpu() if on_gpu else work.on_cores(workers):
-        number, _ = pieces[place]
+        number, piece = pieces[place]
         if kind == "steps":
-            tell(place, value)
+            tell(place, value * len(piece.runs))
         elif kind == "stopped":
             stopped.append(value)
         else:
@@ -150,6 +150,8 @@ class Work:
                     if kind in ("results", "stopped"):
                         del busy[connection]
                         process.join()
+                    if kind == "stopped":
+                        waiting.clear()
                     yield place, kind, value
         finally:
             for process, _ in busy.values():
@@ -160,11 +162,11 @@ class Work:
         for place, piece in enumerate(self.pieces):
             try:
                 with one_thread():
-                    results = train(piece, partial(self.tell, place), self.checkpoints)
+                    results = train(piece, partial(self._share, place, piece, []), self.checkpoints)
             except TimeUp as limit:
                 yield place, "stopped", limit
-            else:
-                yield place, "results", results
+                return
+            yield place, "results", results
 
     def on_gpu(self) -> Iterator[Event]:
         """The same, one fleet after the other; one that does not fit is split, and says so."""
@@ -175,8 +177,10 @@ class Work:
             try:
                 while waiting:
                     part, *others = waiting
+                    told: list[int] = []
+                    report = partial(self._share, place, part, told)
                     try:
-                        results += train(part, partial(self._share, place, part), self.checkpoints)
+                        results += train(part, report, self.checkpoints)
                         waiting = others
                     except torch.OutOfMemoryError:
                         if len(part.runs) == 1:
@@ -184,6 +188,7 @@ class Work:
                                 "one run alone does not fit into the GPU's memory: "
                                 "take a smaller buffer or --device cpu"
                             ) from None
+                        self.tell(place, -sum(told))  # they will be taken again
                         most = math.ceil(len(part.runs) / 2)
                         self.notice(f"{len(part.runs)} runs at once do not fit into the GPU's "
                                     f"memory: {most} at a time")  # fmt: skip
@@ -191,11 +196,12 @@ class Work:
                     free_memory()
             except TimeUp as limit:
                 yield place, "stopped", limit
-            else:
-                yield place, "results", results
+                return
+            yield place, "results", results
 
-    def _share(self, place: int, part: Job, steps: int) -> None:
-        self.tell(place, steps * len(part.runs) // len(self.pieces[place].runs))
+    def _share(self, place: int, part: Job, told: list[int], steps: int) -> None:
+        told.append(steps * len(part.runs))
+        self.tell(place, told[-1])
 
 
 def _start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:

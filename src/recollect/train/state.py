@@ -16,24 +16,24 @@ __all__ = ["State", "stacked"]
 
 @dataclass(frozen=True)
 class State:
-    """The weights of K runs and all that goes with them; `descent` is minus the rate, `[K]`."""
+    """The weights of K runs and all that goes with them; `rate` is the learning rate, `[K]`."""
 
     weights: Weights
     buffers: Mapping[str, Tensor]
     method: Method
-    descent: Tensor
+    rate: Tensor
 
     def tensors(self) -> list[Tensor]:
         """The same as plain tensors, for a step that is compiled."""
-        hyper = (getattr(self.method, name) for name in self.method.hyperparameters())
-        return [*self.weights, *self.buffers.values(), *hyper, self.descent]
+        hyper = (getattr(self.method, name) for name in self.method.varying())
+        return [*self.weights, *self.buffers.values(), *hyper, self.rate]
 
     def over(self, tensors: Sequence[Tensor]) -> State:
         """The same state, kept in other tensors."""
         each = iter(tensors)
         weights = Weights({name: next(each) for name in self.weights.named()})
         buffers = {name: next(each) for name in self.buffers}
-        hyper = {name: next(each) for name in self.method.hyperparameters()}
+        hyper = {name: next(each) for name in self.method.varying()}
         return State(weights, buffers, replace(self.method, **hyper), next(each))
 
     def rows(self) -> list[State]:
@@ -42,19 +42,19 @@ class State:
 
     def _row(self, run: int) -> State:
         here = slice(run, run + 1)
-        names = self.method.hyperparameters()
+        names = self.method.varying()
         hyper = {name: getattr(self.method, name)[here].clone() for name in names}
         return State(
             self.weights.row(run),
             {name: tensor[here] for name, tensor in self.buffers.items()},
             replace(self.method, **hyper),
-            self.descent[here].clone(),
+            self.rate[here].clone(),
         )
 
 
 def stacked(methods: Sequence[Method], dtype: torch.dtype, device: torch.device) -> Method:
     """One method whose hyper-parameters are tensors `[K]`, one value per run."""
-    names = type(methods[0]).hyperparameters()
+    names = type(methods[0]).varying()
     columns = {name: [getattr(method, name) for method in methods] for name in names}
     tensors = {n: torch.tensor(c, dtype=dtype, device=device) for n, c in columns.items()}
     return replace(methods[0], **tensors)

@@ -1,0 +1,49 @@
+"""The weights of a step, their gradients, and the way down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from recollect.core.inputs import as_input
+from recollect.core.network import Network
+from recollect.core.weights import Gradient, Weights
+
+__all__ = ["Descent"]
+
+
+class Descent:
+    """What a step does with the networks of K runs: call them, differentiate, and descend.
+
+    `rate` `[K]` is the learning rate; weights are changed in place.
+    """
+
+    def __init__(
+        self, network: Network, weights: Weights, buffers: Mapping[str, Tensor], rate: Tensor
+    ) -> None:
+        self.network = network
+        self.weights = weights
+        self.rate = rate
+        self._buffers = buffers
+        self._leaves = network.watch(weights)
+
+    def forward(self, x: Tensor, parts: Sequence[int] = ()) -> Tensor:
+        """The logits `[K, n, C]` of inputs `[K, n, ...]`, made of parts of these sizes."""
+        inputs = as_input(x, self.network.dtype)
+        return self.network(self._leaves, inputs, parts, self._buffers)
+
+    def gradient(self, loss: Tensor, *, keep: bool = False) -> Gradient:
+        """The gradient of a loss `[K]`; `keep` if the same passes are differentiated again."""
+        return self.network.gradient(self._leaves, loss, keep=keep)
+
+    def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
+        """Take `rate` (times `scale` `[K]`) of a gradient away from the weights."""
+        self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
+        self._leaves = self.network.watch(self.weights)
+
+    @torch.no_grad()
+    def look(self, weights: Weights, x: Tensor) -> Tensor:
+        """What the networks would say with other weights, without a gradient."""
+        return self.network(weights, as_input(x, self.network.dtype), (), self._buffers)

@@ -1,0 +1,63 @@
+"""What is random in the coming steps, worked out for many of them at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from recollect.core.images import Images
+from recollect.core.random import Purpose, bits
+from recollect.memory import Clock, Memory, Rule
+from recollect.train.execution import Stacks
+
+__all__ = ["Planner"]
+
+PLANNED = 512
+
+
+@dataclass(frozen=True)
+class Planner:
+    """Plans the steps of a fleet: nothing of it depends on the weights.
+
+    `rule` is None for methods without a memory; `noisy` asks for seeds for layers that draw
+    random numbers of their own.
+    """
+
+    seeds: Tensor
+    memory: Memory
+    rule: Rule | None
+    draws: int
+    replay: int
+    images: Images | None
+    noisy: bool
+
+    def sizes(self, clock: Clock) -> tuple[int, ...]:
+        """How many examples each draw of the next step has."""
+        return self.rule.sizes(clock, self.draws, self.replay) if self.rule else ()
+
+    def steps(self, clock: Clock, possible: int) -> int:
+        """For how many of the possible steps the draws keep their sizes."""
+        steady = self.rule is None or self.rule.steady(clock, self.replay)
+        return min(possible, PLANNED) if steady else 1
+
+    def plan(self, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]) -> Stacks:
+        """The rows of memory to read and to write, and how images are shown.
+
+        Each is `[steps, K, ...]`.
+        """
+        device = self.seeds.device
+        nothing = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
+        plan = {"read": nothing, "write": nothing}
+        if self.rule is not None:
+            drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
+            slots = self.rule.slots(self.seeds, clock, steps, batch)
+            plan = {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
+        if self.images is not None:
+            rows = batch + sum(sizes)
+            plan["views"] = self.images.views(self.seeds, clock.steps, steps, rows)
+        if self.noisy:
+            when = torch.arange(clock.steps, clock.steps + steps, device=device)
+            plan["noise"] = bits(self.seeds, Purpose.NOISE, when[:, None])
+        return plan
