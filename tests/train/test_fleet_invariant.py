@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
-from recollect.methods import Step
+from recollect.methods import AGEM, AGEMR, FDR, MER, Step
 from recollect.train.planner import Planner
 
 SHAPE, CLASSES = (1, 4, 4), 3
@@ -50,6 +50,10 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "sgd": lambda run: SGD(),
     "joint": lambda run: Joint(),
     "er": lambda run: ER(),
+    "mer": lambda run: MER(BETAS[run], ALPHAS[run], nb=2),
+    "agem": lambda run: AGEM(),
+    "agem-r": lambda run: AGEMR(),
+    "fdr": lambda run: FDR(ALPHAS[run]),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),
 }
@@ -93,7 +97,7 @@ def fleet_of(method: str, net: str, runs: Sequence[int], memory: int = CAPACITY)
     return Fleet(
         [METHODS[method](run) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
         lr=[RATES[run] for run in runs], classes=CLASSES, shape=SHAPE, memory=memory,
-        replay=REPLAY, stored=torch.uint8, dtype=torch.float64,
+        replay=REPLAY, stored=torch.uint8, dtype=torch.float64, tasks=2,
     )  # fmt: skip
 
 
@@ -127,6 +131,8 @@ def history(
             WatchedStep.seen = []
             plans.clear()
             stop = start + BATCH
+            if start == TOTAL // 2 // BATCH * BATCH:
+                fleet.end_task(lambda index: looked_up(x, y, index), start)
             loss = fleet.learn(x[:, start:stop], y[:, start:stop], BATCH)
             moments.append(
                 Moment(
@@ -140,6 +146,11 @@ def history(
                 )
             )
     return moments
+
+
+def looked_up(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+    runs = torch.arange(len(x))[:, None]
+    return x[runs, index], y[runs, index]
 
 
 def together(seen: list[Remembered], runs: int) -> list[Remembered]:

@@ -1,0 +1,188 @@
+"""Methods that do more than descend on a loss: one run of each, written out from its equations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from recollect import MLP, SGD, Fleet, Method
+from recollect.core.random import Purpose, below, bits, permute
+from recollect.methods import AGEM, AGEMR, FDR, MER
+
+SEED, LR, CAPACITY, REPLAY, TASKS, LENGTH = 7, 0.2, 8, 5, 3, 14
+Examples = Callable[..., tuple[Tensor, Tensor]]
+Row = tuple[Tensor, Tensor]
+
+
+@dataclass
+class Loop:
+    """One run; its drawn numbers are the library's, what it does with them is written out."""
+
+    method: Method
+    net: nn.Module
+    reservoir: list[Row] = field(default_factory=list)
+    rings: list[list[Row]] = field(default_factory=lambda: [[]])
+    seen: int = 0
+    steps: int = 0
+    turn: int = 0
+
+    def loss(self, rows: list[Row]) -> Tensor:
+        x, y = (torch.stack(column) for column in zip(*rows, strict=True))
+        return functional.cross_entropy(self.net(x), y)
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        parts = torch.autograd.grad(loss, list(self.net.parameters()))
+        return torch.cat([part.flatten() for part in parts])
+
+    @torch.no_grad()
+    def move(self, direction: Tensor) -> None:
+        start = 0
+        for parameter in self.net.parameters():
+            piece = direction[start : start + parameter.numel()]
+            parameter.sub_(LR * piece.view_as(parameter))
+            start += parameter.numel()
+
+    def draw(self, rows: list[Row], which: int = 0) -> list[Row]:
+        if not rows:
+            return []
+        key = bits(torch.tensor(SEED), Purpose.DRAW, self.steps, which)
+        places = permute(key, torch.arange(min(REPLAY, len(rows))), len(rows))
+        return [rows[place] for place in places.tolist()]
+
+    def insert(self, row: Row) -> None:
+        """Into the reservoir, and into this task's ring."""
+        if len(self.reservoir) < CAPACITY:
+            self.reservoir.append(row)
+        else:
+            drawn = below(bits(torch.tensor(SEED), Purpose.SLOT, self.seen), self.seen + 1)
+            if int(drawn) < CAPACITY:
+                self.reservoir[int(drawn)] = row
+        self.seen += 1
+        share, ring = CAPACITY // TASKS, self.rings[-1]
+        if len(ring) < share:
+            ring.append(row)
+        else:
+            ring[self.turn % share] = row
+        self.turn += 1
+
+    def observe(self, batch: list[Row]) -> None:
+        getattr(self, type(self.method).__name__.lower())(batch)
+        for row in batch:
+            self.insert(row)
+        self.steps += 1
+
+    def agemr(self, batch: list[Row]) -> None:
+        self.project(batch, self.draw(self.reservoir))
+
+    def agem(self, batch: list[Row]) -> None:
+        self.project(batch, self.draw([row for ring in self.rings[:-1] for row in ring]))
+
+    def project(self, batch: list[Row], past: list[Row]) -> None:
+        g = self.gradient(self.loss(batch))
+        if past:
+            r = self.gradient(self.loss(past))
+            if g @ r < 0:
+                g = g - (g @ r) / (r @ r) * r
+        self.move(g)
+
+    def mer(self, batch: list[Row]) -> None:
+        method = self.method
+        assert isinstance(method, MER)
+        start = self.flat()
+        for inner in range(method.nb):
+            before = self.flat()
+            for row in [*self.draw(self.reservoir, inner), *batch]:
+                self.move(self.gradient(self.loss([row])))
+            self.put(before + method.beta * (self.flat() - before))
+        self.put(start + method.gamma * (self.flat() - start))
+
+    def fdr(self, batch: list[Row]) -> None:
+        method = self.method
+        assert isinstance(method, FDR)
+        loss = self.loss(batch)
+        past = self.draw([row for share in self.rings[:-1] for row in share])
+        if past:
+            x, then = (torch.stack(column) for column in zip(*past, strict=True))
+            apart = self.net(x).softmax(1) - then.softmax(1)
+            loss = loss + method.alpha * torch.linalg.vector_norm(apart, dim=1).mean()
+        self.move(self.gradient(loss))
+
+    def flat(self) -> Tensor:
+        return torch.cat([p.detach().flatten() for p in self.net.parameters()])
+
+    def put(self, values: Tensor) -> None:
+        self.move((self.flat() - values) / LR)
+
+    @torch.no_grad()
+    def end_task(self, rows: list[Row]) -> None:
+        if isinstance(self.method, FDR):
+            done = len(self.rings)
+            share = CAPACITY // done
+            for ring in self.rings[:-1]:
+                del ring[share:]
+            key = bits(torch.tensor(SEED), Purpose.KEEP, done - 1)
+            chosen = permute(key, torch.arange(share), len(rows)).tolist()
+            x = torch.stack([rows[place][0] for place in chosen])
+            self.rings[-1] = list(zip(x, self.net(x), strict=True))
+        self.rings.append([])
+        self.turn = 0
+
+
+CASES = [
+    (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
+    (MER(0.5, 1.0, 1), 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("method", "batch"), CASES, ids=lambda value: getattr(value, "name", str(value))
+)
+def test_a_run_is_its_equations_written_out(
+    method: Method, batch: int, tiny_net: Callable[[], MLP], examples: Examples
+) -> None:
+    """Three tasks: an empty memory, a partly filled and a full one, and ragged batches."""
+    torch.manual_seed(SEED)
+    loop = Loop(method, tiny_net().double())
+    fleet = Fleet(
+        [method], tiny_net, seeds=[SEED], lr=[LR], classes=3, shape=(6,), memory=CAPACITY,
+        replay=REPLAY, stored=torch.float64, dtype=torch.float64, tasks=TASKS,
+    )  # fmt: skip
+    x, y = examples([SEED], TASKS * LENGTH)
+    for task in range(TASKS):
+        task_x, task_y = (t[:, task * LENGTH : (task + 1) * LENGTH] for t in (x, y))
+        for start in range(0, LENGTH, batch):
+            part_x, part_y = (t[:, start : start + batch] for t in (task_x, task_y))
+            fleet.learn(part_x, part_y, batch)
+            loop.observe(list(zip(part_x[0], part_y[0], strict=True)))
+            for name, parameter in loop.net.named_parameters():
+                ours = fleet.weights.named()[name][0]
+                torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-9)
+        here_x, here_y = task_x, task_y
+
+        def looked_up(index: Tensor, x: Tensor = here_x, y: Tensor = here_y) -> Row:
+            return x[0, index], y[0, index]
+
+        fleet.end_task(looked_up, LENGTH)
+        loop.end_task(list(zip(task_x[0], task_y[0], strict=True)))
+    assert fleet.clock.task == TASKS
+
+
+def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(
+    tiny_net: Callable[[], MLP],
+) -> None:
+    """Where all examples are alike no gradient points against another: it is plain descent."""
+    x = torch.full((1, 20, 6), 0.3, dtype=torch.float64)
+    y = torch.ones(1, 20, dtype=torch.int64)
+    ends = []
+    for kind in (SGD, AGEMR):
+        fleet = Fleet([kind()], tiny_net, seeds=[0], lr=[0.1], classes=3, shape=(6,), memory=4,
+                      replay=4, stored=torch.float64, dtype=torch.float64)  # fmt: skip
+        fleet.learn(x, y, 4)
+        ends.append(fleet.weights.named())
+    for name, tensor in ends[0].items():
+        torch.testing.assert_close(ends[1][name], tensor, rtol=0, atol=1e-12)
