@@ -6,7 +6,7 @@ from recollect.experiments import Results, run
 from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
 from recollect.nets import MLP, ResNet18
 from recollect.streams import from_arrays
-from recollect.train import Fleet
+from recollect.train import Fleet, TimeUp
 
 __all__ = [
     "DER",
@@ -23,6 +23,7 @@ __all__ = [
     "ResNet18",
     "Results",
     "Step",
+    "TimeUp",
     "cross_entropy",
     "from_arrays",
     "run",

@@ -56,7 +56,9 @@ def test_calls_that_differ_share_a_folder_in_peace(toy_stream: TaskStream, tmp_p
 
 @pytest.mark.parametrize("limit", [0, -1, -0.5, float("nan"), float("inf"), -float("inf")])
 def test_a_limit_that_cannot_be_meant_is_refused(limit: float, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="time limit must be greater than 0 seconds") as refused:
+    with pytest.raises(
+        InputError, match="time limit must be a number of seconds above 0"
+    ) as refused:
         recollect.run(
             "seq-mnist", "sgd", time_limit=limit, checkpoint=tmp_path, data_dir=tmp_path / "nowhere"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import pytest
 import torch
@@ -11,8 +12,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import MLP, SGD, Fleet, Method
-from recollect.core.random import Purpose, below, bits, permute
-from recollect.methods import AGEM, AGEMR, FDR, MER
+from recollect.core.random import Purpose, below, bits, permute, uniform
+from recollect.methods import AGEM, AGEMR, FDR, GSS, MER
 
 SEED, LR, CAPACITY, REPLAY, TASKS, LENGTH = 7, 0.2, 8, 5, 3, 14
 Examples = Callable[..., tuple[Tensor, Tensor]]
@@ -30,6 +31,7 @@ class Loop:
     seen: int = 0
     steps: int = 0
     turn: int = 0
+    scores: list[float] = field(default_factory=list)
 
     def loss(self, rows: list[Row]) -> Tensor:
         x, y = (torch.stack(column) for column in zip(*rows, strict=True))
@@ -47,15 +49,17 @@ class Loop:
             parameter.sub_(LR * piece.view_as(parameter))
             start += parameter.numel()
 
-    def draw(self, rows: list[Row], which: int = 0) -> list[Row]:
+    def draw(self, rows: list[Row], which: int = 0, size: int = REPLAY) -> list[Row]:
         if not rows:
             return []
         key = bits(torch.tensor(SEED), Purpose.DRAW, self.steps, which)
-        places = permute(key, torch.arange(min(REPLAY, len(rows))), len(rows))
+        places = permute(key, torch.arange(min(size, len(rows))), len(rows))
         return [rows[place] for place in places.tolist()]
 
     def insert(self, row: Row) -> None:
         """Into the reservoir, and into this task's ring."""
+        if isinstance(self.method, GSS):
+            return
         if len(self.reservoir) < CAPACITY:
             self.reservoir.append(row)
         else:
@@ -112,6 +116,36 @@ class Loop:
             loss = loss + method.alpha * torch.linalg.vector_norm(apart, dim=1).mean()
         self.move(self.gradient(loss))
 
+    def gss(self, batch: list[Row]) -> None:
+        """What is replayed and compared was there before the batch; then the batch is placed."""
+        method = self.method
+        assert isinstance(method, GSS)
+        past, number = self.draw(self.reservoir), min(method.gmbs, len(self.reservoir))
+        compared = self.draw(self.reservoir, 1, number)
+        cosine = functional.cosine_similarity
+        placed: list[tuple[Row, float, float, float]] = []
+        for place, row in enumerate(batch):
+            mine = self.gradient(self.loss([row]))
+            others = [self.gradient(self.loss([one])) for one in compared]
+            score = max(float(cosine(mine, g, 0)) for g in others) + 1 if others else 0.1
+            words = [
+                bits(torch.tensor(SEED), Purpose.LUCK, self.steps, 2 * place + n) for n in (0, 1)
+            ]
+            first, second = (float(uniform(word)) for word in words)
+            placed.append((row, score, first, second))
+        self.move(self.gradient(self.loss([*batch, *past])))
+        known = list(self.scores)
+        for row, score, first, second in placed:
+            if len(self.reservoir) < CAPACITY:
+                self.reservoir.append(row)
+                self.scores.append(score)
+                continue
+            known += [0.0] * (CAPACITY - len(known))
+            reached = list(accumulate(known))
+            met = next(n for n, sum_ in enumerate(reached) if sum_ >= first * reached[-1])
+            if score < 1 and second < known[met] / (known[met] + score):
+                self.reservoir[met], self.scores[met] = row, score
+
     def flat(self) -> Tensor:
         return torch.cat([p.detach().flatten() for p in self.net.parameters()])
 
@@ -135,7 +169,7 @@ class Loop:
 
 CASES = [
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
-    (MER(0.5, 1.0, 1), 3),
+    (MER(0.5, 1.0, 1), 3), (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
 ]  # fmt: skip
 
 

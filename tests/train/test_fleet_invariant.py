@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
-from recollect.methods import AGEM, AGEMR, FDR, MER, Step
+from recollect.methods import AGEM, AGEMR, FDR, GSS, MER, Step
 from recollect.train.planner import Planner
 
 SHAPE, CLASSES = (1, 4, 4), 3
@@ -54,6 +54,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "agem": lambda run: AGEM(),
     "agem-r": lambda run: AGEMR(),
     "fdr": lambda run: FDR(ALPHAS[run]),
+    "gss": lambda run: GSS(gmbs=3),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),
 }
@@ -121,7 +122,7 @@ def history(
         def noted(self: Planner, *args: Any) -> dict[str, Tensor]:
             found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
-            rows = (found["read"][0], found["write"][0])
+            rows = (found["read"][0], fleet.memory.rows(found["slots"][0]))
             plans.extend(torch.where(row == spare, -1, row - first) for row in rows)
             return found
 

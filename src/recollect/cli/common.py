@@ -87,7 +87,8 @@ def train(
 ) -> Results:
     """Train the jobs of a command with a bar, continuing what was stopped before."""
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
-    kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline).of(jobs)
+    kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
+    kept = kept.of(jobs, workers(chosen))
     if chosen.fresh:
         kept.clear()
     elif any(kept.folder.glob("*")):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import torch
 from torch import Tensor
 
+from recollect.core.examples import gradient_dots
 from recollect.core.inputs import as_input
 from recollect.core.network import Network
 from recollect.core.weights import Gradient, Weights
@@ -43,7 +43,9 @@ class Descent:
         self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
         self._leaves = self.network.watch(self.weights)
 
-    @torch.no_grad()
-    def look(self, weights: Weights, x: Tensor) -> Tensor:
-        """What the networks would say with other weights, without a gradient."""
-        return self.network(weights, as_input(x, self.network.dtype), (), self._buffers)
+    def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
+        """The inner products of the gradients of single examples, `[K, n, n]`."""
+        inputs = as_input(x, self.network.dtype)
+        dots = gradient_dots(self.network, self.weights, self._buffers, inputs, y)
+        self._leaves = self.network.watch(self.weights)
+        return dots

@@ -67,14 +67,14 @@ class Network:
         self._norms = keep_parts_apart(self.module)
         own = [tensor for norm in self._norms for tensor in norm.buffers()]
         self.separate = len(own) < len(self.buffers)
-        self._trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
+        self.trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
             name: layer
             for name, layer in self.module.named_modules()
             if isinstance(layer, Dense) and self.strategy == "broadcast"
         }
         self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
-        self._leaves = self._trained - self._taped
+        self._leaves = self.trained - self._taped
         if self.strategy == "broadcast":
             _put(self.module, self.weights)
 
@@ -107,6 +107,8 @@ class Network:
         if self.strategy == "vmap":
             try:
                 self(self.weights, x)
+            except torch.OutOfMemoryError:
+                raise
             except RuntimeError:
                 self.strategy = "loop"
         if self.strategy == "loop":
@@ -190,7 +192,22 @@ class Network:
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
         parts.update(zip(others, found, strict=True))
-        return Gradient({n: p for n, p in parts.items() if p is not None and n in self._trained})
+        return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
+
+    @property
+    def all_dense(self) -> bool:
+        """Whether all that is trained are dense layers, whose gradients are products."""
+        return not self._leaves and bool(self._dense)
+
+    def products(self, loss: Tensor) -> list[Product]:
+        """The gradient of a loss `[K]` as one product for every dense layer, rows by example."""
+        tapes = [layer.tape for layer in self._dense.values()]
+        outputs = [output for tape in tapes for _, output in tape]
+        found = iter(torch.autograd.grad(loss.sum(), outputs))
+        products = [Product(x, next(found)) for tape in tapes for x, _ in tape]
+        for tape in tapes:
+            tape.clear()
+        return products
 
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))

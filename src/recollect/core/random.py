@@ -13,7 +13,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-__all__ = ["Purpose", "below", "bits", "permute"]
+__all__ = ["Purpose", "below", "bits", "permute", "uniform"]
 
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -35,6 +35,7 @@ class Purpose(IntEnum):
     NOISE = 8
     VIEW = 9
     KEEP = 10
+    LUCK = 11
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
@@ -61,6 +62,15 @@ def below(words: Tensor, n: Tensor | int) -> Tensor:
     """
     size = torch.as_tensor(n, dtype=torch.int64, device=words.device)
     return torch.where(size <= 1 << 31, _scaled(words, size), _shift(words, 1) % size)
+
+
+def uniform(words: Tensor) -> Tensor:
+    """Numbers uniform in [0, 1) from random words, in float64.
+
+    >>> 0.45 < uniform(bits(torch.arange(1000), Purpose.SLOT)).mean() < 0.55
+    tensor(True)
+    """
+    return _shift(words, 11).double() * 2.0**-53
 
 
 def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:

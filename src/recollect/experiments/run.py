@@ -75,4 +75,6 @@ def run(
     stream = known.stream(validation, data_dir) if known else benchmark
     assert not isinstance(stream, str)
     jobs = chosen.jobs(stream, network, place, full_precision)
-    return Results(train_all(jobs, workers=workers, checkpoints=saving and saving.of(jobs)))
+    return Results(
+        train_all(jobs, workers=workers, checkpoints=saving and saving.of(jobs, workers))
+    )

@@ -97,8 +97,10 @@ def checked_epochs(epochs: int | None, benchmark: Benchmark | None) -> int:
 
 def checkpoints_in(folder: Path | str | None, time_limit: float | None) -> Checkpoints | None:
     """Where long runs save their state, and when they stop."""
-    if time_limit is not None and not (math.isfinite(time_limit) and time_limit > 0):
-        raise InputError(f"the time limit must be greater than 0 seconds, not {time_limit:g}")
+    if time_limit is not None and not (
+        isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0
+    ):
+        raise InputError(f"the time limit must be a number of seconds above 0, not {time_limit!r}")
     if folder is None:
         if time_limit is not None:
             raise InputError("a time limit needs a folder for the state: give one as checkpoint")

@@ -57,6 +57,8 @@ class Memory:
                 name: torch.zeros(runs * capacity + 1, *shape, dtype=dtype, device=device)
                 for name, (shape, dtype) in fields.items()
             }
+        except torch.OutOfMemoryError:
+            raise  # fewer runs at a time may fit
         except RuntimeError:
             raise InputError(
                 f"a memory of {capacity} examples for {runs} runs does not fit here: "

@@ -6,9 +6,10 @@ from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
 from recollect.methods.fdr import FDR
+from recollect.methods.gss import GSS
 from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
-from recollect.methods.method import Ending, Method, Step
+from recollect.methods.method import About, Ending, Method, Step
 from recollect.methods.sgd import SGD
 
 __all__ = [
@@ -17,9 +18,11 @@ __all__ = [
     "DER",
     "ER",
     "FDR",
+    "GSS",
     "MER",
     "METHODS",
     "SGD",
+    "About",
     "DERpp",
     "Ending",
     "Joint",
@@ -29,7 +32,7 @@ __all__ = [
 ]
 
 METHODS: dict[str, type[Method]] = {
-    m.name: m for m in (Joint, SGD, ER, MER, AGEM, AGEMR, FDR, DER, DERpp)
+    m.name: m for m in (Joint, SGD, ER, MER, AGEM, AGEMR, FDR, GSS, DER, DERpp)
 }
 
 

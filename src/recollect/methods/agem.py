@@ -34,8 +34,7 @@ class AGEM(Method):
         """A step against the projected gradient; the loss on the stream."""
         return projected(step)
 
-    @classmethod
-    def rule(cls, capacity: int) -> Rule:
+    def rule(self, capacity: int) -> Rule:
         """An equal share for every task; draws come from the earlier ones."""
         return TaskRing(capacity)
 

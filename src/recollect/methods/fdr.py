@@ -44,8 +44,7 @@ class FDR(Method):
         distance = (difference.square().sum(2) + TINY).sqrt().sum(1) / count
         return cross_entropy(now, step.y) + self.alpha * distance
 
-    @classmethod
-    def rule(cls, capacity: int) -> Rule:
+    def rule(self, capacity: int) -> Rule:
         """An equal share for every task so far."""
         return TaskShares(capacity)
 

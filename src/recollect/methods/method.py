@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import ClassVar
 
@@ -15,18 +15,28 @@ from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory, Remembered, Reservoir, Rule
 
-__all__ = ["Ending", "Method", "Step"]
+__all__ = ["About", "Ending", "Method", "Step"]
 
 
 class Step:
     """One step of K runs: the batch that arrived, the networks, and draws from memory."""
 
     def __init__(
-        self, x: Tensor, y: Tensor, descent: Descent, replays: Sequence[Remembered]
+        self,
+        x: Tensor,
+        y: Tensor,
+        descent: Descent,
+        replays: Sequence[Remembered],
+        own: Mapping[str, Tensor] | None = None,
+        slots: Tensor | None = None,
+        luck: Tensor | None = None,
     ) -> None:
         self.x = x
         self.y = y
         self.replays = list(replays)
+        self.own = own or {}
+        self.slots = torch.zeros_like(y) if slots is None else slots
+        self.luck = torch.zeros_like(y) if luck is None else luck
         self.kept: dict[str, Tensor] = {}
         self._descent = descent
         self._drawn = 0
@@ -60,6 +70,14 @@ class Step:
         """Give the fields that are kept besides x and y, should this batch enter the memory."""
         self.kept.update({name: value.detach() for name, value in fields.items()})
 
+    def place(self, slots: Tensor) -> None:
+        """Say where the batch goes in memory, `[K, B]`, instead of where the rule sends it."""
+        self.slots = slots
+
+    def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
+        """The inner products of the gradients of single examples, `[K, n, n]`."""
+        return self._descent.gradient_dots(x, y)
+
     def gradient(self, loss: Tensor) -> Gradient:
         """The gradient of a loss `[K]` of the passes since the last one was taken."""
         return self._descent.gradient(loss)
@@ -72,6 +90,16 @@ class Step:
     def weights(self) -> Weights:
         """The weights of all runs; what is changed in place stays changed."""
         return self._descent.weights
+
+
+@dataclass(frozen=True)
+class About:
+    """What a method may know of its fleet before it starts."""
+
+    runs: int
+    capacity: int
+    classes: int
+    tasks: int
 
 
 @dataclass(frozen=True)
@@ -103,7 +131,8 @@ class Method(ABC):
     sees a tensor `[K]` in its place, and returns a loss `[K]`. Most methods define `loss`; one
     that does more with the gradient than descend defines `learn` instead. Hyper-parameters in
     `shaping` are whole numbers that a fleet's runs share, and `batch` is the batch size that the
-    method is defined for, if it is.
+    method is defined for, if it is. A method that is random itself has `luck` random words for
+    every example that arrives.
     """
 
     name: ClassVar[str]
@@ -111,6 +140,7 @@ class Method(ABC):
     remembers: ClassVar[tuple[str, ...]] = ()
     draws: ClassVar[int] = 0
     shaping: ClassVar[tuple[str, ...]] = ()
+    luck: ClassVar[int] = 0
     batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
@@ -132,10 +162,13 @@ class Method(ABC):
         """How many replays a step asks for."""
         return self.draws
 
-    @classmethod
-    def rule(cls, capacity: int) -> Rule:
+    def rule(self, capacity: int) -> Rule:
         """What decides which examples are kept and replayed."""
         return Reservoir(capacity)
+
+    def own(self, about: About) -> dict[str, Tensor]:
+        """What the method keeps besides its memory, `[K, ...]` each; a step changes it in place."""
+        return {}
 
     @classmethod
     def hyperparameters(cls) -> tuple[str, ...]:

@@ -99,9 +99,9 @@ class Checkpoints:
             keep(self._done(name), json.dumps([run.as_json() for run in results]).encode())
             self._state(name).unlink(missing_ok=True)
 
-    def of(self, jobs: Sequence[Job]) -> Checkpoints:
-        """Those of a command: a folder of its own, found by the same jobs alone."""
-        names = " ".join(fingerprint(job) for job in jobs)
+    def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:
+        """Those of a command: a folder of its own, found by the same jobs in the same split."""
+        names = " ".join([*(fingerprint(job) for job in jobs), str(workers)])
         folder = self.folder / hashlib.sha256(names.encode()).hexdigest()[:16]
         return replace(self, folder=folder)
 
@@ -122,7 +122,7 @@ def fingerprint(job: Job) -> str:
     facts = [
         FORMAT, stream.name, stream.setting, stream.classes, stream.shape, str(stream.dtype),
         [stream.parts(task) for task in range(stream.tasks)], repr(stream.images),
-        _facts_of(job.network), job.kind.name,
+        _facts_of(job.network), job.kind.name, f"{job.kind.__module__}.{job.kind.__qualname__}",
         [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
         job.batch, job.replay, job.buffer, job.epochs, job.validation,
         str(job.device.type), job.full_precision,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 import torch
@@ -15,7 +15,7 @@ Function = Callable[..., tuple[Tensor, ...]]
 Shapes = tuple[torch.Size, ...]
 
 
-_KNOWN: dict[tuple[str, torch.device, Shapes], Function] = {}
+_KNOWN: dict[tuple[Hashable, torch.device, Shapes], Function] = {}
 
 
 def compiler_exists() -> bool:
@@ -26,23 +26,23 @@ def compiler_exists() -> bool:
 class Compiled:
     """The same function, gradients and changes in place included, compiled when a shape is new.
 
-    Functions with the same `name` are the same function: a fleet finds what an earlier one of
-    its kind has compiled.
+    Functions of one `kind` are the same function: a fleet finds what an earlier one of its kind
+    has compiled.
     """
 
-    def __init__(self, function: Function, name: str) -> None:
+    def __init__(self, function: Function, kind: Hashable) -> None:
         self._function = function
-        self._name = name
+        self._kind = kind
         self._ready: dict[Shapes, Function] = {}
 
     def __call__(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """What the function returns; its effects in place are the same."""
         shapes = tuple(tensor.shape for tensor in tensors)
         if shapes not in self._ready:
-            kind = (self._name, tensors[0].device, shapes)
-            if kind not in _KNOWN:
-                _KNOWN[kind] = self._compile(tensors)
-            self._ready[shapes] = _KNOWN[kind]
+            known = (self._kind, tensors[0].device, shapes)
+            if known not in _KNOWN:
+                _KNOWN[known] = self._compile(tensors)
+            self._ready[shapes] = _KNOWN[known]
         with torch.no_grad():
             return self._ready[shapes](*tensors)
 

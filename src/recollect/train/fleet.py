@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 
@@ -15,7 +15,7 @@ from recollect.core.inputs import as_input
 from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory, Remembered
-from recollect.methods import Ending, Method, Step
+from recollect.methods import About, Ending, Method, Step
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
     Lanes,
@@ -98,14 +98,17 @@ class Fleet:
         self.clock = Clock(tasks=tasks)
         self.classes = classes
         self._check_network(shape, stored)
-        rule = self.kind.rule(memory) if fields else None
+        rule = methods[0].rule(memory) if fields else None
         self._draws = methods[0].draws_per_step()
         self.planner = Planner(
-            self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy
-        )
+            self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy,
+            self.kind.luck,
+        )  # fmt: skip
+        about = About(len(seeds), self.memory.capacity, classes, tasks)
+        self.own = {name: t.to(self.device) for name, t in methods[0].own(about).items()}
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
         self._method = stacked(methods, dtype, self.device)
-        state = State(self.weights, self.network.buffers, self._method, rates)
+        state = State(self.weights, self.network.buffers, self._method, rates, self.own)
         one_by_one = self.network.strategy == "loop"
         self._states = state.rows() if one_by_one else [state]
         self._lanes = Lanes(self.device, len(self._states))
@@ -139,7 +142,8 @@ class Fleet:
     @property
     def bytes_per_run(self) -> int:
         """What one run holds besides its network."""
-        return self.memory.bytes_per_run
+        own = sum(t[0].numel() * t.element_size() for t in self.own.values())
+        return self.memory.bytes_per_run + own
 
     def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
@@ -202,6 +206,7 @@ class Fleet:
             "weights": self.weights.named(),
             "buffers": self.network.buffers,
             "memory": self.memory.tensors,
+            "own": self.own,
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
@@ -236,6 +241,8 @@ class Fleet:
         try:
             self.network.settle(as_input(blank, self.network.dtype))
             found = list(self.logits(blank).shape[1:])
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             raise InputError(
                 f"the network cannot take examples of shape {list(shape)}: "
@@ -266,10 +273,11 @@ class Fleet:
         x: Tensor,
         y: Tensor,
         read: Tensor,
-        write: Tensor,
+        slots: Tensor,
         sizes: tuple[int, ...],
         views: Tensor | None = None,
         noise: Tensor | None = None,
+        luck: Tensor | None = None,
     ) -> Tensor:
         """One step of all runs, in place; the loss `[K]`.
 
@@ -285,7 +293,8 @@ class Fleet:
                 replayed = self.images.shown(past.x, views[:, size:], dtype)
                 again = Remembered({**past, "x": replayed})
         lanes = len(self._states)
-        pieces = zip(*(t.chunk(lanes) for t in (shown, y, *again.values())), strict=True)
+        tensors = (shown, y, *again.values(), *(() if luck is None else (slots, luck)))
+        pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
         usual = (x.shape[1], *sizes) == self._usual
         learn = [
             partial(self._compiled, *state.tensors(), *piece)
@@ -299,8 +308,11 @@ class Fleet:
             ]
         outcomes = self._lanes(learn)
         loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
-        if write.shape[1]:
-            self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
+        if luck is not None:
+            slots = kept.pop()
+        if slots.shape[1]:
+            fields = {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))}
+            self.memory.write(self.memory.rows(slots), fields)
         return loss
 
     @property
@@ -312,11 +324,13 @@ class Fleet:
         with self.network.seeded(seed):
             return learn()
 
-    def _kind_of_step(self) -> str:
+    def _kind_of_step(self) -> Hashable:
         """What a compiled step depends on besides the shapes of its tensors."""
         network = self.network
-        parts = (self.kind, network.module, network.strategy, network.dtype, network.half)
-        return repr(parts)
+        layers = tuple(type(layer) for layer in network.module.modules())
+        how = (network.strategy, network.dtype, network.half)
+        shape = tuple(getattr(self._method, name) for name in self.kind.shaping)
+        return (self.kind, shape, layers, repr(network.module), how)
 
     def _learn_over(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The same with the state as plain tensors, to be compiled."""
@@ -330,12 +344,14 @@ class Fleet:
     ) -> tuple[Tensor, ...]:
         """One step of the runs of a state, in place; the loss and what the method notes."""
         descent = Descent(self.network, state.weights, state.buffers, state.rate)
-        replayed = Remembered(zip(self.kind.remembers, past, strict=True))
+        fields = len(self.kind.remembers)
+        replayed = Remembered(zip(self.kind.remembers, past[:fields], strict=True))
         starts = [0, *accumulate(sizes)]
         draws = [replayed.narrow(*piece) for piece in zip(starts, sizes, strict=False)]
-        step = Step(x, y, descent, draws)
+        step = Step(x, y, descent, draws, state.own, *past[fields:])
         loss = state.method.learn(step)
-        return loss, *(step.kept[name] for name in self._noted if name in step.kept)
+        kept = [step.kept[name] for name in self._noted if name in step.kept]
+        return loss, *kept, *([step.slots] if self.kind.luck else [])
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

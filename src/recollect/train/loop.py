@@ -57,7 +57,8 @@ def train(
         report(job.steps)
         return known
     progress = Progress(job)
-    if checkpoints and (saved := checkpoints.saved(name)) is not None:
+    saved = checkpoints.saved(name) if checkpoints else None
+    if saved is not None and saved.facts["length"] == _stretch(job):
         progress.restore(saved)
         report(progress.fleet.steps)
     for steps in progress.advance():
@@ -112,7 +113,12 @@ class Progress:
     def saved(self) -> Saved:
         """All of it, to be kept in a file."""
         clock = {"clock": asdict(self.fleet.clock)}
-        place = {"task": self._task, "stretch": self._stretch, "seconds": self._seconds}
+        place = {
+            "length": _stretch(self.job),
+            "task": self._task,
+            "stretch": self._stretch,
+            "seconds": self._seconds,
+        }
         rows = {name: [_plain(row) for row in rows] for name, rows in self._rows.items()}
         tensors = {"loss": self._loss, **self.fleet.tensors()}
         return Saved({**clock, **place, "rows": rows}, tensors)

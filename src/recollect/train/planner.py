@@ -22,7 +22,7 @@ class Planner:
     """Plans the steps of a fleet: nothing of it depends on the weights.
 
     `rule` is None for methods without a memory; `noisy` asks for seeds for layers that draw
-    random numbers of their own.
+    random numbers of their own, and `luck` for so many random words an example.
     """
 
     seeds: Tensor
@@ -32,6 +32,7 @@ class Planner:
     replay: int
     images: Images | None
     noisy: bool
+    luck: int
 
     def sizes(self, clock: Clock) -> tuple[int, ...]:
         """How many examples each draw of the next step has."""
@@ -43,21 +44,25 @@ class Planner:
         return min(possible, PLANNED) if steady else 1
 
     def plan(self, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]) -> Stacks:
-        """The rows of memory to read and to write, and how images are shown.
+        """The rows of memory to read, the slots to write, how images are shown, and luck.
 
         Each is `[steps, K, ...]`.
         """
         device = self.seeds.device
         nothing = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
-        plan = {"read": nothing, "write": nothing}
+        plan = {"read": nothing, "slots": nothing}
         if self.rule is not None:
             drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
             slots = self.rule.slots(self.seeds, clock, steps, batch)
-            plan = {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
+            plan = {"read": self.memory.rows(drawn), "slots": slots.contiguous()}
         if self.images is not None:
             rows = batch + sum(sizes)
             plan["views"] = self.images.views(self.seeds, clock.steps, steps, rows)
+        when = torch.arange(clock.steps, clock.steps + steps, device=device)
         if self.noisy:
-            when = torch.arange(clock.steps, clock.steps + steps, device=device)
             plan["noise"] = bits(self.seeds, Purpose.NOISE, when[:, None])
+        if self.luck:
+            place = torch.arange(batch * self.luck, device=device)
+            words = bits(self.seeds[:, None], Purpose.LUCK, when[:, None, None], place)
+            plan["luck"] = words.view(steps, -1, batch, self.luck)
         return plan

@@ -22,19 +22,21 @@ class State:
     buffers: Mapping[str, Tensor]
     method: Method
     rate: Tensor
+    own: Mapping[str, Tensor]
 
     def tensors(self) -> list[Tensor]:
         """The same as plain tensors, for a step that is compiled."""
         hyper = (getattr(self.method, name) for name in self.method.varying())
-        return [*self.weights, *self.buffers.values(), *hyper, self.rate]
+        return [*self.weights, *self.buffers.values(), *self.own.values(), *hyper, self.rate]
 
     def over(self, tensors: Sequence[Tensor]) -> State:
         """The same state, kept in other tensors."""
         each = iter(tensors)
         weights = Weights({name: next(each) for name in self.weights.named()})
         buffers = {name: next(each) for name in self.buffers}
+        own = {name: next(each) for name in self.own}
         hyper = {name: next(each) for name in self.method.varying()}
-        return State(weights, buffers, replace(self.method, **hyper), next(each))
+        return State(weights, buffers, replace(self.method, **hyper), next(each), own)
 
     def rows(self) -> list[State]:
         """Every run as a fleet of one, in the same memory."""
@@ -49,6 +51,7 @@ class State:
             {name: tensor[here] for name, tensor in self.buffers.items()},
             replace(self.method, **hyper),
             self.rate[here].clone(),
+            {name: tensor[here] for name, tensor in self.own.items()},
         )
 
 
