@@ -17,6 +17,10 @@ from recollect import MLP
 from recollect.streams import TaskStream, from_arrays
 from recollect.streams.data import catalogue
 
+# As in training: small tensors gain nothing from a second thread, and on a busy machine they wait
+# for each other.
+torch.set_num_threads(1)
+
 
 @pytest.fixture(scope="session")
 def chance() -> Callable[..., float]:
