@@ -122,7 +122,7 @@ def history(
         def noted(self: Planner, *args: Any) -> dict[str, Tensor]:
             found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
-            rows = (found["read"][0], fleet.memory.rows(found["slots"][0]))
+            rows = (found["read"][0], found["write"][0])
             plans.extend(torch.where(row == spare, -1, row - first) for row in rows)
             return found
 

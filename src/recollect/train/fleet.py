@@ -273,10 +273,11 @@ class Fleet:
         x: Tensor,
         y: Tensor,
         read: Tensor,
-        slots: Tensor,
+        write: Tensor,
         sizes: tuple[int, ...],
         views: Tensor | None = None,
         noise: Tensor | None = None,
+        slots: Tensor | None = None,
         luck: Tensor | None = None,
     ) -> Tensor:
         """One step of all runs, in place; the loss `[K]`.
@@ -293,7 +294,8 @@ class Fleet:
                 replayed = self.images.shown(past.x, views[:, size:], dtype)
                 again = Remembered({**past, "x": replayed})
         lanes = len(self._states)
-        tensors = (shown, y, *again.values(), *(() if luck is None else (slots, luck)))
+        chance = () if slots is None or luck is None else (slots, luck)
+        tensors = (shown, y, *again.values(), *chance)
         pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
         usual = (x.shape[1], *sizes) == self._usual
         learn = [
@@ -308,11 +310,10 @@ class Fleet:
             ]
         outcomes = self._lanes(learn)
         loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
-        if luck is not None:
-            slots = kept.pop()
-        if slots.shape[1]:
-            fields = {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))}
-            self.memory.write(self.memory.rows(slots), fields)
+        if chance:
+            write = self.memory.rows(kept.pop())
+        if write.shape[1]:
+            self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
         return loss
 
     @property

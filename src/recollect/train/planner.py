@@ -44,17 +44,19 @@ class Planner:
         return min(possible, PLANNED) if steady else 1
 
     def plan(self, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]) -> Stacks:
-        """The rows of memory to read, the slots to write, how images are shown, and luck.
+        """The rows of memory to read and to write, how images are shown, and luck.
 
         Each is `[steps, K, ...]`.
         """
         device = self.seeds.device
         nothing = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
-        plan = {"read": nothing, "slots": nothing}
+        plan = {"read": nothing, "write": nothing}
         if self.rule is not None:
             drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
             slots = self.rule.slots(self.seeds, clock, steps, batch)
-            plan = {"read": self.memory.rows(drawn), "slots": slots.contiguous()}
+            plan = {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
+            if self.luck:
+                plan["slots"] = slots.contiguous()
         if self.images is not None:
             rows = batch + sum(sizes)
             plan["views"] = self.images.views(self.seeds, clock.steps, steps, rows)
