@@ -117,7 +117,7 @@ def _plain(case: Case) -> float:
         for start in range(0, steps * case.batch, case.batch):
             loop.step(x[start : start + case.batch], y[start : start + case.batch])
 
-    with torch.backends.cudnn.flags(benchmark=True):
+    with torch.backends.cudnn.flags(enabled=True, benchmark=True):
         return _best(several, steps)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -97,11 +98,13 @@ def test_a_stopped_job_continues(tmp_path: Path) -> None:
 
 def test_a_fleet_that_does_not_fit_is_split_and_says_so() -> None:
     """The limit on memory stands in for a small GPU."""
-    job = toy_job(runs=8, memory=40_000)
+    job = toy_job(runs=8, memory=400_000)
     said: list[str] = []
+    gc.collect()
     torch.cuda.empty_cache()
     total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(110 * 2**20 / total)
+    room = torch.cuda.memory_reserved() + 400 * 2**20
+    torch.cuda.set_per_process_memory_fraction(room / total)
     try:
         results = train_all([job], notice=said.append)
     finally:
