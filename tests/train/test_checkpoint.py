@@ -201,7 +201,7 @@ class TestContinuing:
         assert saved is not None
         assert saved.facts["seconds"] > 0
         for result in train(job, checkpoints=Checkpoints(tmp_path)):
-            assert result.train_seconds == saved.facts["seconds"] / 2
+            assert 0 <= 2 * result.train_seconds - saved.facts["seconds"] < 0.5  # the task's end
 
     def test_the_message_names_the_steps(self, toy_stream: TaskStream, tmp_path: Path) -> None:
         job = job_of(toy_stream, SGD(), epochs=200)

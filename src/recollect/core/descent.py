@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import torch
 from torch import Tensor
 
 from recollect.core.examples import gradient_dots
@@ -42,6 +43,26 @@ class Descent:
         """Take `rate` (times `scale` `[K]`) of a gradient away from the weights."""
         self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
         self._leaves = self.network.watch(self.weights)
+
+    @torch.no_grad()
+    def look(
+        self, x: Tensor, weights: Weights | None = None, buffers: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """The logits of inputs as in a test, of these networks or of others of their kind."""
+        inputs = as_input(x, self.network.dtype)
+        with self.network.testing():
+            return self.network(
+                self.weights if weights is None else weights,
+                inputs,
+                buffers=self._buffers if buffers is None else buffers,
+            )
+
+    @torch.no_grad()
+    def features(self, x: Tensor) -> Tensor:
+        """What the last dense layers read of inputs, as in a test, `[K, n, D]`."""
+        with self.network.testing():
+            inputs = as_input(x, self.network.dtype)
+            return self.network.features(self.weights, inputs, self._buffers)[0]
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""

@@ -32,16 +32,13 @@ def gradient_dots(
         return torch.stack(
             [(p.inputs @ p.inputs.mT + 1) * (p.errors @ p.errors.mT) for p in products]
         ).sum(0)
-    network.module.eval()
-    try:
+    with network.testing():
         return torch.stack(
             [
                 _by_example(network, weights.row(run), buffers, run, x[run], y[run])
                 for run in range(len(x))
             ]
         )
-    finally:
-        network.module.train()
 
 
 def _by_example(

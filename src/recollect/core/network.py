@@ -13,6 +13,7 @@ from torch.func import functional_call, vmap
 
 from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.dense import Dense, Product
+from recollect.core.features import Features
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 
@@ -64,6 +65,7 @@ class Network:
         self.weights = Weights.stack(rows, self.device, apart=apart, channels_last=channels_last)
         statistics = [dict(module.named_buffers()) for module in modules]
         self.buffers = Weights.stack(statistics, self.device, apart=apart).named()
+        self._features = Features(self.module)
         self._norms = keep_parts_apart(self.module)
         own = [tensor for norm in self._norms for tensor in norm.buffers()]
         self.separate = len(own) < len(self.buffers)
@@ -97,6 +99,29 @@ class Network:
         with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
             logits = self._all(weights, x, self.buffers if buffers is None else buffers)
         return logits.to(self.dtype)
+
+    def features(
+        self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """What the last dense layer reads, `[K, B, D]`, and the logits `[K, B, C]`."""
+        with self._features.shown():
+            both = self(weights, x, buffers=buffers)
+        size = self._features.size
+        return both[..., :size], both[..., size:]
+
+    @property
+    def feature_size(self) -> int:
+        """How many features the last dense layer reads; 0 if there is no such layer."""
+        return self._features.size
+
+    @contextmanager
+    def testing(self) -> Iterator[None]:
+        """Meanwhile, layers behave as in a test: statistics stay, nothing is dropped."""
+        self.module.eval()
+        try:
+            yield
+        finally:
+            self.module.train()
 
     @torch.no_grad()
     def settle(self, x: Tensor) -> None:

@@ -9,7 +9,7 @@ from recollect.methods.fdr import FDR
 from recollect.methods.gss import GSS
 from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
-from recollect.methods.method import About, Ending, Method, Step
+from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.sgd import SGD
 
 __all__ = [
@@ -23,8 +23,8 @@ __all__ = [
     "METHODS",
     "SGD",
     "About",
+    "Boundary",
     "DERpp",
-    "Ending",
     "Joint",
     "Method",
     "Step",

@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import Rule, TaskShares
-from recollect.methods.method import Ending, Method, Step
+from recollect.methods.method import Boundary, Method, Step
 
 __all__ = ["FDR"]
 
@@ -48,21 +48,21 @@ class FDR(Method):
         """An equal share for every task so far."""
         return TaskShares(capacity)
 
-    def end_task(self, ending: Ending) -> None:
+    def end_task(self, boundary: Boundary) -> None:
         """Make room among the earlier tasks, and keep examples of this one with their logits."""
-        memory, clock = ending.memory, ending.clock
+        memory, clock = boundary.memory, boundary.clock
         rule = TaskShares(memory.capacity)
-        before, after = rule.kept(clock.counts), rule.kept((*clock.counts, ending.count))
+        before, after = rule.kept(clock.counts), rule.kept((*clock.counts, boundary.count))
         starts = [0, *accumulate(before)]
         stay = [torch.arange(start, start + n) for start, n in zip(starts, after, strict=False)]
         old = torch.cat([*stay[: len(before)], torch.zeros(0, dtype=torch.int64)])
-        kept = memory.read(memory.rows(ending.for_all(old)))
-        key = bits(ending.seeds, Purpose.KEEP, clock.task)
-        chosen = torch.arange(after[-1], device=ending.seeds.device)
-        x, _ = ending.examples(permute(key[:, None], chosen, ending.count))
-        new = {"x": x, "logits": ending.logits(x)}
+        kept = memory.read(memory.rows(boundary.for_all(old)))
+        key = bits(boundary.seeds, Purpose.KEEP, clock.task)
+        chosen = torch.arange(after[-1], device=boundary.seeds.device)
+        x, _ = boundary.examples(permute(key[:, None], chosen, boundary.count))
+        new = {"x": x, "logits": boundary.logits(x)}
         memory.write(
-            memory.rows(ending.for_all(torch.arange(sum(after)))),
+            memory.rows(boundary.for_all(torch.arange(sum(after)))),
             {name: torch.cat([kept[name], new[name]], 1) for name in new},
         )
 

@@ -14,8 +14,9 @@ from recollect.core.descent import Descent
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory, Remembered, Reservoir, Rule
+from recollect.methods.kept import kept_network
 
-__all__ = ["About", "Ending", "Method", "Step"]
+__all__ = ["About", "Boundary", "Method", "Step"]
 
 
 class Step:
@@ -74,6 +75,15 @@ class Step:
         """Say where the batch goes in memory, `[K, B]`, instead of where the rule sends it."""
         self.slots = slots
 
+    def look(self, x: Tensor, kept: str) -> Tensor:
+        """The logits that the networks kept under a name in `own` give, as in a test."""
+        weights, buffers = kept_network(self.own, kept)
+        return self._descent.look(x, weights, buffers)
+
+    def features(self, x: Tensor) -> Tensor:
+        """What the last dense layers read of x, as in a test, `[K, n, D]`."""
+        return self._descent.features(x)
+
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
         return self._descent.gradient_dots(x, y)
@@ -94,29 +104,51 @@ class Step:
 
 @dataclass(frozen=True)
 class About:
-    """What a method may know of its fleet before it starts."""
+    """What a method may know of its fleet before it starts.
+
+    A task has at most `per_task` classes; `features` is how many the last dense layer reads.
+    """
 
     runs: int
     capacity: int
     classes: int
     tasks: int
+    per_task: int
+    shape: tuple[int, ...]
+    features: int
+    weights: Mapping[str, Tensor]
+    buffers: Mapping[str, Tensor]
 
 
 @dataclass(frozen=True)
-class Ending:
-    """A task that is over, as a method may look back at it.
+class Boundary:
+    """A task that begins or is over, as a method may look at it.
 
-    The clock still stands at its last step. It has `count` examples; `examples` gives those at
-    some of its places `[K, n]`, as they are kept, and `logits` what the networks say to such
-    examples now, as in a test.
+    It has `count` examples; `examples` gives those at some of its places `[K, n]`, as they are
+    kept, and `logits` and `features` what the networks make of such examples now, as in a test.
+    `shown` turns them into what a network reads. The clock stands at the first step to come, or
+    just after the last one; the method's `own` tensors may be changed in place. `scratch` is a
+    copy of the networks, to try something out; `replay` is how many examples a replay has.
     """
 
     clock: Clock
     seeds: Tensor
     memory: Memory
+    own: Mapping[str, Tensor]
+    weights: Weights
+    buffers: Mapping[str, Tensor]
+    replay: int
     count: int
     examples: Callable[[Tensor], tuple[Tensor, Tensor]]
+    shown: Callable[[Tensor], Tensor]
     logits: Callable[[Tensor], Tensor]
+    features: Callable[[Tensor], Tensor]
+    scratch: Callable[[], Descent]
+
+    def labels(self) -> Tensor:
+        """The labels of the whole task, `[K, count]`."""
+        places = torch.arange(self.count, device=self.seeds.device)
+        return self.examples(places.expand(len(self.seeds), -1))[1]
 
     def for_all(self, slots: Tensor) -> Tensor:
         """The same slots `[n]` for every run, `[K, n]`."""
@@ -132,7 +164,8 @@ class Method(ABC):
     that does more with the gradient than descend defines `learn` instead. Hyper-parameters in
     `shaping` are whole numbers that a fleet's runs share, and `batch` is the batch size that the
     method is defined for, if it is. A method that is random itself has `luck` random words for
-    every example that arrives.
+    every example that arrives. With `mixes_memory`, what is remembered when a task begins arrives
+    again as a part of that task, in one random order with it.
     """
 
     name: ClassVar[str]
@@ -144,6 +177,8 @@ class Method(ABC):
     batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
+    scores_features: ClassVar[bool] = False
+    mixes_memory: ClassVar[bool] = False
 
     def loss(self, step: Step) -> Tensor:
         """What the step descends on, one value per run, `[K]`."""
@@ -155,8 +190,19 @@ class Method(ABC):
         step.descend(step.gradient(loss))
         return loss.detach()
 
-    def end_task(self, ending: Ending) -> None:  # noqa: B027 - most have nothing to do
+    def start_task(self, boundary: Boundary) -> None:  # noqa: B027 - most have nothing to do
+        """What is to be done before a task; only for methods that need boundaries."""
+
+    def end_task(self, boundary: Boundary) -> None:  # noqa: B027 - most have nothing to do
         """What is to be done when a task is over; only for methods that need boundaries."""
+
+    def kept(self, own: Mapping[str, Tensor]) -> int:
+        """How many remembered examples arrive again with a task, if `mixes_memory` says so."""
+        return 0
+
+    def scores(self, features: Tensor, logits: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+        """What a test chooses the largest of, `[K, n, C]`, if `scores_features` says so."""
+        return logits
 
     def draws_per_step(self) -> int:
         """How many replays a step asks for."""

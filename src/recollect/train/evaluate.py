@@ -38,7 +38,7 @@ def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
     outside = torch.ones(stream.classes, dtype=torch.bool, device=fleet.device)
     outside[list(stream.task_classes(task))] = False
     for start in range(0, count, ROWS):
-        logits = fleet.logits(x[:, start : start + ROWS])
+        logits = fleet.scores(x[:, start : start + ROWS])
         labels = y[:, start : start + ROWS]
         right[names[0]] += (logits.argmax(2) == labels).sum(1)
         if "task" in right:

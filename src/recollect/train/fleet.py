@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from itertools import accumulate
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from recollect.core.inputs import as_input
 from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory, Remembered
-from recollect.methods import About, Ending, Method, Step
+from recollect.methods import About, Boundary, Method, Step
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
     Lanes,
@@ -33,6 +34,7 @@ __all__ = ["Fleet"]
 ROWS = 1000
 
 Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
+Looked = TypeVar("Looked", Tensor, tuple[Tensor, Tensor])
 
 
 class Fleet:
@@ -69,6 +71,7 @@ class Fleet:
         compiled: bool | None = None,
         steps: int = 0,
         tasks: int = 1,
+        per_task: int | None = None,
     ) -> None:
         if not len(methods) == len(seeds) == len(lr) or not methods:
             raise InputError("a fleet needs one method, one seed and one rate for every run")
@@ -104,9 +107,12 @@ class Fleet:
             self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy,
             self.kind.luck,
         )  # fmt: skip
-        about = About(len(seeds), self.memory.capacity, classes, tasks)
+        about = About(
+            len(seeds), self.memory.capacity, classes, tasks, per_task or classes, shape,
+            self.network.feature_size, self.weights.named(), self.network.buffers,
+        )  # fmt: skip
         self.own = {name: t.to(self.device) for name, t in methods[0].own(about).items()}
-        rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
+        self._rates = rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
         self._method = stacked(methods, dtype, self.device)
         state = State(self.weights, self.network.buffers, self._method, rates, self.own)
         one_by_one = self.network.strategy == "loop"
@@ -173,17 +179,18 @@ class Fleet:
                 start = stop
         return loss
 
-    def end_task(self, examples: Examples | None = None, count: int = 0) -> None:
-        """Say that a task is over, to methods that are to know.
+    def start_task(self, examples: Examples, count: int) -> None:
+        """Say that a task begins, to methods that are to know.
 
-        `examples` gives those of the task at places `[K, n]` of `count`, for methods that look
-        back at them.
+        `examples` gives those of the task at places `[K, n]` of `count`.
         """
+        if self.kind.needs_boundaries:
+            self._method.start_task(self._boundary(examples, count))
+
+    def end_task(self, examples: Examples | None = None, count: int = 0) -> None:
+        """Say that a task is over, to methods that are to know and may look back at it."""
         if self.kind.needs_boundaries and examples is not None:
-            ending = Ending(
-                self.clock, self.seeds, self.memory, count, examples, self._logits_in_parts
-            )
-            self._method.end_task(ending)
+            self._method.end_task(self._boundary(examples, count))
         self.clock = self.clock.next_task(count)
 
     @property
@@ -219,21 +226,58 @@ class Fleet:
             tensor.copy_(tensors[name])
         self.clock = clock
 
-    @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
         """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
-        dtype = self.network.dtype
-        inputs = as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
-        inputs = inputs.expand(self.runs, *x.shape[1:])
-        self.network.module.eval()
-        try:
-            with fast_arithmetic(self.device), self.network.seeded(0):
-                return self.network(self.weights, inputs)
-        finally:
-            self.network.module.train()
+        return self._in_test(partial(self.network, self.weights), x)
 
-    def _logits_in_parts(self, x: Tensor) -> Tensor:
-        return torch.cat([self.logits(part) for part in x.split(ROWS, 1)], 1)  # type: ignore[no-untyped-call]
+    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """What the last dense layer reads, `[K, n, D]`, and the logits, of the same examples."""
+        return self._in_test(partial(self.network.features, self.weights), x)
+
+    @torch.no_grad()
+    def scores(self, x: Tensor) -> Tensor:
+        """What the method chooses the largest of, `[K, n, C]`: the logits, for most."""
+        if not self.kind.scores_features:
+            return self.logits(x)
+        return self._method.scores(*self.features(x), self.own)
+
+    def kept(self) -> int:
+        """How many remembered examples arrive again in the task that begins."""
+        return self._method.kept(self.own) if self.kind.mixes_memory else 0
+
+    @torch.no_grad()
+    def _in_test(self, look: Callable[[Tensor], Looked], x: Tensor) -> Looked:
+        inputs = self._plain(x).expand(self.runs, *x.shape[1:])
+        with fast_arithmetic(self.device), self.network.seeded(0), self.network.testing():
+            return look(inputs)
+
+    def _plain(self, x: Tensor) -> Tensor:
+        dtype = self.network.dtype
+        return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
+
+    def _boundary(self, examples: Examples, count: int) -> Boundary:
+        def parted(look: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+            return torch.cat([look(part) for part in x.split(ROWS, 1)], 1)  # type: ignore[no-untyped-call]
+
+        def scratch() -> Descent:
+            copies = {name: tensor.clone() for name, tensor in self.network.buffers.items()}
+            return Descent(self.network, self.weights.snapshot(), copies, self._rates)
+
+        return Boundary(
+            clock=self.clock,
+            seeds=self.seeds,
+            memory=self.memory,
+            own=self.own,
+            weights=self.weights,
+            buffers=self.network.buffers,
+            replay=self.planner.replay,
+            count=count,
+            examples=examples,
+            shown=self._plain,
+            logits=partial(parted, self.logits),
+            features=partial(parted, lambda x: self.features(x)[0]),
+            scratch=scratch,
+        )
 
     def _check_network(self, shape: tuple[int, ...], stored: torch.dtype) -> None:
         """Refuse a network that does not take the examples, or whose head is of another size."""

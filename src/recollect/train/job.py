@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -56,10 +56,14 @@ class Job:
 
     @property
     def steps(self) -> int:
-        """How many steps each run takes."""
+        """How many steps each run takes, or one or two more if its memory is mixed in."""
         arriving = self.arriving
-        parts = [n for task in range(arriving.tasks) for n in arriving.parts(task)]
-        return self.epochs * sum(math.ceil(n / self.batch) for n in parts)
+        tasks = [arriving.parts(task) for task in range(arriving.tasks)]
+        if self.kind.mixes_memory:
+            seen = [0, *accumulate(sum(parts) for parts in tasks)]
+            again = [min(self.buffer or 0, count) for count in seen]
+            tasks = [(sum(parts) + more,) for parts, more in zip(tasks, again, strict=False)]
+        return self.epochs * sum(math.ceil(n / self.batch) for parts in tasks for n in parts)
 
     @property
     def total_steps(self) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from itertools import accumulate
@@ -21,6 +22,7 @@ from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job, Result
 from recollect.train.metrics import Matrix, scores
+from recollect.train.source import Source
 
 __all__ = ["check", "train"]
 
@@ -95,17 +97,20 @@ class Progress:
         if self.transfers and not self._rows:
             self._measure(range(stream.tasks))
         while self._task < stream.tasks:
-            parts = stream.parts(self._task)
-            for epoch, first, until in _stretches(self.job, parts)[self._stretch :]:
-                began, before = time.perf_counter(), fleet.steps
-                index = stream.order(fleet.seeds, self._task, epoch, first, until)
-                x, y = stream.pick(fleet.seeds, self._task, index)
-                self._loss = fleet.learn(x, y, self.job.batch)
-                wait_for(fleet.device)
-                self._seconds += time.perf_counter() - began
+            pick = partial(stream.pick, fleet.seeds, self._task)
+            count = sum(stream.parts(self._task))
+            if not self._stretch:
+                with self._timed():
+                    fleet.start_task(pick, count)
+            source = Source(stream, self._task, fleet)
+            for epoch, first, until in _stretches(self.job, source.parts)[self._stretch :]:
+                before = fleet.steps
+                with self._timed():
+                    self._loss = fleet.learn(*source(epoch, first, until), self.job.batch)
                 self._stretch += 1
                 yield fleet.steps - before
-            fleet.end_task(partial(stream.pick, fleet.seeds, self._task), sum(parts))
+            with self._timed():
+                fleet.end_task(pick, count)
             self._task, self._stretch = self._task + 1, 0
             last = self._task == stream.tasks
             self._measure(range(self.job.stream.tasks if last else self._task + 1))
@@ -144,6 +149,14 @@ class Progress:
             for run in range(self.fleet.runs)
         ]  # fmt: skip
 
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """What is done meanwhile is training, and counts as such."""
+        began = time.perf_counter()
+        yield
+        wait_for(self.fleet.device)
+        self._seconds += time.perf_counter() - began
+
     def _measure(self, tasks: range) -> None:
         for setting, percent in accuracy(self.fleet, self.job.stream, tasks).items():
             row = np.full((self.fleet.runs, self.job.stream.tasks), np.nan)
@@ -167,6 +180,7 @@ def _fleet(job: Job) -> Fleet:
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,
         tasks=job.arriving.tasks,
+        per_task=max(len(job.arriving.task_classes(t)) for t in range(job.arriving.tasks)),
     )
 
 

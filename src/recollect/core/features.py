@@ -1,0 +1,62 @@
+"""What a network makes of an example before its last dense layer decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.dense import Dense
+from recollect.errors import InputError
+
+__all__ = ["Features"]
+
+
+class Features:
+    """Lets a module tell, when asked, what its last dense layer reads.
+
+    While they are shown, the module gives them in front of its logits, so they pass through
+    whatever calls it.
+
+    >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> features = Features(module)
+    >>> with features.shown():
+    ...     module(torch.zeros(5, 2, 2)).shape
+    torch.Size([5, 5])
+    >>> features.size, module(torch.zeros(5, 2, 2)).shape
+    (3, torch.Size([5, 2]))
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        dense = [layer for layer in module.modules() if isinstance(layer, nn.Linear | Dense)]
+        self.size = dense[-1].weight.shape[0 if isinstance(dense[-1], Dense) else 1] if dense else 0
+        self._module = module
+        self._head = dense[-1] if dense else None
+        self._read: Tensor | None = None
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Meanwhile, the module gives its features and logits side by side."""
+        if self._head is None:
+            raise InputError(
+                "the method looks at features, which are what the last linear layer of a "
+                "network reads, and this network has no such layer"
+            )
+        noting = self._head.register_forward_pre_hook(self._note)
+        showing = self._module.register_forward_hook(self._show)
+        try:
+            yield
+        finally:
+            noting.remove()
+            showing.remove()
+            self._read = None
+
+    def _note(self, head: nn.Module, inputs: tuple[Any, ...]) -> None:
+        self._read = inputs[0]
+
+    def _show(self, module: nn.Module, inputs: tuple[Any, ...], logits: Tensor) -> Tensor:
+        assert self._read is not None, "the last dense layer took no part"
+        return torch.cat([self._read.to(logits.dtype), logits], -1)

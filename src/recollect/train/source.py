@@ -1,0 +1,38 @@
+"""What arrives in a task."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from recollect.streams.stream import Stream, shuffled
+from recollect.train.fleet import Fleet
+
+__all__ = ["Source"]
+
+
+class Source:
+    """The examples of a task in the order of an epoch, for all runs of a fleet.
+
+    Where the method mixes its memory with the task, what is remembered when the task begins
+    arrives among its examples; the memory must not change before the task is over.
+    """
+
+    def __init__(self, stream: Stream, task: int, fleet: Fleet) -> None:
+        self._stream, self._task, self._fleet = stream, task, fleet
+        self._count = sum(stream.parts(task))
+        self._kept = fleet.kept()
+        self.parts = (self._count + self._kept,) if self._kept else stream.parts(task)
+
+    def __call__(self, epoch: int, first: int, until: int) -> tuple[Tensor, Tensor]:
+        """The examples at places first..until-1: x `[K, n, ...]`, y `[K, n]`."""
+        stream, task, seeds = self._stream, self._task, self._fleet.seeds
+        if not self._kept:
+            return stream.pick(seeds, task, stream.order(seeds, task, epoch, first, until))
+        index = shuffled(seeds, task, epoch, first, until, self._count + self._kept)
+        new = stream.pick(seeds, task, index.clamp(max=self._count - 1))
+        memory = self._fleet.memory
+        old = memory.read(memory.rows((index - self._count).clamp(min=0)))
+        again = index >= self._count
+        x = torch.where(again.view(*again.shape, *[1] * (new.x.dim() - 2)), old.x, new.x)
+        return x, torch.where(again, old.y, new.y)
