@@ -39,8 +39,8 @@ METHODS: dict[str, list[Method]] = {
 
 def fleet_of(net: str, method: str, device: str) -> Fleet:
     return Fleet(
-        METHODS[method], NETS[net], seeds=[5, 0, 9], lr=[0.03, 0.02, 0.05], classes=CLASSES,
-        shape=SHAPE, memory=12, replay=4, stored=torch.uint8, images=IMAGES, device=device,
+        METHODS[method], NETS[net], seeds=[5, 0, 9], lr=[3e-3, 2e-3, 5e-3], classes=CLASSES,
+        shape=SHAPE, memory=12, replay=8, stored=torch.uint8, images=IMAGES, device=device,
         dtype=torch.float64,
     )  # fmt: skip
 
@@ -54,11 +54,14 @@ def data(runs: int, count: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("method", METHODS)
 def test_a_seed_means_the_same_on_a_gpu(net: str, method: str) -> None:
-    """Memories and replays exactly; weights up to rounding, which is float64's here."""
+    """Memories and replays exactly; weights up to rounding, which is float64's here.
+
+    Normalisation over few examples magnifies rounding at every step, so the steps are few.
+    """
     here, there = (fleet_of(net, method, device) for device in ("cpu", "cuda"))
-    x, y = data(3, 62)
-    here.learn(x, y, batch=4)
-    there.learn(x.cuda(), y.cuda(), batch=4)
+    x, y = data(3, 44)
+    here.learn(x, y, batch=8)
+    there.learn(x.cuda(), y.cuda(), batch=8)
     mine, theirs = here.memory.fields(), there.memory.fields()
     for name in mine:
         close(theirs[name], mine[name], 1e-7 if name == "logits" else 0.0)
