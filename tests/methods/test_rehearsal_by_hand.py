@@ -100,8 +100,9 @@ class Loop:
         start = self.flat()
         for inner in range(method.nb):
             before = self.flat()
-            for row in [*self.draw(self.reservoir, inner), *batch]:
-                self.move(self.gradient(self.loss([row])))
+            rows = [*self.draw(self.reservoir, inner), *batch]
+            for first in range(0, len(rows), method.inner):
+                self.move(self.gradient(self.loss(rows[first : first + method.inner])))
             self.put(before + method.beta * (self.flat() - before))
         self.put(start + method.gamma * (self.flat() - start))
 
@@ -122,28 +123,32 @@ class Loop:
         assert isinstance(method, GSS)
         past, number = self.draw(self.reservoir), min(method.gmbs, len(self.reservoir))
         compared = self.draw(self.reservoir, 1, number)
-        cosine = functional.cosine_similarity
+        others = [self.gradient(self.loss([one])) for one in compared]
+
+        def judged(rows: list[Row]) -> float:
+            mine = self.gradient(self.loss(rows))
+            alike = [float(functional.cosine_similarity(mine, other, 0)) for other in others]
+            return max(alike) + 1 if alike else 0.1
+
+        whole = judged(batch)
         placed: list[tuple[Row, float, float, float]] = []
         for place, row in enumerate(batch):
-            mine = self.gradient(self.loss([row]))
-            others = [self.gradient(self.loss([one])) for one in compared]
-            score = max(float(cosine(mine, g, 0)) for g in others) + 1 if others else 0.1
             words = [
                 bits(torch.tensor(SEED), Purpose.LUCK, self.steps, 2 * place + n) for n in (0, 1)
             ]
             first, second = (float(uniform(word)) for word in words)
-            placed.append((row, score, first, second))
+            placed.append((row, judged([row]), first, second))
         self.move(self.gradient(self.loss([*batch, *past])))
         known = list(self.scores)
         for row, score, first, second in placed:
             if len(self.reservoir) < CAPACITY:
                 self.reservoir.append(row)
-                self.scores.append(score)
+                self.scores.append(whole)
                 continue
             known += [0.0] * (CAPACITY - len(known))
             reached = list(accumulate(known))
             met = next(n for n, sum_ in enumerate(reached) if sum_ >= first * reached[-1])
-            if score < 1 and second < known[met] / (known[met] + score):
+            if whole < 1 and second < known[met] / (known[met] + score):
                 self.reservoir[met], self.scores[met] = row, score
 
     def flat(self) -> Tensor:
@@ -169,7 +174,8 @@ class Loop:
 
 CASES = [
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
-    (MER(0.5, 1.0, 1), 3), (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
+    (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
+    (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
 ]  # fmt: skip
 
 

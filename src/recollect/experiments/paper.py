@@ -39,8 +39,13 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
 
 
 # The authors' code reads FDR's alpha and never applies it, so the published figures belong to a
-# weight of 1, whatever the table of hyper-parameters says.
-EFFECTIVE: dict[str, dict[str, float]] = {"fdr": {"alpha": 1.0}}
+# weight of 1, whatever the table of hyper-parameters says. It takes an inner batch of MER, 128
+# memories and the example that arrives, as one step.
+EFFECTIVE: dict[str, dict[str, float]] = {"fdr": {"alpha": 1.0}, "mer": {"inner": 129}}
+
+
+# Variants of ER that the paper does not have: they learn as ER does.
+LIKE_ER = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
 
 
 @dataclass(frozen=True)
@@ -110,6 +115,8 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
     """
     if method == "joint":
         return {**hyperparameters(benchmark, "sgd", None), **JOINT.get(benchmark, {})}
+    if method in LIKE_ER:
+        return hyperparameters(benchmark, "er", buffer)
     by_buffer = _chosen().get((benchmark, method), {})
     if buffer is None or not by_buffer:
         return dict(by_buffer.get(None, {}))

@@ -21,10 +21,11 @@ __all__ = ["GSS"]
 class GSS(Method):
     """Keeps examples whose gradients point in different directions.
 
-    The score of an example is its largest cosine similarity, plus one, with `gmbs` random
-    memories. When the memory is full, an example that disagrees with them all (score below 1)
-    meets a memory, drawn in proportion to the memories' scores C, and replaces it with probability
-    C / (C + its own score). Training is that of ER, `nb` times for every batch.
+    The score of a gradient is its largest cosine similarity, plus one, with those of `gmbs` random
+    memories. What arrives is judged as a whole: while there is room it is kept with that score.
+    When the memory is full and the whole disagrees with all of them (score below 1), each of its
+    examples meets a memory, drawn in proportion to the memories' scores C, and replaces it with
+    probability C / (C + its own score). Training is that of ER, `nb` times for every batch.
 
     `recollect reproduce seq-mnist --methods gss` makes its rows of the paper's table.
     """
@@ -62,30 +63,34 @@ class GSS(Method):
 
     def _keep(self, step: Step) -> None:
         known, capacity = step.own["score"], step.own["score"].shape[1] - 1
-        score = _score(step)
+        whole, score = _scores(step)
         chance = known[:, :capacity].cumsum(1)
         first, second = uniform(step.luck).unbind(2)  # [K, B] each
         met = torch.searchsorted(chance, first * chance[:, -1:]).clamp(max=capacity - 1)
         theirs = known.gather(1, met)
-        wins = (score < 1) & (second < theirs / (theirs + score))
+        wins = (whole < 1) & (second < theirs / (theirs + score))
         full = step.slots == capacity
         slot = torch.where(full, torch.where(wins, met, capacity), step.slots)
         slot = later_stays(slot, capacity)
-        known.scatter_(1, slot, score)
+        known.scatter_(1, slot, torch.where(full, score, whole))
         step.place(slot)
 
 
-def _score(step: Step) -> Tensor:
-    """The score of every example of the batch, `[K, B]`."""
+def _scores(step: Step) -> tuple[Tensor, Tensor]:
+    """The score of the batch as a whole, `[K, 1]`, and of each of its examples, `[K, B]`."""
     compared = step.replays[-1]
     batch, others = step.x.shape[1], compared.x.shape[1]
     if not others:
-        return torch.full(step.y.shape, FIRST, dtype=torch.float64, device=step.y.device)
+        first = torch.full(step.y.shape, FIRST, dtype=torch.float64, device=step.y.device)
+        return first[:, :1], first
     x, y = torch.cat([step.x, compared.x], 1), torch.cat([step.y, compared.y], 1)
     dots = step.gradient_dots(x, y).double()
     norm = dots.diagonal(dim1=1, dim2=2).clamp(min=TINY).sqrt()  # [K, B + n]
-    between = dots[:, :batch, batch:] / (norm[:, :batch, None] * norm[:, None, batch:])
-    return between.amax(2) + 1
+    among, between = dots[:, :batch, :batch], dots[:, :batch, batch:] / norm[:, None, batch:]
+    size = among.mean((1, 2)).clamp(min=TINY).sqrt()  # of the mean gradient, [K]
+    whole = between.mean(1) / size[:, None]
+    single = between / norm[:, :batch, None]
+    return whole.amax(1, keepdim=True) + 1, single.amax(2) + 1
 
 
 FIRST = 0.1
