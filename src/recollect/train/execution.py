@@ -46,12 +46,14 @@ class Replayed:
     """Takes the first steps of a shape as they come, then records one and replays it.
 
     On a GPU the recording is a CUDA graph: a step costs one launch, and the host never waits
-    for it. Elsewhere, recording means calling the step again on the same tensors.
+    for it. Elsewhere, recording means calling the step again on the same tensors. Where a step
+    cannot be recorded, `possible` becomes false and all steps are taken as they come.
     """
 
     def __init__(self, step: Step, device: torch.device) -> None:
         self._step = step
         self._plain = Plain(step)
+        self.possible = True
         self._met: Counter[Shapes] = Counter()
         self._recordings: dict[Shapes, _Recording] = {}
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
@@ -66,10 +68,20 @@ class Replayed:
             loss = self._plain({name: stack[:first] for name, stack in stacks.items()}, sizes)
             if first == steps:
                 return loss
-        if shapes not in self._recordings:
+        if self.possible and shapes not in self._recordings:
+            self._record(shapes, stacks, sizes)
+        if not self.possible:
+            return self._plain({name: stack[first:] for name, stack in stacks.items()}, sizes)
+        return self._recordings[shapes](stacks, first)
+
+    def _record(self, shapes: Shapes, stacks: Stacks, sizes: Sizes) -> None:
+        try:
             step = partial(self._step, sizes=sizes)
             self._recordings[shapes] = _Recording(step, stacks, self._pool)
-        return self._recordings[shapes](stacks, first)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            self.possible = False
 
 
 class _Recording:
