@@ -1,0 +1,117 @@
+"""`make bench-methods`: what a step of every method costs, beside a step of ER.
+
+All of them learn the same two tasks of random examples with the same network, batches and memory;
+the steps that are timed are those of the second task, when there is something to replay. Methods
+take turns, and the best round of each counts. What a method does between tasks is timed as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import dataclass
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from recollect import MLP, Fleet, Method, ResNet18
+from recollect.methods import METHODS
+from recollect.streams import benchmark
+
+ROUNDS = 5
+MEMORY = 500
+
+
+@dataclass(frozen=True)
+class Case:
+    """A network, its examples and its batches."""
+
+    title: str
+    shape: tuple[int, ...]
+    batch: int
+    runs: int
+    steps: int
+
+
+CASES = {
+    "mlp": Case("MLP 784-100-100-10", (28, 28), 10, 5, 100),
+    "resnet18": Case("ResNet-18", (3, 32, 32), 32, 1, 25),
+}
+
+
+def main() -> None:
+    """Time all methods, or those that are named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--network", choices=CASES, default="mlp")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    case = CASES[given.network]
+    names = ["er", *(name for name in given.methods if name != "er")]
+    timed = {name: Timed(METHODS[name], case, given.device) for name in names}
+    for _ in range(ROUNDS):
+        for each in timed.values():
+            each.go()
+    where = torch.cuda.get_device_name() if given.device == "cuda" else "one CPU core"
+    print(f"{case.title}, batches of {case.batch}, replays of {case.batch}, memory {MEMORY}, {where}")
+    print("method          µs a run and step   times ER   between two tasks")
+    usual = timed["er"].best
+    for name, each in timed.items():
+        between = f"{1e3 * each.between:8.1f} ms a run" if each.between > 1e-4 else ""
+        print(f"{METHODS[name].title:14s}  {1e6 * each.best:17.0f}   {each.best / usual:8.2f}   "
+              f"{between:>17s}   {each.fleet.execution}", flush=True)  # fmt: skip
+
+
+class Timed:
+    """A fleet of one method, in its second task."""
+
+    def __init__(self, kind: type[Method], case: Case, device: str) -> None:
+        self.case, self.best = case, float("inf")
+        self.batch = kind.batch or case.batch
+        deep = len(case.shape) == 3
+        images = benchmark("seq-cifar10").images if deep else None
+        network = partial(ResNet18, 10) if deep else partial(MLP, 784, 10)
+        self.fleet = Fleet(
+            [kind()] * case.runs, network, seeds=range(case.runs), lr=[0.01] * case.runs,
+            classes=10, shape=case.shape, memory=MEMORY, replay=case.batch, stored=torch.uint8,
+            images=images, device=device, half=deep and device == "cuda", tasks=3, per_task=5,
+        )  # fmt: skip
+        generator = torch.Generator().manual_seed(0)
+        shape = (1, 2 * MEMORY, *case.shape)
+        self.x = torch.randint(256, shape, dtype=torch.uint8, generator=generator).to(device)
+        self.y = torch.randint(5, shape[:2], generator=generator).to(device)
+        self.between = 0.0
+        for task in range(2):
+            examples = partial(self._examples, task)
+            began = self._now()
+            self.fleet.start_task(examples, shape[1])
+            self.between += self._now() - began
+            self.fleet.learn(*self._examples(task, torch.arange(MEMORY)), self.batch)
+            if task:
+                break
+            began = self._now()
+            self.fleet.end_task(examples, shape[1])
+            self.between += self._now() - began
+        self.between /= case.runs
+
+    def go(self) -> None:
+        """One round."""
+        x, y = self._examples(1, torch.arange(self.case.steps * self.batch))
+        began = self._now()
+        self.fleet.learn(x, y, self.batch)
+        self.best = min(self.best, (self._now() - began) / self.case.steps / self.case.runs)
+
+    def _examples(self, task: int, places: Tensor) -> tuple[Tensor, Tensor]:
+        rows = places.to(self.x.device).expand(self.case.runs, -1) % self.x.shape[1]
+        return self.x[0][rows], self.y[0][rows] + 5 * task
+
+    def _now(self) -> float:
+        if self.x.is_cuda:
+            torch.cuda.synchronize()
+        return time.perf_counter()
+
+
+if __name__ == "__main__":
+    main()
