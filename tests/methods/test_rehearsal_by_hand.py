@@ -8,12 +8,13 @@ from itertools import accumulate
 
 import pytest
 import torch
+from scipy.optimize import nnls
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import MLP, SGD, Fleet, Method
 from recollect.core.random import Purpose, below, bits, permute, uniform
-from recollect.methods import AGEM, AGEMR, FDR, GSS, MER
+from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, MER
 
 SEED, LR, CAPACITY, REPLAY, TASKS, LENGTH = 7, 0.2, 8, 5, 3, 14
 Examples = Callable[..., tuple[Tensor, Tensor]]
@@ -32,6 +33,7 @@ class Loop:
     steps: int = 0
     turn: int = 0
     scores: list[float] = field(default_factory=list)
+    projections: int = 0
 
     def loss(self, rows: list[Row]) -> Tensor:
         x, y = (torch.stack(column) for column in zip(*rows, strict=True))
@@ -85,6 +87,19 @@ class Loop:
 
     def agem(self, batch: list[Row]) -> None:
         self.project(batch, self.draw([row for ring in self.rings[:-1] for row in ring]))
+
+    def gem(self, batch: list[Row]) -> None:
+        """v >= gamma that minimises |g + G'v|, by least squares in u = v - gamma >= 0."""
+        method = self.method
+        assert isinstance(method, GEM)
+        g = self.gradient(self.loss(batch))
+        past = [self.gradient(self.loss(ring)) for ring in self.rings[:-1]]
+        if any(g @ r < 0 for r in past):
+            self.projections += 1
+            columns = torch.stack(past, 1)
+            start = g + method.gamma * columns.sum(1)
+            g = start + columns @ torch.from_numpy(nnls(columns.numpy(), -start.numpy())[0])
+        self.move(g)
 
     def project(self, batch: list[Row], past: list[Row]) -> None:
         g = self.gradient(self.loss(batch))
@@ -173,6 +188,7 @@ class Loop:
 
 
 CASES = [
+    (GEM(0.0), 4), (GEM(0.5), 4), (GEM(1.0), 1),
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
     (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
     (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
@@ -210,6 +226,7 @@ def test_a_run_is_its_equations_written_out(
         fleet.end_task(looked_up, LENGTH)
         loop.end_task(list(zip(task_x[0], task_y[0], strict=True)))
     assert fleet.clock.task == TASKS
+    assert loop.projections or not isinstance(method, GEM)
 
 
 def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(
@@ -226,3 +243,37 @@ def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(
         ends.append(fleet.weights.named())
     for name, tensor in ends[0].items():
         torch.testing.assert_close(ends[1][name], tensor, rtol=0, atol=1e-12)
+
+
+def test_gem_projects_only_the_runs_that_need_it(tiny_net: Callable[[], MLP]) -> None:
+    """A run whose examples are all alike descends plainly, beside one whose labels change."""
+    x = torch.full((2, 20, 6), 0.3, dtype=torch.float64)
+    first = torch.ones(2, 20, dtype=torch.int64)
+    second = torch.tensor([[1], [2]]).expand(2, 20)
+    ends = []
+    for method in (SGD(), GEM(0.7)):
+        fleet = Fleet([method] * 2, tiny_net, seeds=[0, 0], lr=[0.1] * 2, classes=3, shape=(6,),
+                      memory=8, replay=4, stored=torch.float64, dtype=torch.float64,
+                      tasks=2)  # fmt: skip
+        fleet.learn(x, first, 4)
+        fleet.end_task(count=20)
+        fleet.learn(x, second, 4)
+        ends.append(fleet.weights.named())
+    for name, plain in ends[0].items():
+        torch.testing.assert_close(ends[1][name][0], plain[0], rtol=0, atol=1e-12)
+        assert not torch.allclose(ends[1][name][1], plain[1], atol=1e-6)
+
+
+def test_gem_without_room_for_every_task_descends_plainly(
+    tiny_net: Callable[[], MLP], examples: Examples
+) -> None:
+    x, y = examples([0], 20)
+    ends = []
+    for method in (SGD(), GEM()):
+        fleet = Fleet([method], tiny_net, seeds=[0], lr=[0.1], classes=3, shape=(6,), memory=2,
+                      replay=4, stored=torch.float64, dtype=torch.float64, tasks=3)  # fmt: skip
+        fleet.learn(x[:, :10], y[:, :10], 4)
+        fleet.end_task(count=10)
+        fleet.learn(x[:, 10:], y[:, 10:], 4)
+        ends.append(fleet.weights.named())
+    assert all(torch.equal(ends[1][name], tensor) for name, tensor in ends[0].items())

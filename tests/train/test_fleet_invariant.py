@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
-from recollect.methods import AGEM, AGEMR, FDR, GSS, MER, Step
+from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, MER, Step
 from recollect.train.planner import Planner
 
 SHAPE, CLASSES = (1, 4, 4), 3
@@ -51,6 +51,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "joint": lambda run: Joint(),
     "er": lambda run: ER(),
     "mer": lambda run: MER(BETAS[run], ALPHAS[run], nb=2),
+    "gem": lambda run: GEM(ALPHAS[run]),
     "agem": lambda run: AGEM(),
     "agem-r": lambda run: AGEMR(),
     "fdr": lambda run: FDR(ALPHAS[run]),

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from recollect.core.examples import gradient_dots
+from recollect.core.gradients import Gradients
 from recollect.core.inputs import as_input
+from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
 from recollect.core.weights import Gradient, Weights
 
@@ -38,6 +40,25 @@ class Descent:
     def gradient(self, loss: Tensor, *, keep: bool = False) -> Gradient:
         """The gradient of a loss `[K]`; `keep` if the same passes are differentiated again."""
         return self.network.gradient(self._leaves, loss, keep=keep)
+
+    def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
+        """The cross-entropy `[K, T]` of each of T batches (x, y), and their gradients.
+
+        Dense networks need one pass for all. Others take one for each batch: to differentiate T
+        times what all went through together would cost T times as much.
+        """
+        if self.network.all_dense:
+            sizes = [y.shape[1] for _, y in batches]
+            logits = self.forward(torch.cat([x for x, _ in batches], 1), sizes)
+            parts = zip(torch.split_with_sizes(logits, sizes, 1), batches, strict=True)
+            losses = torch.stack([cross_entropy(part, y) for part, (_, y) in parts], 1)
+            return losses.detach(), Gradients.by_part(self.network, losses.sum(1), sizes)
+        found = []
+        for x, y in batches:
+            loss = cross_entropy(self.forward(x, (y.shape[1],)), y)
+            found.append((loss.detach(), self.gradient(loss)))
+        each, gradients = zip(*found, strict=True)
+        return torch.stack(each, 1), Gradients.beside(gradients)
 
     def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
         """Take `rate` (times `scale` `[K]`) of a gradient away from the weights."""

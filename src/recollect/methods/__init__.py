@@ -6,6 +6,7 @@ from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
 from recollect.methods.fdr import FDR
+from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
 from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
@@ -18,6 +19,7 @@ __all__ = [
     "DER",
     "ER",
     "FDR",
+    "GEM",
     "GSS",
     "MER",
     "METHODS",
@@ -32,7 +34,7 @@ __all__ = [
 ]
 
 METHODS: dict[str, type[Method]] = {
-    m.name: m for m in (Joint, SGD, ER, MER, AGEM, AGEMR, FDR, GSS, DER, DERpp)
+    m.name: m for m in (Joint, SGD, ER, MER, GEM, AGEM, AGEMR, FDR, GSS, DER, DERpp)
 }
 
 

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from recollect.core.descent import Descent
+from recollect.core.gradients import Gradients
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory, Remembered, Reservoir, Rule
@@ -91,6 +92,10 @@ class Step:
     def gradient(self, loss: Tensor) -> Gradient:
         """The gradient of a loss `[K]` of the passes since the last one was taken."""
         return self._descent.gradient(loss)
+
+    def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
+        """The cross-entropy `[K, T]` of each of T batches (x, y), and their gradients."""
+        return self._descent.gradients(batches)
 
     def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
         """Move the weights against a gradient, by the learning rate (times `scale` `[K]`)."""

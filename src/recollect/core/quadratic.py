@@ -1,0 +1,63 @@
+"""Small quadratic programmes with a lower bound, one for every run of a fleet, solved at once."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["lowest"]
+
+ITERATIONS = 40
+SHRINK = 0.1
+SAFE = 0.99
+RIDGE = 1e-13
+
+
+def lowest(matrix: Tensor, vector: Tensor, bound: Tensor) -> Tensor:
+    """The v `[K, T]` with v >= bound that minimises v.Hv / 2 + f.v for every run.
+
+    `matrix` is H `[K, T, T]`, symmetric and positive semi-definite; `vector` is f `[K, T]`;
+    `bound` is `[K]`. With H = GG' and f = Gg, for any G and g, the sum is
+    (|G'v + g|^2 - |g|^2) / 2 and has a minimum. Where several v reach it, v is one of them.
+
+    The arithmetic is in float64 and the number of operations is fixed: nothing is read back from
+    the device, so a step that calls it can be recorded.
+
+    >>> past, g = torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([-1.0, 3.0])
+    >>> v = lowest((past @ past.T)[None], (past @ g)[None], torch.zeros(1))[0]
+    >>> v, past.T @ v + g
+    (tensor([1., 0.]), tensor([0., 3.]))
+    """
+    diagonal = matrix.double().diagonal(dim1=1, dim2=2).unsqueeze(2)
+    floor = bound.double().view(-1, 1, 1)
+    # In units in which H has ones on its diagonal and neither f nor the bound is above one.
+    size = torch.where(diagonal > 0, diagonal.rsqrt(), 0.0)
+    cosines = matrix * size * size.mT
+    slope, start = vector.unsqueeze(2) * size, floor * diagonal * size
+    scale = torch.maximum(slope.abs(), start.abs()).amax(1, keepdim=True)
+    unit = torch.where(scale > 0, scale, 1.0)
+    above = _complementary(cosines, torch.baddbmm(slope / unit, cosines, start / unit))
+    return (floor + above * scale * size).squeeze(2).to(vector.dtype)
+
+
+def _complementary(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0.
+
+    A primal-dual interior-point method: Newton steps towards products us that are all a tenth of
+    their mean, each cut short before a u or an s would be zero. About 20 steps solve most
+    programmes of 20 unknowns, and the worst of many thousands took 30. The ridge is in the
+    equations of a step and not in H, so that it costs no accuracy.
+    """
+    identity = torch.eye(matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
+    ridged = matrix + RIDGE * identity
+    u = s = torch.ones_like(vector)
+    for _ in range(ITERATIONS):
+        product = (u * s).mean(1, keepdim=True)
+        wanted = SHRINK * product / u
+        equations = torch.addcmul(ridged, identity, s / u)
+        gradient = torch.baddbmm(vector, matrix, u)
+        du = torch.linalg.solve_ex(equations, wanted - gradient).result
+        ds = wanted - s - s / u * du
+        reach = torch.maximum(-du / u, -ds / s).amax(1, keepdim=True).clamp(min=SAFE)
+        u, s = u + SAFE / reach * du, s + SAFE / reach * ds
+    return torch.where(u > s, u, 0.0)
