@@ -18,6 +18,7 @@ from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
 from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, MER, Step
+from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.train.planner import Planner
 
 SHAPE, CLASSES = (1, 4, 4), 3
@@ -56,6 +57,10 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "agem-r": lambda run: AGEMR(),
     "fdr": lambda run: FDR(ALPHAS[run]),
     "gss": lambda run: GSS(gmbs=3),
+    "er-ring": lambda run: ERRing(),
+    "er-kmeans": lambda run: ERKMeans(),
+    "er-mof": lambda run: ERMoF(),
+    "er-hybrid": lambda run: ERHybrid(least=2),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),
 }

@@ -5,6 +5,7 @@ from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
+from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.fdr import FDR
 from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
@@ -27,6 +28,10 @@ __all__ = [
     "About",
     "Boundary",
     "DERpp",
+    "ERHybrid",
+    "ERKMeans",
+    "ERMoF",
+    "ERRing",
     "Joint",
     "Method",
     "Step",
@@ -34,8 +39,12 @@ __all__ = [
 ]
 
 METHODS: dict[str, type[Method]] = {
-    m.name: m for m in (Joint, SGD, ER, MER, GEM, AGEM, AGEMR, FDR, GSS, DER, DERpp)
-}
+    m.name: m
+    for m in (
+        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, FDR, GSS, DER, DERpp,
+        ERRing, ERKMeans, ERMoF, ERHybrid,
+    )
+}  # fmt: skip
 
 
 def method(name: str) -> type[Method]:

@@ -14,7 +14,7 @@ from recollect.core.descent import Descent
 from recollect.core.gradients import Gradients
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
-from recollect.memory import Clock, Memory, Remembered, Reservoir, Rule
+from recollect.memory import ClassRing, Clock, Memory, Remembered, Reservoir, Rule
 from recollect.methods.kept import kept_network
 
 __all__ = ["About", "Boundary", "Method", "Step"]
@@ -169,8 +169,9 @@ class Method(ABC):
     that does more with the gradient than descend defines `learn` instead. Hyper-parameters in
     `shaping` are whole numbers that a fleet's runs share, and `batch` is the batch size that the
     method is defined for, if it is. A method that is random itself has `luck` random words for
-    every example that arrives. With `mixes_memory`, what is remembered when a task begins arrives
-    again as a part of that task, in one random order with it.
+    every example that arrives, and one that `places` says itself where each goes in memory. With
+    `mixes_memory`, what is remembered when a task begins arrives again as a part of that task, in
+    one random order with it.
     """
 
     name: ClassVar[str]
@@ -179,6 +180,7 @@ class Method(ABC):
     draws: ClassVar[int] = 0
     shaping: ClassVar[tuple[str, ...]] = ()
     luck: ClassVar[int] = 0
+    places: ClassVar[bool] = False
     batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
@@ -213,7 +215,7 @@ class Method(ABC):
         """How many replays a step asks for."""
         return self.draws
 
-    def rule(self, capacity: int) -> Rule:
+    def rule(self, capacity: int) -> Rule | ClassRing:
         """What decides which examples are kept and replayed."""
         return Reservoir(capacity)
 

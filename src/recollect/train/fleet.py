@@ -15,7 +15,7 @@ from recollect.core.images import Images
 from recollect.core.inputs import as_input
 from recollect.core.network import Network
 from recollect.errors import InputError
-from recollect.memory import Clock, Memory, Remembered
+from recollect.memory import ClassRing, Clock, Memory, Remembered
 from recollect.methods import About, Boundary, Method, Step
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
@@ -102,10 +102,15 @@ class Fleet:
         self.classes = classes
         self._check_network(shape, stored)
         rule = methods[0].rule(memory) if fields else None
+        met = None
+        if isinstance(rule, ClassRing):
+            met = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
+        self._replayed = tuple(fields) if met is None else (*fields, "counts")
+        self._places = self.kind.places or self.kind.luck > 0
         self._draws = methods[0].draws_per_step()
         self.planner = Planner(
             self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy,
-            self.kind.luck,
+            self.kind.luck, self._places, met,
         )  # fmt: skip
         about = About(
             len(seeds), self.memory.capacity, classes, tasks, per_task or classes, shape,
@@ -169,12 +174,14 @@ class Fleet:
                 sizes = self.planner.sizes(self.clock)
                 steps = self.planner.steps(self.clock, (count - start) // size)
                 stop = start + size * steps
+                labels = _by_step(y[:, start:stop], steps)
                 stacks = {
                     "x": _by_step(x[:, start:stop], steps),
-                    "y": _by_step(y[:, start:stop], steps),
-                    **self.planner.plan(self.clock, steps, size, sizes),
+                    "y": labels,
+                    **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
                 loss = self._take(stacks, sizes)
+                self.planner.note(labels)
                 self.clock = self.clock.after(steps, size)
                 start = stop
         return loss
@@ -214,6 +221,7 @@ class Fleet:
             "buffers": self.network.buffers,
             "memory": self.memory.tensors,
             "own": self.own,
+            "met": {} if self.planner.met is None else {"labels": self.planner.met},
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
@@ -323,6 +331,7 @@ class Fleet:
         noise: Tensor | None = None,
         slots: Tensor | None = None,
         luck: Tensor | None = None,
+        counts: Tensor | None = None,
     ) -> Tensor:
         """One step of all runs, in place; the loss `[K]`.
 
@@ -330,6 +339,8 @@ class Fleet:
         one by one go side by side.
         """
         past = self.memory.read(read)
+        if counts is not None:
+            past["counts"] = counts
         shown, again = x, past
         if self.images is not None and views is not None:
             dtype, size = self.network.dtype, x.shape[1]
@@ -338,8 +349,8 @@ class Fleet:
                 replayed = self.images.shown(past.x, views[:, size:], dtype)
                 again = Remembered({**past, "x": replayed})
         lanes = len(self._states)
-        chance = () if slots is None or luck is None else (slots, luck)
-        tensors = (shown, y, *again.values(), *chance)
+        choice = [tensor for tensor in (slots, luck) if tensor is not None]
+        tensors = (shown, y, *again.values(), *choice)
         pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
         usual = (x.shape[1], *sizes) == self._usual
         learn = [
@@ -354,7 +365,7 @@ class Fleet:
             ]
         outcomes = self._lanes(learn)
         loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
-        if chance:
+        if choice:
             write = self.memory.rows(kept.pop())
         if write.shape[1]:
             self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
@@ -389,14 +400,14 @@ class Fleet:
     ) -> tuple[Tensor, ...]:
         """One step of the runs of a state, in place; the loss and what the method notes."""
         descent = Descent(self.network, state.weights, state.buffers, state.rate)
-        fields = len(self.kind.remembers)
-        replayed = Remembered(zip(self.kind.remembers, past[:fields], strict=True))
+        fields = len(self._replayed)
+        replayed = Remembered(zip(self._replayed, past[:fields], strict=True))
         starts = [0, *accumulate(sizes)]
         draws = [replayed.narrow(*piece) for piece in zip(starts, sizes, strict=False)]
         step = Step(x, y, descent, draws, state.own, *past[fields:])
         loss = state.method.learn(step)
         kept = [step.kept[name] for name in self._noted if name in step.kept]
-        return loss, *kept, *([step.slots] if self.kind.luck else [])
+        return loss, *kept, *([step.slots] if self._places else [])
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits
-from recollect.memory import Clock, Memory, Rule
+from recollect.memory import ClassRing, Clock, Memory, Rule
 from recollect.train.execution import Stacks
 
 __all__ = ["Planner"]
@@ -22,17 +22,21 @@ class Planner:
     """Plans the steps of a fleet: nothing of it depends on the weights.
 
     `rule` is None for methods without a memory; `noisy` asks for seeds for layers that draw
-    random numbers of their own, and `luck` for so many random words an example.
+    random numbers of their own, `luck` for so many random words an example, and `places` for the
+    slots, of which the step may choose others. A rule that goes by labels has `met` how many
+    examples of every class, `[K, C]`.
     """
 
     seeds: Tensor
     memory: Memory
-    rule: Rule | None
+    rule: Rule | ClassRing | None
     draws: int
     replay: int
     images: Images | None
     noisy: bool
     luck: int
+    places: bool = False
+    met: Tensor | None = None
 
     def sizes(self, clock: Clock) -> tuple[int, ...]:
         """How many examples each draw of the next step has."""
@@ -43,19 +47,33 @@ class Planner:
         steady = self.rule is None or self.rule.steady(clock, self.replay)
         return min(possible, PLANNED) if steady else 1
 
-    def plan(self, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]) -> Stacks:
+    def plan(
+        self,
+        clock: Clock,
+        steps: int,
+        batch: int,
+        sizes: tuple[int, ...],
+        labels: Tensor | None = None,
+    ) -> Stacks:
         """The rows of memory to read and to write, how images are shown, and luck.
 
-        Each is `[steps, K, ...]`.
+        Each is `[steps, K, ...]`, and so are the labels, for rules that go by them.
         """
         device = self.seeds.device
         nothing = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
         plan = {"read": nothing, "write": nothing}
         if self.rule is not None:
-            drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
-            slots = self.rule.slots(self.seeds, clock, steps, batch)
-            plan = {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
-            if self.luck:
+            if isinstance(self.rule, ClassRing):
+                assert labels is not None, "the rule goes by labels"
+                assert self.met is not None
+                drawn, counts = self.rule.draws(self.seeds, clock, labels, self.met, sizes)
+                slots = self.rule.slots(labels, self.met)
+                plan["counts"] = counts
+            else:
+                drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
+                slots = self.rule.slots(self.seeds, clock, steps, batch)
+            plan |= {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
+            if self.places:
                 plan["slots"] = slots.contiguous()
         if self.images is not None:
             rows = batch + sum(sizes)
@@ -68,3 +86,9 @@ class Planner:
             words = bits(self.seeds[:, None], Purpose.LUCK, when[:, None, None], place)
             plan["luck"] = words.view(steps, -1, batch, self.luck)
         return plan
+
+    def note(self, labels: Tensor) -> None:
+        """Steps with these labels `[steps, K, batch]` were taken."""
+        if self.met is not None:
+            labels = labels.transpose(0, 1).flatten(1)
+            self.met.scatter_add_(1, labels, torch.ones_like(labels))

@@ -1,0 +1,82 @@
+"""Groups of examples around a centre in feature space, of which the closest ones are kept."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+__all__ = ["keep_closest", "nearest"]
+
+
+def nearest(features: Tensor, first: Tensor, groups: int, centre: Tensor) -> Tensor:
+    """Which of the groups first..first+groups-1 has the centre nearest to an example, `[K, B]`.
+
+    >>> centre = torch.tensor([[[0.0], [9.0], [4.0]]])
+    >>> nearest(torch.tensor([[[3.0], [3.0]]]), torch.tensor([[0, 1]]), 2, centre)
+    tensor([[0, 2]])
+    """
+    choice = first[..., None] + torch.arange(groups, device=first.device)  # [K, B, groups]
+    there = _rows(centre, choice.flatten(1)).unflatten(1, choice.shape[1:])  # type: ignore[no-untyped-call]
+    return first + _apart(features[:, :, None], there).argmin(2)
+
+
+def keep_closest(
+    features: Tensor, group: Tensor, room: int, centre: Tensor, count: Tensor, kept: Tensor
+) -> Tensor:
+    """Where the examples of a batch go, `[K, B]`, so that each group keeps its closest ones.
+
+    The batch has `features` `[K, B, D]` and belongs to groups `[K, B]`. The `centre` `[K, G, D]` of
+    a group is the mean of all that came to it, `count` `[K, G]` of them; first the whole batch
+    moves the centres. Group g has the slots from g times `room` on, whose examples had the features
+    `kept` `[K, capacity + 1, D]` when they were seen; of these and the batch, the closest stay, and
+    of equally close ones the earlier: two examples are equally far from their mean. The slot
+    `capacity` means: not kept. The last three change in place.
+
+    >>> centre, count, kept = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
+    >>> kept[0, 1] = 2.0
+    >>> features, group = torch.tensor([[[6.0], [3.0]]]), torch.tensor([[0, 0]])
+    >>> keep_closest(features, group, 2, centre, count, kept)
+    tensor([[2, 0]])
+    >>> centre.item(), kept[0, :2].tolist()
+    (2.75, [[3.0], [2.0]])
+    """
+    capacity, batch = kept.shape[1] - 1, group.shape[1]
+    same = group[:, :, None] == group[:, None, :]  # [K, B, B]
+    earlier = torch.ones(batch, batch, dtype=torch.bool, device=group.device).tril(-1)
+    before = count.gather(1, group)
+    after = before + same.sum(2)
+    middle = _rows(centre, group)
+    moved = torch.bmm(same.to(middle), features) - same.sum(2)[..., None] * middle
+    middle = middle + moved / after[..., None]
+    centre.scatter_(1, _wide(group, centre), middle)
+    count.scatter_(1, group, after)
+
+    place = torch.arange(room, device=group.device)
+    slots = group[..., None] * room + place  # [K, B, room]
+    there = _rows(kept, slots.flatten(1)).unflatten(1, (batch, room))  # type: ignore[no-untyped-call]
+    theirs = _apart(there, middle[:, :, None])
+    theirs = torch.where(place < before[..., None], theirs, torch.inf)  # what is empty goes first
+    mine = _apart(features, middle)
+    closer = (mine[:, None] < mine[:, :, None]) | ((mine[:, None] == mine[:, :, None]) & earlier)
+    ahead = (same & closer).sum(2) + (theirs <= mine[..., None]).sum(2)
+    stays = ahead < room
+    turn = (same & earlier & stays[:, None]).sum(2).clamp(max=room - 1)
+    farthest = theirs.argsort(dim=2, descending=True, stable=True)
+    given = group * room + farthest.gather(2, turn[..., None]).squeeze(2)
+    slot = torch.where(stays, given, capacity)
+    kept.scatter_(1, _wide(slot, kept), features)
+    return slot
+
+
+def _apart(one: Tensor, other: Tensor) -> Tensor:
+    """Squared distances; where features are in double precision, equal ones come out as equal."""
+    return (one - other).square().sum(-1).float()
+
+
+def _wide(index: Tensor, rows: Tensor) -> Tensor:
+    return index[..., None].expand(-1, -1, rows.shape[2])
+
+
+def _rows(rows: Tensor, index: Tensor) -> Tensor:
+    """The rows `[K, n, D]` at an index `[K, n]`."""
+    return rows.gather(1, _wide(index, rows))
