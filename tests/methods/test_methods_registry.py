@@ -10,7 +10,7 @@ from recollect.methods import METHODS, method
 
 
 def test_every_method_is_known_by_its_own_name() -> None:
-    rehearsal = {"er", "mer", "gem", "agem", "agem-r", "fdr", "gss", "der", "derpp"}
+    rehearsal = {"er", "mer", "gem", "agem", "agem-r", "icarl", "fdr", "gss", "der", "derpp"}
     assert {"joint", "sgd", *rehearsal} <= set(METHODS)
     assert all(method(name).name == name for name in METHODS)
 

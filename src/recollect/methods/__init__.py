@@ -9,6 +9,7 @@ from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.fdr import FDR
 from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
+from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
@@ -32,6 +33,7 @@ __all__ = [
     "ERKMeans",
     "ERMoF",
     "ERRing",
+    "ICaRL",
     "Joint",
     "Method",
     "Step",
@@ -41,7 +43,7 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, FDR, GSS, DER, DERpp,
+        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, DER, DERpp,
         ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip

@@ -228,7 +228,7 @@ def _result(
         validation=job.validation,
         hyperparameters={"lr": config.lr, **own, **sizes},
         accuracy={s: m.accuracy for s, m in made.items()},
-        fwt={s: m.fwt for s, m in made.items()},
+        fwt={s: None if job.kind.scores_features else m.fwt for s, m in made.items()},
         bwt={s: m.bwt for s, m in made.items()},
         forgetting={s: m.forgetting for s, m in made.items()},
         matrix={s: _plain(m) for s, m in trained.items()},
