@@ -10,6 +10,7 @@ import pytest
 from recollect.experiments import paper
 from recollect.experiments.paper import Published
 from recollect.methods import METHODS
+from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 
 OURS = [each for each in BENCHMARKS.values() if each.dataset == "mnist"]
@@ -124,7 +125,7 @@ def test_every_cell_has_all_its_hyperparameters(
     benchmark: str, method: str, buffer: int | None
 ) -> None:
     kind = METHODS[method]
-    needed = {"lr", *kind.hyperparameters()}
+    needed = {"lr", *map(symbol, kind.hyperparameters())}
     if benchmark == "mnist-360":
         needed |= {"bs", "mbs"} if kind.uses_memory() else {"bs"}
     if kind.batch is not None:

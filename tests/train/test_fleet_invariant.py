@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
-from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, MER, Step
+from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, HAL, MER, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.train.planner import Planner
 
@@ -57,6 +57,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "agem-r": lambda run: AGEMR(),
     "fdr": lambda run: FDR(ALPHAS[run]),
     "gss": lambda run: GSS(gmbs=3),
+    "hal": lambda run: HAL(ALPHAS[run], BETAS[run], 0.1),
     "er-ring": lambda run: ERRing(),
     "er-kmeans": lambda run: ERKMeans(),
     "er-mof": lambda run: ERMoF(),

@@ -6,6 +6,7 @@ import argparse
 
 from recollect.cli.common import SETTINGS, console
 from recollect.methods import METHODS
+from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 
 __all__ = ["add_parser"]
@@ -31,7 +32,7 @@ def list_methods(chosen: argparse.Namespace) -> int:
         table.add_row(
             name,
             kind.title,
-            ", ".join(("lr", *kind.hyperparameters())),
+            ", ".join(("lr", *map(symbol, kind.hyperparameters()))),
             ", ".join(kind.remembers) or "-",
             ", ".join(needs) or "-",
             (kind.__doc__ or "").splitlines()[0],

@@ -21,6 +21,7 @@ from recollect.experiments import Results, Summary, paper
 from recollect.experiments.plan import plan
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
+from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
 from recollect.train import device_named
 
@@ -52,7 +53,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def hyperparameter_names() -> list[str]:
     """Every hyper-parameter of any method, with the rate and the batch sizes."""
-    own = {name for kind in METHODS.values() for name in kind.hyperparameters()}
+    own = {symbol(name) for kind in METHODS.values() for name in kind.hyperparameters()}
     return ["lr", *sorted(own), *SIZES]
 
 

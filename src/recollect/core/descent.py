@@ -85,6 +85,16 @@ class Descent:
             inputs = as_input(x, self.network.dtype)
             return self.network.features(self.weights, inputs, self._buffers)[0]
 
+    def tested(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Features `[K, n, D]` and logits `[K, n, C]` as in a test, to be differentiated."""
+        with self.network.testing():
+            inputs = as_input(x, self.network.dtype)
+            return self.network.features(self._leaves, inputs, self._buffers)
+
+    def ahead(self, direction: Gradient) -> Weights:
+        """Where `descend` would lead; the weights stay where they are."""
+        return self.weights.snapshot().add_(direction, -self.rate)
+
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
         inputs = as_input(x, self.network.dtype)

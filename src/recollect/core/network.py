@@ -219,6 +219,13 @@ class Network:
         parts.update(zip(others, found, strict=True))
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
 
+    def slope(self, loss: Tensor, x: Tensor) -> Tensor:
+        """The gradient of a loss `[K]` in the inputs x that it was computed from."""
+        (found,) = torch.autograd.grad(loss.sum(), x)
+        for layer in self._dense.values():
+            layer.tape.clear()
+        return found
+
     @property
     def all_dense(self) -> bool:
         """Whether all that is trained are dense layers, whose gradients are products."""

@@ -36,6 +36,7 @@ class Purpose(IntEnum):
     VIEW = 9
     KEEP = 10
     LUCK = 11
+    ANCHOR = 12
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

@@ -15,6 +15,7 @@ import numpy as np
 from recollect.errors import InputError
 from recollect.experiments import paper
 from recollect.methods import Method
+from recollect.methods.method import symbol
 from recollect.streams import Benchmark
 from recollect.train import Checkpoints
 
@@ -117,23 +118,29 @@ def axes_of(
     `mbs` is missing where nothing says how many examples to replay: then as many as arrive.
     """
     names = ["lr", "bs", *(["mbs"] if kind.uses_memory() else []), *kind.hyperparameters()]
-    for name in values:
+    by_symbol = {symbol(name): name for name in names}
+    given = {by_symbol.get(name, name): value for name, value in values.items()}
+    for name in given:
         if name not in names:
             raise InputError(
-                f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(names)})"
+                f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(by_symbol)})"
             )
     defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.batch or BATCH}
     defaults |= {f.name: f.default for f in fields(kind) if f.default is not MISSING}
     if benchmark is not None:
         defaults |= {"bs": kind.batch or benchmark.batch, "mbs": benchmark.replay}
-        defaults |= paper.hyperparameters(benchmark.paper, kind.name, buffer)
-    chosen = {**{name: defaults[name] for name in names if name in defaults}, **values}
+        published = paper.hyperparameters(benchmark.paper, kind.name, buffer)
+        defaults |= {by_symbol.get(name, name): value for name, value in published.items()}
+    chosen = {**{name: defaults[name] for name in names if name in defaults}, **given}
     for name in kind.hyperparameters():
         if name not in chosen:
-            raise InputError(f"the hyper-parameter {name} has no default here: give a value")
+            known = symbol(name)
+            raise InputError(f"the hyper-parameter {known} has no default here: give a value")
     whole = ("bs", "mbs", *kind.shaping)
     return {
-        name: _checked_values(name, chosen[name], name in whole) for name in names if name in chosen
+        name: _checked_values(symbol(name), chosen[name], name in whole)
+        for name in names
+        if name in chosen
     }
 
 

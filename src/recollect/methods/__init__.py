@@ -9,6 +9,7 @@ from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.fdr import FDR
 from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
+from recollect.methods.hal import HAL
 from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
@@ -23,6 +24,7 @@ __all__ = [
     "FDR",
     "GEM",
     "GSS",
+    "HAL",
     "MER",
     "METHODS",
     "SGD",
@@ -43,7 +45,7 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, DER, DERpp,
+        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
         ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip

@@ -17,7 +17,7 @@ from recollect.errors import InputError
 from recollect.memory import ClassRing, Clock, Memory, Remembered, Reservoir, Rule
 from recollect.methods.kept import kept_network
 
-__all__ = ["About", "Boundary", "Method", "Step"]
+__all__ = ["About", "Boundary", "Method", "Step", "symbol"]
 
 
 class Step:
@@ -76,14 +76,27 @@ class Step:
         """Say where the batch goes in memory, `[K, B]`, instead of where the rule sends it."""
         self.slots = slots
 
-    def look(self, x: Tensor, kept: str) -> Tensor:
-        """The logits that the networks kept under a name in `own` give, as in a test."""
+    def look(self, x: Tensor, kept: str | Weights) -> Tensor:
+        """The logits that other weights give, or the networks kept under a name in `own`.
+
+        They are as in a test.
+        """
+        if isinstance(kept, Weights):
+            return self._descent.look(x, kept)
         weights, buffers = kept_network(self.own, kept)
         return self._descent.look(x, weights, buffers)
 
     def features(self, x: Tensor) -> Tensor:
         """What the last dense layers read of x, as in a test, `[K, n, D]`."""
         return self._descent.features(x)
+
+    def tested(self, x: Tensor) -> Tensor:
+        """The logits of x as in a test, `[K, n, C]`, to be differentiated."""
+        return self._descent.tested(x)[1]
+
+    def ahead(self, direction: Gradient) -> Weights:
+        """The weights that `descend` would lead to; these stay where they are."""
+        return self._descent.ahead(direction)
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
@@ -237,3 +250,12 @@ class Method(ABC):
     def uses_memory(cls) -> bool:
         """Whether it replays what it remembers."""
         return bool(cls.remembers)
+
+
+def symbol(hyperparameter: str) -> str:
+    """A hyper-parameter as the paper writes it: Python has other plans for the word lambda.
+
+    >>> symbol("lambda_"), symbol("alpha")
+    ('lambda', 'alpha')
+    """
+    return hyperparameter.removesuffix("_")

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.memory import Clock
+from recollect.methods.method import symbol
 from recollect.train.checkpoint import Checkpoints, Saved, TimeUp, fingerprint
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
@@ -214,7 +215,8 @@ def _result(
     loss: Tensor,
 ) -> Result:
     config = job.runs[run]
-    own = {name: float(getattr(config.method, name)) for name in job.kind.hyperparameters()}
+    names = job.kind.hyperparameters()
+    own = {symbol(name): float(getattr(config.method, name)) for name in names}
     sizes = {"bs": job.batch, **({"mbs": job.replay} if job.kind.uses_memory() else {})}
     trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
     untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
