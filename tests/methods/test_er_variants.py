@@ -284,7 +284,7 @@ def test_how_steps_are_carried_out_changes_nothing(
 @every_method
 def test_convolutional_networks(method: Method) -> None:
     """Runs that are computed one by one: the same memories as each alone."""
-    net = partial(ResNet18, CLASSES, width=2)
+    net = partial(ResNet18, CLASSES, width=8)
     x, y = data([3, SEED], (3, 8, 8))
     given = {"shape": (3, 8, 8)}
     fleet, alone = fleet_of(method, [3, SEED], net, **given), fleet_of(method, [SEED], net, **given)

@@ -37,7 +37,7 @@ def test_a_small_resnet_learns_and_remembers(stream: Stream) -> None:
     assert (stream.tasks, stream.shape) == (5, (3, 16, 16))
     job = Job(
         stream=stream, runs=(Run(0, 0.1, ER()),), batch=8, replay=16, buffer=60, epochs=3,
-        network=partial(ResNet18, 10, width=4),
+        network=partial(ResNet18, 10, width=8),
     )  # fmt: skip
     (result,) = train(job)
     assert result.steps == 5 * 10 * 3

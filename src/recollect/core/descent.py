@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from recollect.core.examples import gradient_dots
+from recollect.core.examples import gradient_dots, squared_gradients
 from recollect.core.gradients import Gradients
 from recollect.core.inputs import as_input
 from recollect.core.losses import cross_entropy
@@ -94,6 +94,13 @@ class Descent:
     def ahead(self, direction: Gradient) -> Weights:
         """Where `descend` would lead; the weights stay where they are."""
         return self.weights.snapshot().add_(direction, -self.rate)
+
+    def squared_gradients(self, x: Tensor, y: Tensor) -> Weights:
+        """The squares of the gradients of single examples, summed over them."""
+        inputs = as_input(x, self.network.dtype)
+        squares = squared_gradients(self.network, self.weights, self._buffers, inputs, y)
+        self._leaves = self.network.watch(self.weights)
+        return squares
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""

@@ -1,4 +1,4 @@
-"""Gradients of single examples, as far as their inner products go."""
+"""Gradients of single examples: their inner products, and the sums of their squares."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
 from recollect.core.weights import Weights
 
-__all__ = ["gradient_dots"]
+__all__ = ["gradient_dots", "squared_gradients"]
 
 
 def gradient_dots(
@@ -30,7 +30,7 @@ def gradient_dots(
         surprise = cross_entropy(network(leaves, x), y) * x.shape[1]
         products = network.products(surprise)
         return torch.stack(
-            [(p.inputs @ p.inputs.mT + 1) * (p.errors @ p.errors.mT) for p in products]
+            [(p.inputs @ p.inputs.mT + 1) * (p.errors @ p.errors.mT) for _, p in products]
         ).sum(0)
     with network.testing():
         return torch.stack(
@@ -41,6 +41,34 @@ def gradient_dots(
         )
 
 
+def squared_gradients(
+    network: Network, weights: Weights, buffers: Mapping[str, Tensor], x: Tensor, y: Tensor
+) -> Weights:
+    """The squares of the cross-entropy gradients of single examples, summed over them.
+
+    In a dense layer the gradient of one example is an outer product, and so is its square: the
+    sum over examples is one product of matrices. Other networks are differentiated example by
+    example, a few at a time; what is not trained has zeros.
+    """
+    zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.named().items()}
+    if network.all_dense:
+        leaves = network.watch(weights)
+        surprise = cross_entropy(network(leaves, x, buffers=buffers), y) * x.shape[1]
+        for name, (inputs, errors) in network.products(surprise):
+            squares = errors.square()
+            zeros[f"{name}.weight"] += inputs.square().mT @ squares
+            zeros[f"{name}.bias"] += squares.sum(1)
+        return Weights({n: t if n in network.trained else t.zero_() for n, t in zeros.items()})
+    with network.testing():
+        for run in range(len(x)):
+            pieces = (torch.split(rows[run], AT_ONCE) for rows in (x, y))
+            for some, labels in zip(*pieces, strict=True):
+                each = _each(network, weights.row(run), buffers, run, some, labels)
+                for name, gradients in each.items():
+                    zeros[name][run] += gradients.square().sum(0)
+    return Weights(zeros)
+
+
 def _by_example(
     network: Network,
     weights: Weights,
@@ -49,7 +77,21 @@ def _by_example(
     x: Tensor,
     y: Tensor,
 ) -> Tensor:
-    """The same for one run, `[n, n]`."""
+    """The inner products of one run, `[n, n]`."""
+    each = _each(network, weights, buffers, run, x, y)
+    rows = torch.cat([tensor.flatten(1) for tensor in each.values()], 1)
+    return rows @ rows.mT
+
+
+def _each(
+    network: Network,
+    weights: Weights,
+    buffers: Mapping[str, Tensor],
+    run: int,
+    x: Tensor,
+    y: Tensor,
+) -> dict[str, Tensor]:
+    """The gradient of every example of one run, `[n, ...]` for each weight."""
     own = {name: tensor[run] for name, tensor in buffers.items()}
     trained = {n: t for n, t in weights.only().items() if n in network.trained}
     fixed = {n: t for n, t in weights.only().items() if n not in network.trained}
@@ -59,6 +101,8 @@ def _by_example(
         logits: Tensor = functional_call(network.module, known, (example[None],))
         return cross_entropy(logits[None], label.view(1, 1)).squeeze(0)
 
-    each = vmap(grad(surprise), (None, 0, 0))(trained, x, y)
-    rows = torch.cat([tensor.flatten(1) for tensor in each.values()], 1)
-    return rows @ rows.mT
+    each: dict[str, Tensor] = vmap(grad(surprise), (None, 0, 0))(trained, x, y)
+    return each
+
+
+AT_ONCE = 16

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from recollect.core.dense import Dense
 from recollect.core.network import Network
 from recollect.core.weights import Gradient, Weights
 
@@ -42,10 +41,8 @@ class Gradients:
 
         The examples of the pass came in parts of these sizes.
         """
-        layers = [(n, m) for n, m in network.module.named_modules() if isinstance(m, Dense)]
-        names = [name for name, layer in layers for _ in layer.tape]
         stacks: dict[str, Tensor] = {}
-        for name, product in zip(names, network.products(loss), strict=True):
+        for name, product in network.products(loss):
             inputs, errors = (torch.split_with_sizes(side, list(sizes), 1) for side in product)
             runs, _, out = product.errors.shape
             size = (product.inputs.shape[2], out)

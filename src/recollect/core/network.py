@@ -231,15 +231,16 @@ class Network:
         """Whether all that is trained are dense layers, whose gradients are products."""
         return not self._leaves and bool(self._dense)
 
-    def products(self, loss: Tensor) -> list[Product]:
-        """The gradient of a loss `[K]` as one product for every dense layer, rows by example."""
-        tapes = [layer.tape for layer in self._dense.values()]
-        outputs = [output for tape in tapes for _, output in tape]
-        found = iter(torch.autograd.grad(loss.sum(), outputs))
-        products = [Product(x, next(found)) for tape in tapes for x, _ in tape]
-        for tape in tapes:
-            tape.clear()
-        return products
+    def products(self, loss: Tensor) -> list[tuple[str, Product]]:
+        """The gradient of a loss `[K]` as a product for every call of a dense layer, with its name.
+
+        The rows of a product belong to examples.
+        """
+        calls = [(name, *call) for name, layer in self._dense.items() for call in layer.tape]
+        errors = torch.autograd.grad(loss.sum(), [output for _, _, output in calls])
+        for layer in self._dense.values():
+            layer.tape.clear()
+        return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))

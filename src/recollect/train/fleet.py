@@ -204,7 +204,7 @@ class Fleet:
     def execution(self) -> str:
         """How its steps are carried out, in words."""
         how = []
-        if isinstance(self._take, Replayed):
+        if isinstance(self._take, Replayed) and self._take.possible:
             how.append("CUDA graph" if self.device.type == "cuda" else "recorded step")
         if len(self._lanes) > 1:
             how.append(f"{len(self._lanes)} streams")
