@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup run test lint bench bench-gpu clean
+.PHONY: setup run test lint bench bench-gpu bench-methods clean
 
 run: setup
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
@@ -21,6 +21,9 @@ lint: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks.cpu
+
+bench-methods: setup
+	$(BIN)/python -m benchmarks.methods
 
 bench-gpu: setup
 	$(BIN)/python -m benchmarks.gpu

@@ -55,12 +55,13 @@ def main() -> None:
         for each in timed.values():
             each.go()
     where = torch.cuda.get_device_name() if given.device == "cuda" else "one CPU core"
-    print(f"{case.title}, batches of {case.batch}, replays of {case.batch}, memory {MEMORY}, {where}")
-    print("method          µs a run and step   times ER   between two tasks")
+    sizes = f"batches of {case.batch}, replays of {case.batch}, memory {MEMORY}"
+    print(f"{case.title}, {sizes}, {where}")
+    print("method                 µs a run and step   times ER   between two tasks")
     usual = timed["er"].best
     for name, each in timed.items():
         between = f"{1e3 * each.between:8.1f} ms a run" if each.between > 1e-4 else ""
-        print(f"{METHODS[name].title:14s}  {1e6 * each.best:17.0f}   {each.best / usual:8.2f}   "
+        print(f"{METHODS[name].title:21s}  {1e6 * each.best:17.0f}   {each.best / usual:8.2f}   "
               f"{between:>17s}   {each.fleet.execution}", flush=True)  # fmt: skip
 
 
