@@ -115,7 +115,7 @@ def test_what_is_published_with_a_memory_has_three_buffers() -> None:
             assert len(paper.buffers(each.name, name)) == expected
             assert (
                 published
-                or name in ("joint", "mer", "agem", "agem-r", "icarl", "fdr", *paper.LIKE_ER)
+                or name in ("joint", "mer", "agem", "agem-r", "icarl", "fdr", *paper.ALIKE)
                 or (each.name == "mnist-360")
             )
 

@@ -44,8 +44,8 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
 EFFECTIVE: dict[str, dict[str, float]] = {"fdr": {"alpha": 1.0}, "mer": {"inner": 129}}
 
 
-# Variants of ER that the paper does not have: they learn as ER does.
-LIKE_ER = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
+# Methods that the paper has no figures for learn as the one that is most like them.
+ALIKE = {"er-ring": "er", "er-kmeans": "er", "er-mof": "er", "er-hybrid": "er", "ewc": "oewc"}
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,7 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
     """
     if method == "joint":
         return {**hyperparameters(benchmark, "sgd", None), **JOINT.get(benchmark, {})}
-    if method in LIKE_ER:
-        return hyperparameters(benchmark, "er", buffer)
+    method = ALIKE.get(method, method)
     by_buffer = _chosen().get((benchmark, method), {})
     if buffer is None or not by_buffer:
         return dict(by_buffer.get(None, {}))

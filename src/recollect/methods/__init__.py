@@ -6,6 +6,7 @@ from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
+from recollect.methods.ewc import EWC, OEWC
 from recollect.methods.fdr import FDR
 from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
@@ -15,19 +16,23 @@ from recollect.methods.joint import Joint
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.sgd import SGD
+from recollect.methods.si import SI
 
 __all__ = [
     "AGEM",
     "AGEMR",
     "DER",
     "ER",
+    "EWC",
     "FDR",
     "GEM",
     "GSS",
     "HAL",
     "MER",
     "METHODS",
+    "OEWC",
     "SGD",
+    "SI",
     "About",
     "Boundary",
     "DERpp",
@@ -45,7 +50,7 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
+        Joint, SGD, OEWC, EWC, SI, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
         ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip

@@ -146,7 +146,8 @@ class Boundary:
     kept, and `logits` and `features` what the networks make of such examples now, as in a test.
     `shown` turns them into what a network reads. The clock stands at the first step to come, or
     just after the last one; the method's `own` tensors may be changed in place. `scratch` is a
-    copy of the networks, to try something out; `replay` is how many examples a replay has.
+    copy of the networks, to try something out; `batch` and `replay` are how many examples arrive
+    and are replayed in a step.
     """
 
     clock: Clock
@@ -155,6 +156,7 @@ class Boundary:
     own: Mapping[str, Tensor]
     weights: Weights
     buffers: Mapping[str, Tensor]
+    batch: int
     replay: int
     count: int
     examples: Callable[[Tensor], tuple[Tensor, Tensor]]

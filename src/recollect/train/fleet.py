@@ -32,6 +32,7 @@ from recollect.train.state import State, stacked
 __all__ = ["Fleet"]
 
 ROWS = 1000
+BATCH = 10
 
 Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
 Looked = TypeVar("Looked", Tensor, tuple[Tensor, Tensor])
@@ -186,18 +187,21 @@ class Fleet:
                 start = stop
         return loss
 
-    def start_task(self, examples: Examples, count: int) -> None:
+    def start_task(self, examples: Examples, count: int, batch: int = BATCH) -> None:
         """Say that a task begins, to methods that are to know.
 
-        `examples` gives those of the task at places `[K, n]` of `count`.
+        `examples` gives those of the task at places `[K, n]` of `count`, which will come in batches
+        of this size.
         """
         if self.kind.needs_boundaries:
-            self._method.start_task(self._boundary(examples, count))
+            self._method.start_task(self._boundary(examples, count, batch))
 
-    def end_task(self, examples: Examples | None = None, count: int = 0) -> None:
+    def end_task(
+        self, examples: Examples | None = None, count: int = 0, batch: int = BATCH
+    ) -> None:
         """Say that a task is over, to methods that are to know and may look back at it."""
         if self.kind.needs_boundaries and examples is not None:
-            self._method.end_task(self._boundary(examples, count))
+            self._method.end_task(self._boundary(examples, count, batch))
         self.clock = self.clock.next_task(count)
 
     @property
@@ -263,7 +267,7 @@ class Fleet:
         dtype = self.network.dtype
         return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
 
-    def _boundary(self, examples: Examples, count: int) -> Boundary:
+    def _boundary(self, examples: Examples, count: int, batch: int) -> Boundary:
         def parted(look: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
             return torch.cat([look(part) for part in x.split(ROWS, 1)], 1)  # type: ignore[no-untyped-call]
 
@@ -278,6 +282,7 @@ class Fleet:
             own=self.own,
             weights=self.weights,
             buffers=self.network.buffers,
+            batch=batch,
             replay=self.planner.replay,
             count=count,
             examples=examples,

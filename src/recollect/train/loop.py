@@ -102,7 +102,7 @@ class Progress:
             count = sum(stream.parts(self._task))
             if not self._stretch:
                 with self._timed():
-                    fleet.start_task(pick, count)
+                    fleet.start_task(pick, count, self.job.batch)
             source = Source(stream, self._task, fleet)
             for epoch, first, until in _stretches(self.job, source.parts)[self._stretch :]:
                 before = fleet.steps
@@ -111,7 +111,7 @@ class Progress:
                 self._stretch += 1
                 yield fleet.steps - before
             with self._timed():
-                fleet.end_task(pick, count)
+                fleet.end_task(pick, count, self.job.batch)
             self._task, self._stretch = self._task + 1, 0
             last = self._task == stream.tasks
             self._measure(range(self.job.stream.tasks if last else self._task + 1))
