@@ -1,0 +1,179 @@
+"""The pages of the methods: every method has one, and what can be checked in them is right."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from recollect.experiments.paper import published, verdict
+from recollect.methods import METHODS, Method
+from recollect.methods import method as method_named
+from recollect.methods.method import symbol
+from recollect.streams import BENCHMARKS
+
+PAGES = Path(__file__).parents[1] / "docs" / "methods"
+INDEX = PAGES / "README.md"
+
+# Methods that share a page with another.
+SHARED = {
+    "agem-r": "agem",
+    "er-ring": "er-memories",
+    "er-kmeans": "er-memories",
+    "er-mof": "er-memories",
+    "er-hybrid": "er-memories",
+}
+
+# Methods whose page may still be missing; a page that is there is checked like any other.
+LATER = {"pnn", "packnet", "oewc", "ewc", "si", "lwf", "pc", "hat"}
+
+SETTINGS = {"Class-IL": "class", "Task-IL": "task", "Domain-IL": "domain", "General CL": "general"}
+MARKS = {"✓": "reproduced", "▲": "above", "▼": "below"}
+RESULTS = ["method", "benchmark", "setting", "buffer", "seeds", "ours", "paper", ""]
+ONE_EPOCH = ", one epoch"
+
+
+def page_of(name: str) -> Path:
+    return PAGES / f"{SHARED.get(name, name)}.md"
+
+
+def written() -> list[str]:
+    """The methods whose page is there, or must be."""
+    return [name for name in METHODS if name not in LATER or page_of(name).exists()]
+
+
+def files() -> list[Path]:
+    return sorted(PAGES.glob("*.md"))
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    """The cells of every row of every table."""
+    for line in text.splitlines():
+        if line.startswith("|") and line.endswith("|"):
+            yield [cell.strip() for cell in line[1:-1].split("|")]
+
+
+def commands(text: str) -> list[list[str]]:
+    """The words of every command `recollect` in the blocks of shell."""
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    lines = (line for block in blocks for line in block.splitlines())
+    return [shlex.split(line, comments=True) for line in lines if line.startswith("recollect ")]
+
+
+def trained(command: list[str]) -> list[str]:
+    """The methods that a command trains."""
+    if command[1] == "run":
+        return [command[3]]
+    after = command[command.index("--methods") + 1 :]
+    options = [place for place, word in enumerate(after) if word.startswith("--")]
+    return after[: options[0]] if options else after
+
+
+def anchors(text: str) -> set[str]:
+    """What the headings of a page are called in links."""
+    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """The relative links of a page that lead to no file, or to no heading of it."""
+    broken = []
+    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+        if "://" in link:
+            continue
+        path, _, anchor = link.partition("#")
+        there = page.parent / path if path else page
+        lost = anchor and there.is_file() and anchor not in anchors(there.read_text("utf-8"))
+        if not there.is_file() or lost:
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("name", written())
+def test_every_method_has_a_page_that_names_its_command(name: str) -> None:
+    assert page_of(name).is_file(), f"no page for {name}"
+    found = [c for c in commands(page_of(name).read_text("utf-8")) if name in trained(c)]
+    assert found, f"no command of {name} in {page_of(name).name}"
+
+
+@pytest.mark.parametrize("name", written())
+def test_a_page_has_the_hyperparameters_with_their_defaults(name: str) -> None:
+    kind = METHODS[name]
+    text = page_of(name).read_text("utf-8")
+    listed = {cells[0]: cells[1] for cells in rows(text) if len(cells) == 3}
+    for own in kind.hyperparameters():
+        default = str(kind.__dataclass_fields__[own].default)
+        assert listed.get(f"`{symbol(own)}`") == default, f"{own} = {default}"
+    assert "`lr`" in text
+
+
+@pytest.mark.parametrize("name", written())
+def test_a_page_links_to_the_code_of_its_method(name: str) -> None:
+    source = f"{METHODS[name].__module__.removeprefix('recollect.').replace('.', '/')}.py"
+    assert f"(../../src/recollect/{source})" in page_of(name).read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", written())
+def test_the_index_says_what_a_method_needs(name: str) -> None:
+    kind: type[Method] = METHODS[name]
+    found = [cells for cells in rows(INDEX.read_text("utf-8")) if cells[0] == f"`{name}`"]
+    assert len(found) == 1, f"{name} has {len(found)} rows"
+    _, title, _, boundaries, memory, page = found[0]
+    assert title == kind.title
+    assert boundaries == ("yes" if kind.needs_boundaries else "no")
+    assert memory.split(";")[0] == (", ".join(kind.remembers) or "-")
+    assert page == f"[{page_of(name).name}]({page_of(name).name})"
+
+
+@pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    (tmp_path / "there.md").write_text("# There it's\n\n```text\n# not here\n```\n", "utf-8")
+    page.write_text(
+        "# Page\n[a](there.md) [b](there.md#there-its) [c](https://nowhere) [d](#page)\n"
+        "[e](gone.md) [f](there.md#gone) [g](there.md#not-here) [h](#gone) [i](../gone.py)",
+        "utf-8",
+    )
+    lost = ["gone.md", "there.md#gone", "there.md#not-here", "#gone", "../gone.py"]
+    assert broken_links(page) == lost
+
+
+@pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)
+def test_commands_train_what_there_is(page: Path) -> None:
+    for command in commands(page.read_text("utf-8")):
+        assert command[1] in ("run", "reproduce")
+        assert command[2] in BENCHMARKS
+        assert set(trained(command)) <= set(METHODS)
+
+
+@pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)
+def test_results_have_the_papers_figures_and_the_right_verdict(page: Path) -> None:
+    for cells in rows(page.read_text("utf-8")):
+        if len(cells) != len(RESULTS) or cells == RESULTS or set(cells) == {"---"}:
+            continue
+        title, benchmark, setting, buffer, seeds, ours, theirs, mark = cells
+        paper = published(
+            benchmark.removesuffix(ONE_EPOCH),
+            SETTINGS[setting],
+            method_named(title).name,
+            None if buffer == "-" else int(buffer),
+            "accuracy-single-epoch" if benchmark.endswith(ONE_EPOCH) else "accuracy",
+        )
+        if paper is None:
+            assert (theirs, mark) == ("-", ""), cells
+            continue
+        printed = f"{paper.mean:.2f} ±{paper.std:.2f}"
+        assert theirs in (printed, printed.removesuffix(" ±0.00")), cells
+        if ours == "not measured yet":
+            assert (seeds, mark) == ("-", ""), cells
+            continue
+        mean, std = map(float, ours.split(" ±"))
+        assert MARKS[mark] == verdict(mean, std, int(seeds), paper), cells
