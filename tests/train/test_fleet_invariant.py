@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.core.network import Network, Strategy
 from recollect.memory import Remembered
-from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, HAL, MER, Step
+from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.train.planner import Planner
 
@@ -50,6 +50,10 @@ BETAS = [1.0, 0.4, 0.0, 0.5, 0.1, 0.7]
 METHODS: dict[str, Callable[[int], Method]] = {
     "sgd": lambda run: SGD(),
     "joint": lambda run: Joint(),
+    "oewc": lambda run: OEWC(ALPHAS[run], BETAS[run]),
+    "ewc": lambda run: EWC(ALPHAS[run]),
+    "si": lambda run: SI(ALPHAS[run], 0.1 + BETAS[run]),
+    "lwf": lambda run: LwF(ALPHAS[run], 1 + BETAS[run], 0.01),
     "er": lambda run: ER(),
     "mer": lambda run: MER(BETAS[run], ALPHAS[run], nb=2),
     "gem": lambda run: GEM(ALPHAS[run]),
@@ -135,12 +139,16 @@ def history(
 
         patch.setattr("recollect.train.fleet.Step", WatchedStep)
         patch.setattr(Planner, "plan", noted)
+        half = TOTAL // 2 // BATCH * BATCH
+        fleet.start_task(lambda index: looked_up(x, y, index), half, BATCH)
         for start in range(0, TOTAL, BATCH):
             WatchedStep.seen = []
             plans.clear()
             stop = start + BATCH
-            if start == TOTAL // 2 // BATCH * BATCH:
-                fleet.end_task(lambda index: looked_up(x, y, index), start)
+            if start == half:
+                fleet.end_task(lambda index: looked_up(x, y, index), half, BATCH)
+                later = TOTAL - half
+                fleet.start_task(lambda index: looked_up(x, y, index + half), later, BATCH)
             loss = fleet.learn(x[:, start:stop], y[:, start:stop], BATCH)
             moments.append(
                 Moment(

@@ -37,15 +37,20 @@ class Features:
         self._head = dense[-1] if dense else None
         self._read: Tensor | None = None
 
-    @contextmanager
-    def shown(self) -> Iterator[None]:
-        """Meanwhile, the module gives its features and logits side by side."""
+    @property
+    def head(self) -> nn.Module:
+        """The last dense layer."""
         if self._head is None:
             raise InputError(
                 "the method looks at features, which are what the last linear layer of a "
                 "network reads, and this network has no such layer"
             )
-        noting = self._head.register_forward_pre_hook(self._note)
+        return self._head
+
+    @contextmanager
+    def shown(self) -> Iterator[None]:
+        """Meanwhile, the module gives its features and logits side by side."""
+        noting = self.head.register_forward_pre_hook(self._note)
         showing = self._module.register_forward_hook(self._show)
         try:
             yield

@@ -109,6 +109,13 @@ class Network:
         size = self._features.size
         return both[..., :size], both[..., size:]
 
+    def head(self, weights: Weights) -> tuple[Tensor, Tensor]:
+        """The weight `[K, D, C]` and bias `[K, C]` of the last dense layer, to change in place."""
+        layer = self._features.head
+        name = next(name for name, module in self.module.named_modules() if module is layer)
+        weight, bias = (weights.named()[f"{name}.{part}"] for part in ("weight", "bias"))
+        return (weight if isinstance(layer, Dense) else weight.mT), bias
+
     @property
     def feature_size(self) -> int:
         """How many features the last dense layer reads; 0 if there is no such layer."""

@@ -37,6 +37,7 @@ class Purpose(IntEnum):
     KEEP = 10
     LUCK = 11
     ANCHOR = 12
+    WARM = 13
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

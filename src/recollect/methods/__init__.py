@@ -13,6 +13,7 @@ from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
 from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
+from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.sgd import SGD
@@ -42,6 +43,7 @@ __all__ = [
     "ERRing",
     "ICaRL",
     "Joint",
+    "LwF",
     "Method",
     "Step",
     "method",
@@ -50,7 +52,7 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, OEWC, EWC, SI, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
+        Joint, SGD, OEWC, EWC, SI, LwF, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
         ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip
