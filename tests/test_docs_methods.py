@@ -21,6 +21,7 @@ INDEX = PAGES / "README.md"
 # Methods that share a page with another.
 SHARED = {
     "agem-r": "agem",
+    "oewc": "ewc",
     "er-ring": "er-memories",
     "er-kmeans": "er-memories",
     "er-mof": "er-memories",
@@ -28,7 +29,7 @@ SHARED = {
 }
 
 # Methods whose page may still be missing; a page that is there is checked like any other.
-LATER = {"pnn", "packnet", "oewc", "ewc", "si", "lwf", "pc", "hat"}
+LATER = {"pnn", "packnet", "pc", "hat"}
 
 SETTINGS = {"Class-IL": "class", "Task-IL": "task", "Domain-IL": "domain", "General CL": "general"}
 MARKS = {"✓": "reproduced", "▲": "above", "▼": "below"}
