@@ -252,6 +252,20 @@ def test_nothing_moves_where_there_is_no_terminal(command: Command) -> None:
         assert all(line.startswith("recollect: seq-digits sgd: ") for line in said.err.splitlines())
 
 
+def test_a_method_without_class_il_has_an_empty_cell_beside_others(command: Command) -> None:
+    words = ("reproduce", "seq-digits", "--seeds", "1", "--workers", "1", "--methods")
+    alone, both = command(*words, "pnn"), command(*words, "pnn", "sgd")
+    assert alone.status == both.status == 0
+    assert "Class-IL" not in alone.out
+    assert both.out.index("Class-IL") < both.out.index("Task-IL")
+    rows = {row[0]: row[1:] for row in both.rows() if "─" not in row[0]}
+    assert rows["PNN"][0] == "-"
+    assert [len(rows[name]) for name in ("PNN", "SGD")] == [3, 3]
+    said = command("run", "seq-digits", "pnn", "--seeds", "1", "--workers", "1")
+    assert "Task-IL" in said.out
+    assert "Class-IL" not in said.out
+
+
 def test_methods_are_listed_with_what_they_need(command: Command) -> None:
     said = command("methods")
     assert (said.status, said.err) == (0, "")
@@ -259,6 +273,7 @@ def test_methods_are_listed_with_what_they_need(command: Command) -> None:
     assert list(cells) == list(METHODS)
     assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta", "x, y, logits"]
     assert cells["joint"][4] == "all data"
+    assert cells["pnn"][4].startswith("task")
     assert cells["sgd"][2:5] == ["lr", "-", "-"]
 
 

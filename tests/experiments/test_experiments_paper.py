@@ -19,6 +19,7 @@ CELLS = [
     for each in OURS
     for name, kind in METHODS.items()
     for buffer in (paper.buffers(each.name, name) if kind.uses_memory() else (None,))
+    if buffer or name == "joint" or paper.has(each.name, name, "accuracy")
 ]
 
 
@@ -115,6 +116,7 @@ def test_what_is_published_with_a_memory_has_three_buffers() -> None:
             assert len(paper.buffers(each.name, name)) == expected
             assert (
                 published
+                or not kind.uses_memory()
                 or name in ("joint", "mer", "agem", "agem-r", "icarl", "fdr", *paper.ALIKE)
                 or (each.name == "mnist-360")
             )

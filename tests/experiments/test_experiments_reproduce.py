@@ -42,7 +42,7 @@ def test_the_rows_are_every_method_with_every_published_buffer() -> None:
     for name, sizes in (("seq-mnist", (200, 500, 5120)), ("mnist-360", (200, 500, 1000))):
         found = cells(benchmark(name))
         assert found[:2] == without
-        assert {row.buffer for row in found[2:]} == set(sizes)
+        assert {row.buffer for row in found[2:]} - {None} == set(sizes)
         for method in ("er", "mer", "der", "derpp"):
             assert [Cell(method, s) for s in sizes] == [
                 row for row in found if row.method == method

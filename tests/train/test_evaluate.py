@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from recollect import SGD, Fleet
+from recollect.methods import PNN
 from recollect.streams import TaskStream, from_arrays
 from recollect.streams.arrays import Scenario
 from recollect.train.evaluate import ROWS, accuracy, settings
@@ -68,6 +69,11 @@ def test_domains_have_one_score_among_all_classes() -> None:
     assert settings(stream) == ("domain",)
     found = accuracy(says(torch.eye(4)), stream, range(2))
     same(found["domain"], [[50.0, 100 / 3]])
+
+
+def test_a_method_that_needs_the_task_is_scored_where_it_is_told() -> None:
+    assert settings(stream_of("class"), SGD) == ("class", "task")
+    assert settings(stream_of("class"), PNN) == ("task",)
 
 
 @pytest.mark.parametrize("count", [ROWS - 1, ROWS, 2 * ROWS + 7])

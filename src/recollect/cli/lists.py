@@ -28,13 +28,17 @@ def list_methods(chosen: argparse.Namespace) -> int:
     for column in ("name", "title", "hyper-parameters", "memory", "needs", "what it does"):
         table.add_column(column)
     for name, kind in METHODS.items():
-        needs = ["task boundaries"] * kind.needs_boundaries + ["all data"] * kind.needs_all_data
+        needs = {
+            "task boundaries": kind.needs_boundaries,
+            "task at test": kind.needs_task,
+            "all data": kind.needs_all_data,
+        }
         table.add_row(
             name,
             kind.title,
             ", ".join(("lr", *map(symbol, kind.hyperparameters()))),
             ", ".join(kind.remembers) or "-",
-            ", ".join(needs) or "-",
+            ", ".join(need for need, needed in needs.items() if needed) or "-",
             (kind.__doc__ or "").splitlines()[0],
         )
     console().print(table)

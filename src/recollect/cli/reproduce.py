@@ -89,7 +89,7 @@ def _tell(job: Job, results: list[Result]) -> None:
 
 def _table(known: Benchmark, results: Results) -> Table:
     summaries = results.summaries()
-    settings = list(summaries[0].first.accuracy)
+    settings = [s for s in SETTINGS if any(s in summary.first.accuracy for summary in summaries)]
     table = compact_table()
     table.add_column("method")
     table.add_column("buffer", justify="right")
@@ -105,7 +105,10 @@ def _table(known: Benchmark, results: Results) -> Table:
         if previous and run.method != previous:
             table.add_section()
         previous = run.method
-        compared = [compare(known, summary, setting) for setting in settings]
+        compared = [
+            compare(known, summary, setting) if setting in run.accuracy else None
+            for setting in settings
+        ]
         table.add_row(
             METHODS[run.method].title,
             "" if run.buffer is None else str(run.buffer),
@@ -115,7 +118,9 @@ def _table(known: Benchmark, results: Results) -> Table:
     return table
 
 
-def _columns(one: Comparison, comparable: bool) -> tuple[str, ...]:
+def _columns(one: Comparison | None, comparable: bool) -> tuple[str, ...]:
+    if one is None:
+        return ("-", "-", "") if comparable else ("-",)
     if not comparable:
         return (str(one.ours),)
     theirs = "-" if one.paper is None else f"{one.paper.mean:.2f} ±{one.paper.std:.2f}"

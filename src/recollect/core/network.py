@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from recollect.core.batchnorm import keep_parts_apart
+from recollect.core.by_task import ByTask
 from recollect.core.dense import Dense, Product
 from recollect.core.features import Features
 from recollect.core.weights import Gradient, Weights
@@ -120,6 +121,11 @@ class Network:
     def feature_size(self) -> int:
         """How many features the last dense layer reads; 0 if there is no such layer."""
         return self._features.size
+
+    def begin(self, task: int) -> None:
+        """Compute as for this task from now on, if the module goes by tasks."""
+        if isinstance(self.module, ByTask):
+            self.module.begin(task)
 
     @contextmanager
     def testing(self) -> Iterator[None]:

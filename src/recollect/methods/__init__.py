@@ -16,6 +16,7 @@ from recollect.methods.joint import Joint
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.pnn import PNN
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
 
@@ -32,6 +33,7 @@ __all__ = [
     "MER",
     "METHODS",
     "OEWC",
+    "PNN",
     "SGD",
     "SI",
     "About",
@@ -52,8 +54,8 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, OEWC, EWC, SI, LwF, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL, DER, DERpp,
-        ERRing, ERKMeans, ERMoF, ERHybrid,
+        Joint, SGD, OEWC, EWC, SI, LwF, PNN, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL,
+        DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip
 

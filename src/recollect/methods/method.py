@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect.core.descent import Descent
 from recollect.core.gradients import Gradients
@@ -17,7 +17,9 @@ from recollect.errors import InputError
 from recollect.memory import ClassRing, Clock, Memory, Remembered, Reservoir, Rule
 from recollect.methods.kept import kept_network
 
-__all__ = ["About", "Boundary", "Method", "Step", "symbol"]
+__all__ = ["About", "Boundary", "Build", "Method", "Step", "symbol"]
+
+Build = Callable[[], nn.Module] | nn.Module
 
 
 class Step:
@@ -186,7 +188,8 @@ class Method(ABC):
     method is defined for, if it is. A method that is random itself has `luck` random words for
     every example that arrives, and one that `places` says itself where each goes in memory. With
     `mixes_memory`, what is remembered when a task begins arrives again as a part of that task, in
-    one random order with it.
+    one random order with it. One that `needs_task` is told at a test which task an example belongs
+    to, and may compute otherwise in every task.
     """
 
     name: ClassVar[str]
@@ -198,6 +201,7 @@ class Method(ABC):
     places: ClassVar[bool] = False
     batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
+    needs_task: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
     scores_features: ClassVar[bool] = False
     mixes_memory: ClassVar[bool] = False
@@ -225,6 +229,14 @@ class Method(ABC):
     def scores(self, features: Tensor, logits: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """What a test chooses the largest of, `[K, n, C]`, if `scores_features` says so."""
         return logits
+
+    def network(self, build: Build, tasks: int) -> Build:
+        """What the method makes of the network that it is given, for so many tasks."""
+        return build
+
+    def grown(self, network: Mapping[str, Tensor], task: int) -> int:
+        """By how many bytes a run's network, `[K, ...]` each, has grown since the first task."""
+        return 0
 
     def draws_per_step(self) -> int:
         """How many replays a step asks for."""

@@ -91,7 +91,12 @@ class Fleet:
         self.images = images
         on_gpu = self.device.type == "cuda"
         self.network = Network(
-            network, seeds, dtype=dtype, device=self.device, half=half, channels_last=on_gpu
+            methods[0].network(network, tasks),
+            seeds,
+            dtype=dtype,
+            device=self.device,
+            half=half,
+            channels_last=on_gpu,
         )
         self.weights = self.network.weights
         known = {"x": (shape, stored), "y": ((), torch.int64), "logits": ((classes,), dtype)}
@@ -125,15 +130,17 @@ class Fleet:
         self._states = state.rows() if one_by_one else [state]
         self._lanes = Lanes(self.device, len(self._states))
         if compiled is None:
+            alike = steps // tasks if self.kind.needs_task else steps
             compiled = compiler_exists() and compiling_pays(
-                self.device, one_by_one, steps, self.runs
+                self.device, one_by_one, alike, self.runs
             )
         if recorded is None:
             recorded = on_gpu
         # Layers that draw random numbers are seeded from outside the step, every time.
-        compiled, recorded = (way and not self.network.noisy for way in (compiled, recorded))
-        self._compiled = Compiled(self._learn_over, self._kind_of_step()) if compiled else None
-        self._take = Replayed(self._step, self.device) if recorded else Plain(self._step)
+        self._ways = [way and not self.network.noisy for way in (compiled, recorded)]
+        self._compiled: Compiled | None
+        self._take: Plain | Replayed
+        self._arrange()
         self._usual: tuple[int, ...] = ()
 
     @property
@@ -155,7 +162,8 @@ class Fleet:
     def bytes_per_run(self) -> int:
         """What one run holds besides its network."""
         own = sum(t[0].numel() * t.element_size() for t in self.own.values())
-        return self.memory.bytes_per_run + own
+        network = {**self.weights.named(), **self.network.buffers}
+        return self.memory.bytes_per_run + own + self._method.grown(network, self._task)
 
     def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
@@ -203,6 +211,7 @@ class Fleet:
         if self.kind.needs_boundaries and examples is not None:
             self._method.end_task(self._boundary(examples, count, batch))
         self.clock = self.clock.next_task(count)
+        self._begin_task()
 
     @property
     def execution(self) -> str:
@@ -237,6 +246,7 @@ class Fleet:
         for name, tensor in mine.items():
             tensor.copy_(tensors[name])
         self.clock = clock
+        self._begin_task()
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
@@ -247,11 +257,20 @@ class Fleet:
         return self._in_test(partial(self.network.features, self.weights), x)
 
     @torch.no_grad()
-    def scores(self, x: Tensor) -> Tensor:
-        """What the method chooses the largest of, `[K, n, C]`: the logits, for most."""
-        if not self.kind.scores_features:
+    def scores(self, x: Tensor, task: int = 0) -> Tensor:
+        """What the method chooses the largest of, `[K, n, C]`: the logits, for most.
+
+        The examples belong to a task, which only a method that needs it is told.
+        """
+        if self.kind.scores_features:
+            return self._method.scores(*self.features(x), self.own)
+        if not self.kind.needs_task:
             return self.logits(x)
-        return self._method.scores(*self.features(x), self.own)
+        self.network.begin(task)
+        try:
+            return self.logits(x)
+        finally:
+            self.network.begin(self._task)
 
     def kept(self) -> int:
         """How many remembered examples arrive again in the task that begins."""
@@ -266,6 +285,23 @@ class Fleet:
     def _plain(self, x: Tensor) -> Tensor:
         dtype = self.network.dtype
         return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
+
+    @property
+    def _task(self) -> int:
+        """The task that is going on, or the last one when all are over."""
+        return min(self.clock.task, self.clock.tasks - 1)
+
+    def _begin_task(self) -> None:
+        """Leave behind what belongs to another task, if the method computes otherwise in each."""
+        if self.kind.needs_task and self.clock.task < self.clock.tasks:
+            self.network.begin(self.clock.task)
+            self._arrange()
+
+    def _arrange(self) -> None:
+        """Prepare the ways in which steps are taken; nothing is compiled or recorded yet."""
+        compiled, recorded = self._ways
+        self._compiled = Compiled(self._learn_over, self._kind_of_step()) if compiled else None
+        self._take = Replayed(self._step, self.device) if recorded else Plain(self._step)
 
     def _boundary(self, examples: Examples, count: int, batch: int) -> Boundary:
         def parted(look: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -312,6 +348,11 @@ class Fleet:
 
     def _check(self, x: Tensor, y: Tensor, batch: int) -> None:
         """Refuse what cannot be learnt from, before anything changes."""
+        if self.kind.needs_task and self.clock.task >= self.clock.tasks:
+            raise InputError(
+                f"{self.kind.title} was made for {self.clock.tasks} tasks and has met them all: "
+                f"say how many there will be"
+            )
         if batch < 1:
             raise InputError(f"a batch must have at least 1 example, not {batch}")
         if y.dim() != 2 or x.shape[:2] != y.shape or len(y) != self.runs:
@@ -391,7 +432,8 @@ class Fleet:
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half)
         shape = tuple(getattr(self._method, name) for name in self.kind.shaping)
-        return (self.kind, shape, layers, repr(network.module), how)
+        task = self.clock.task if self.kind.needs_task else 0
+        return (self.kind, shape, layers, repr(network.module), how, task)
 
     def _learn_over(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The same with the state as plain tensors, to be compiled."""

@@ -41,6 +41,11 @@ def check(job: Job) -> None:
             f"{job.kind.title} needs to be told where a task ends, and {job.stream.name} "
             f"has no task boundaries"
         )
+    if job.kind.needs_task and job.stream.setting != "class":
+        raise InputError(
+            f"{job.kind.title} must be told at a test which task an example belongs to, "
+            f"and {job.stream.name} does not say so"
+        )
 
 
 def train(
@@ -220,6 +225,7 @@ def _result(
     sizes = {"bs": job.batch, **({"mbs": job.replay} if job.kind.uses_memory() else {})}
     trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
     untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
+    foresees = not (job.kind.scores_features or job.kind.needs_task)
     made = {s: scores(m, untrained[s] if untrained else None) for s, m in trained.items()}
     return Result(
         benchmark=job.stream.name,
@@ -230,7 +236,7 @@ def _result(
         validation=job.validation,
         hyperparameters={"lr": config.lr, **own, **sizes},
         accuracy={s: m.accuracy for s, m in made.items()},
-        fwt={s: None if job.kind.scores_features else m.fwt for s, m in made.items()},
+        fwt={s: m.fwt if foresees else None for s, m in made.items()},
         bwt={s: m.bwt for s, m in made.items()},
         forgetting={s: m.forgetting for s, m in made.items()},
         matrix={s: _plain(m) for s, m in trained.items()},

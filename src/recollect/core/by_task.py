@@ -1,0 +1,18 @@
+"""Modules that compute otherwise in every task."""
+
+from __future__ import annotations
+
+from torch import nn
+
+__all__ = ["ByTask"]
+
+
+class ByTask(nn.Module):
+    """A module that goes by the number of a task, from 0: the one that is learnt, or tested."""
+
+    task = 0
+
+    def begin(self, task: int) -> None:
+        """Compute as for this task from now on."""
+        self.task = task
+        self.train(self.training)

@@ -1,0 +1,136 @@
+"""Networks that have a column for every task, with connections from earlier columns to later."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.by_task import ByTask
+from recollect.core.dense import Dense
+from recollect.errors import InputError
+from recollect.nets.mlp import MLP
+from recollect.nets.resnet import ResNet18
+
+__all__ = ["Progressive", "progressive"]
+
+Seen = Sequence[Tensor]
+
+
+class Progressive(ByTask):
+    """Columns of one architecture, one for each task (Rusu et al., 2016).
+
+    Each layer of a column (each stage of a residual network) reads what the one below it made, in
+    its own column and in all earlier ones. Only the column of the task is differentiated and keeps
+    statistics; earlier ones stay as they are, and later ones are not computed.
+
+    >>> net = Progressive([MLP(4, 3, hidden=[6, 5]) for _ in range(3)])
+    >>> net.begin(2)
+    >>> net(torch.zeros(7, 4)).shape, [*net.columns[2].head.weight.shape]
+    (torch.Size([7, 3]), [15, 3])
+    """
+
+    def __init__(self, networks: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.columns = nn.ModuleList(_column(net, before) for before, net in enumerate(networks))
+        self.broadcasts_runs = isinstance(networks[0], MLP)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The logits of the column that belongs to the task."""
+        earlier: list[Seen] = []
+        with torch.no_grad():
+            for number in range(self.task):
+                earlier.append(self.columns[number](x, earlier)[0])
+        logits: Tensor = self.columns[self.task](x, earlier)[1]
+        return logits
+
+    def train(self, mode: bool = True) -> Self:
+        """Let the column of the task learn; in the others, layers behave as in a test."""
+        super().train(mode)
+        for number, column in enumerate(self.columns):
+            column.train(mode and number == self.task)
+        return self
+
+
+def progressive(
+    build: Callable[[], nn.Module] | nn.Module, tasks: int
+) -> Callable[[], nn.Module] | nn.Module:
+    """A function that makes a column of every network that `build` makes or is."""
+    make: object = partial(copy.deepcopy, build) if isinstance(build, nn.Module) else build
+    if not callable(make):
+        return build
+    return lambda: Progressive([make() for _ in range(tasks)])
+
+
+class _DenseColumn(nn.Module):
+    """A multi-layer perceptron; what earlier columns saw are further inputs of its layers."""
+
+    def __init__(self, net: MLP, before: int) -> None:
+        super().__init__()
+        layers = [*net.hidden, net.head]
+        for layer in layers[1:] if before else ():
+            _widen(layer, before * layer.weight.shape[0])
+        self.hidden, self.head = net.hidden, net.head
+
+    def forward(self, x: Tensor, earlier: Sequence[Seen]) -> tuple[list[Tensor], Tensor]:
+        """What each hidden layer made of x, and the logits."""
+        seen: list[Tensor] = []
+        read = x.flatten(self.head.weight.dim() - 1)
+        for number, layer in enumerate(self.hidden):
+            seen.append(layer(read).relu())
+            read = torch.cat([seen[-1], *(other[number] for other in earlier)], -1)
+        return seen, self.head(read)
+
+
+class _StagedColumn(nn.Module):
+    """A residual network; 1x1 convolutions of what earlier columns saw are added to its stages.
+
+    They are normalised as shortcuts are: the scale of an earlier column may be any.
+    """
+
+    def __init__(self, net: ResNet18, before: int) -> None:
+        super().__init__()
+        self.net = net
+        widths = [_channels(net.stem), *map(_channels, net.stages)] if before else []
+        self.adapters = nn.ModuleList(
+            nn.Sequential(nn.Conv2d(before * width, width, 1, bias=False), nn.BatchNorm2d(width))
+            for width in widths
+        )
+
+    def forward(self, x: Tensor, earlier: Sequence[Seen]) -> tuple[list[Tensor], Tensor]:
+        """What the stem and each stage made of x, and the logits."""
+        seen: list[Tensor] = []
+        for number, stage in enumerate([self.net.stem, *self.net.stages]):
+            x = stage(x)
+            seen.append(x)
+            if earlier:
+                x = x + self.adapters[number](torch.cat([other[number] for other in earlier], 1))
+        return seen, self.net.head(x.mean((2, 3)))
+
+
+def _column(net: nn.Module, before: int) -> nn.Module:
+    # A class of one's own that inherits may compute otherwise: its layers say nothing about it.
+    if type(net) is MLP:
+        return _DenseColumn(net, before)
+    if type(net) is ResNet18:
+        return _StagedColumn(net, before)
+    raise InputError(
+        f"the columns of PNN are MLP or ResNet18: it does not know which layers of a "
+        f"{type(net).__name__} to connect"
+    )
+
+
+def _widen(layer: Dense, more: int) -> None:
+    """Let a layer read further inputs, through weights that start as all others do."""
+    beside = Dense(more, layer.weight.shape[1]).weight.to(layer.weight)
+    layer.weight = nn.Parameter(torch.cat([layer.weight, beside]).detach())
+
+
+def _channels(stage: nn.Module) -> int:
+    """How many channels a stage gives: those of its last normalisation, shortcuts aside."""
+    norms = [m for n, m in stage.named_modules() if "shortcut" not in n]
+    return [m.num_features for m in norms if isinstance(m, nn.BatchNorm2d)][-1]
