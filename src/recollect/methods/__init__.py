@@ -11,11 +11,13 @@ from recollect.methods.fdr import FDR
 from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
+from recollect.methods.hat import HAT
 from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.packnet import PackNet
 from recollect.methods.pnn import PNN
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
@@ -30,6 +32,7 @@ __all__ = [
     "GEM",
     "GSS",
     "HAL",
+    "HAT",
     "MER",
     "METHODS",
     "OEWC",
@@ -47,6 +50,7 @@ __all__ = [
     "Joint",
     "LwF",
     "Method",
+    "PackNet",
     "Step",
     "method",
 ]
@@ -54,8 +58,8 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, OEWC, EWC, SI, LwF, PNN, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR, GSS, HAL,
-        DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        Joint, SGD, OEWC, EWC, SI, LwF, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR,
+        GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from recollect.core.losses import among, cross_entropy_among
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
 from recollect.methods.kept import keep_network, room_for_network
@@ -58,11 +59,10 @@ class LwF(Method):
         (logits,) = step.net(step.x)
         before = step.look(step.x, "old")
         now, known = step.own["now"], step.own["known"]
-        surprise = -_among(now, logits).gather(2, step.y.unsqueeze(2)).squeeze(2)
         heat = torch.as_tensor(self.T).view(-1, 1, 1)
-        then, still = (_among(known, some / heat) for some in (before, logits))
+        then, still = (among(known, some / heat) for some in (before, logits))
         changed = -(then.exp() * still).sum(2) * known.any(1, keepdim=True)
-        loss = surprise.mean(1) + self.alpha * changed.mean(1)
+        loss = cross_entropy_among(now, logits, step.y) + self.alpha * changed.mean(1)
         gradient = step.gradient(loss)
         trained = {n: w for n, w in step.weights.named().items() if n in gradient.parts}
         step.descend(Weights(trained), 2 * torch.as_tensor(self.wd))
@@ -73,12 +73,6 @@ class LwF(Method):
         """Keep the network, which now knows the classes of this task."""
         keep_network(boundary.own, "old", boundary.weights, boundary.buffers)
         boundary.own["known"].logical_or_(boundary.own["now"])
-
-
-def _among(classes: Tensor, logits: Tensor) -> Tensor:
-    """Log-probabilities `[K, n, C]` among some classes `[K, C]` only."""
-    low = torch.finfo(logits.dtype).min
-    return logits.masked_fill(~classes.unsqueeze(1), low).log_softmax(2)
 
 
 def _warm_up(boundary: Boundary) -> None:
@@ -93,7 +87,7 @@ def _warm_up(boundary: Boundary) -> None:
         x, y = boundary.examples(some)
         features = boundary.features(x)
         logits = torch.baddbmm(bias.unsqueeze(1), features, weight)
-        errors = _among(own["now"], logits).exp()
+        errors = among(own["now"], logits).exp()
         errors.scatter_add_(2, y.unsqueeze(2), -torch.ones_like(errors[..., :1]))
         errors *= (new * -descent.rate.unsqueeze(1) / y.shape[1]).unsqueeze(1)
         weight.add_(features.mT @ errors)
