@@ -118,6 +118,16 @@ class Network:
         return (weight if isinstance(layer, Dense) else weight.mT), bias
 
     @property
+    def head_axes(self) -> dict[str, int]:
+        """The parameters of the last dense layer, if there is one, with the axis of the classes."""
+        if not self._features.size:
+            return {}
+        layer = self._features.head
+        name = next(name for name, module in self.module.named_modules() if module is layer)
+        axes = {"weight": 2 if isinstance(layer, Dense) else 1, "bias": 1}
+        return {f"{name}.{part}".lstrip("."): axes[part] for part, _ in layer.named_parameters()}
+
+    @property
     def feature_size(self) -> int:
         """How many features the last dense layer reads; 0 if there is no such layer."""
         return self._features.size

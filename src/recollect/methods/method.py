@@ -126,7 +126,8 @@ class Step:
 class About:
     """What a method may know of its fleet before it starts.
 
-    A task has at most `per_task` classes; `features` is how many the last dense layer reads.
+    A task has at most `per_task` classes; `features` is how many the last dense layer reads, and
+    `head` names its parameters, each with the axis of the classes.
     """
 
     runs: int
@@ -136,6 +137,7 @@ class About:
     per_task: int
     shape: tuple[int, ...]
     features: int
+    head: Mapping[str, int]
     weights: Mapping[str, Tensor]
     buffers: Mapping[str, Tensor]
 
@@ -219,6 +221,13 @@ class Method(ABC):
     def start_task(self, boundary: Boundary) -> None:  # noqa: B027 - most have nothing to do
         """What is to be done before a task; only for methods that need boundaries."""
 
+    def extra_epochs(self) -> int:
+        """How many epochs a task has on top, after `revise_task`."""
+        return 0
+
+    def revise_task(self, boundary: Boundary) -> None:  # noqa: B027 - most have nothing to do
+        """What is to be done before the epochs on top."""
+
     def end_task(self, boundary: Boundary) -> None:  # noqa: B027 - most have nothing to do
         """What is to be done when a task is over; only for methods that need boundaries."""
 
@@ -233,6 +242,10 @@ class Method(ABC):
     def network(self, build: Build, tasks: int) -> Build:
         """What the method makes of the network that it is given, for so many tasks."""
         return build
+
+    def for_task(self, weights: Weights, own: Mapping[str, Tensor], task: int) -> Weights:
+        """The weights that a test of a task uses, if `needs_task` says so."""
+        return weights
 
     def grown(self, network: Mapping[str, Tensor], task: int) -> int:
         """By how many bytes a run's network, `[K, ...]` each, has grown since the first task."""

@@ -120,7 +120,8 @@ class Fleet:
         )  # fmt: skip
         about = About(
             len(seeds), self.memory.capacity, classes, tasks, per_task or classes, shape,
-            self.network.feature_size, self.weights.named(), self.network.buffers,
+            self.network.feature_size, self.network.head_axes, self.weights.named(),
+            self.network.buffers,
         )  # fmt: skip
         self.own = {name: t.to(self.device) for name, t in methods[0].own(about).items()}
         self._rates = rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
@@ -204,6 +205,10 @@ class Fleet:
         if self.kind.needs_boundaries:
             self._method.start_task(self._boundary(examples, count, batch))
 
+    def revise_task(self, examples: Examples, count: int, batch: int = BATCH) -> None:
+        """Say that a task is over but for the epochs that the method has on top."""
+        self._method.revise_task(self._boundary(examples, count, batch))
+
     def end_task(
         self, examples: Examples | None = None, count: int = 0, batch: int = BATCH
     ) -> None:
@@ -266,9 +271,10 @@ class Fleet:
             return self._method.scores(*self.features(x), self.own)
         if not self.kind.needs_task:
             return self.logits(x)
+        weights = self._method.for_task(self.weights, self.own, task)
         self.network.begin(task)
         try:
-            return self.logits(x)
+            return self._in_test(partial(self.network, weights), x)
         finally:
             self.network.begin(self._task)
 

@@ -55,6 +55,11 @@ class Job:
         return Joint(self.stream) if self.kind.needs_all_data else self.stream
 
     @property
+    def passes(self) -> int:
+        """How often each run meets every task: the epochs, and those the method has on top."""
+        return self.epochs + self.runs[0].method.extra_epochs()
+
+    @property
     def steps(self) -> int:
         """How many steps each run takes, or one or two more if its memory is mixed in."""
         arriving = self.arriving
@@ -63,7 +68,7 @@ class Job:
             seen = [0, *accumulate(sum(parts) for parts in tasks)]
             again = [min(self.buffer or 0, count) for count in seen]
             tasks = [(sum(parts) + more,) for parts, more in zip(tasks, again, strict=False)]
-        return self.epochs * sum(math.ceil(n / self.batch) for parts in tasks for n in parts)
+        return self.passes * sum(math.ceil(n / self.batch) for parts in tasks for n in parts)
 
     @property
     def total_steps(self) -> int:

@@ -112,6 +112,8 @@ class Progress:
             for epoch, first, until in _stretches(self.job, source.parts)[self._stretch :]:
                 before = fleet.steps
                 with self._timed():
+                    if (epoch, first) == (self.job.epochs, 0):
+                        fleet.revise_task(pick, count, self.job.batch)
                     self._loss = fleet.learn(*source(epoch, first, until), self.job.batch)
                 self._stretch += 1
                 yield fleet.steps - before
@@ -204,7 +206,7 @@ def _stretches(job: Job, parts: Sequence[int]) -> list[tuple[int, int, int]]:
     ends = list(accumulate(parts))
     return [
         (epoch, first, min(first + length, end))
-        for epoch in range(job.epochs)
+        for epoch in range(job.passes)
         for start, end in zip([0, *ends], ends, strict=False)
         for first in range(start, end, length)
     ]

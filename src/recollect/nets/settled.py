@@ -1,0 +1,50 @@
+"""Networks whose normalisations are settled once the first task is over."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from functools import partial
+from typing import Self
+
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from recollect.core.batchnorm import PartNorm
+from recollect.core.by_task import ByTask
+
+__all__ = ["Settled", "settled"]
+
+
+class Settled(ByTask):
+    """Any network; after the first task, it normalises by the statistics of that task.
+
+    >>> net = Settled(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
+    >>> net.begin(1)
+    >>> net.net[0].training, net.net[1].training
+    (True, False)
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.broadcasts_runs = getattr(net, "broadcasts_runs", False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """What the network gives."""
+        logits: Tensor = self.net(x)
+        return logits
+
+    def train(self, mode: bool = True) -> Self:
+        """Let all layers learn, but normalisations only in the first task."""
+        super().train(mode)
+        for layer in self.modules():
+            if isinstance(layer, PartNorm | _BatchNorm):
+                layer.train(mode and not self.task)
+        return self
+
+
+def settled(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module] | nn.Module:
+    """A function that makes such a network of the one that `build` makes or is."""
+    make: object = partial(copy.deepcopy, build) if isinstance(build, nn.Module) else build
+    return (lambda: Settled(make())) if callable(make) else build
