@@ -29,7 +29,7 @@ SHARED = {
 }
 
 # Methods whose page may still be missing; a page that is there is checked like any other.
-LATER = {"pnn", "packnet", "pc"}
+LATER: set[str] = set()
 
 SETTINGS = {"Class-IL": "class", "Task-IL": "task", "Domain-IL": "domain", "General CL": "general"}
 MARKS = {"✓": "reproduced", "▲": "above", "▼": "below"}

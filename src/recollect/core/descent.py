@@ -29,13 +29,13 @@ class Descent:
         self.network = network
         self.weights = weights
         self.rate = rate
-        self._buffers = buffers
+        self.buffers = buffers
         self._leaves = network.watch(weights)
 
     def forward(self, x: Tensor, parts: Sequence[int] = ()) -> Tensor:
         """The logits `[K, n, C]` of inputs `[K, n, ...]`, made of parts of these sizes."""
         inputs = as_input(x, self.network.dtype)
-        return self.network(self._leaves, inputs, parts, self._buffers)
+        return self.network(self._leaves, inputs, parts, self.buffers)
 
     def gradient(self, loss: Tensor, *, keep: bool = False) -> Gradient:
         """The gradient of a loss `[K]`; `keep` if the same passes are differentiated again."""
@@ -75,7 +75,7 @@ class Descent:
             return self.network(
                 self.weights if weights is None else weights,
                 inputs,
-                buffers=self._buffers if buffers is None else buffers,
+                buffers=self.buffers if buffers is None else buffers,
             )
 
     @torch.no_grad()
@@ -83,13 +83,13 @@ class Descent:
         """What the last dense layers read of inputs, as in a test, `[K, n, D]`."""
         with self.network.testing():
             inputs = as_input(x, self.network.dtype)
-            return self.network.features(self.weights, inputs, self._buffers)[0]
+            return self.network.features(self.weights, inputs, self.buffers)[0]
 
     def tested(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Features `[K, n, D]` and logits `[K, n, C]` as in a test, to be differentiated."""
         with self.network.testing():
             inputs = as_input(x, self.network.dtype)
-            return self.network.features(self._leaves, inputs, self._buffers)
+            return self.network.features(self._leaves, inputs, self.buffers)
 
     def ahead(self, direction: Gradient) -> Weights:
         """Where `descend` would lead; the weights stay where they are."""
@@ -98,13 +98,13 @@ class Descent:
     def squared_gradients(self, x: Tensor, y: Tensor) -> Weights:
         """The squares of the gradients of single examples, summed over them."""
         inputs = as_input(x, self.network.dtype)
-        squares = squared_gradients(self.network, self.weights, self._buffers, inputs, y)
+        squares = squared_gradients(self.network, self.weights, self.buffers, inputs, y)
         self._leaves = self.network.watch(self.weights)
         return squares
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
         inputs = as_input(x, self.network.dtype)
-        dots = gradient_dots(self.network, self.weights, self._buffers, inputs, y)
+        dots = gradient_dots(self.network, self.weights, self.buffers, inputs, y)
         self._leaves = self.network.watch(self.weights)
         return dots

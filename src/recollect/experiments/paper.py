@@ -47,7 +47,7 @@ EFFECTIVE: dict[str, dict[str, float]] = {"fdr": {"alpha": 1.0}, "mer": {"inner"
 # Methods that the paper has no figures for learn as the one that is most like them.
 ALIKE = {
     "er-ring": "er", "er-kmeans": "er", "er-mof": "er", "er-hybrid": "er", "ewc": "oewc",
-    "hat": "pnn", "packnet": "pnn",
+    "pc": "sgd", "hat": "pnn", "packnet": "pnn",
 }  # fmt: skip
 
 

@@ -18,6 +18,7 @@ from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.packnet import PackNet
+from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
@@ -36,6 +37,7 @@ __all__ = [
     "MER",
     "METHODS",
     "OEWC",
+    "PC",
     "PNN",
     "SGD",
     "SI",
@@ -58,8 +60,8 @@ __all__ = [
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
-        Joint, SGD, OEWC, EWC, SI, LwF, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL, FDR,
-        GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
+        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
     )
 }  # fmt: skip
 

@@ -100,6 +100,10 @@ class Step:
         """The weights that `descend` would lead to; these stay where they are."""
         return self._descent.ahead(direction)
 
+    def begin(self, column: int) -> None:
+        """Let this column of the networks compute, if the method has made them of columns."""
+        self._descent.network.begin(column)
+
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
         return self._descent.gradient_dots(x, y)
@@ -168,6 +172,13 @@ class Boundary:
     logits: Callable[[Tensor], Tensor]
     features: Callable[[Tensor], Tensor]
     scratch: Callable[[], Descent]
+
+    def take(self, tried: Descent) -> None:
+        """Let the networks be what became of their copy."""
+        pairs = [*zip(self.weights, tried.weights, strict=True)]
+        pairs += [(mine, tried.buffers[name]) for name, mine in self.buffers.items()]
+        for mine, theirs in pairs:
+            mine.copy_(theirs)
 
     def labels(self) -> Tensor:
         """The labels of the whole task, `[K, count]`."""
