@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from recollect.cli.common import SETTINGS, console
-from recollect.methods import METHODS
+from recollect.methods import METHODS, REQUIREMENTS, requirements
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 
@@ -21,7 +21,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 
 def list_methods(chosen: argparse.Namespace) -> int:
-    """Print every method with its hyper-parameters and what it needs."""
+    """Print every method with its hyper-parameters and needs, and which requirements it meets."""
     from rich.table import Table
 
     table = Table(title="Methods")
@@ -42,6 +42,12 @@ def list_methods(chosen: argparse.Namespace) -> int:
             (kind.__doc__ or "").splitlines()[0],
         )
     console().print(table)
+    met = Table(title="What general continual learning asks for (Table 1 of the paper)")
+    for column in ("method", *REQUIREMENTS):
+        met.add_column(column, justify="left" if column == "method" else "center")
+    for kind in METHODS.values():
+        met.add_row(kind.title, *("✓" if mark else "-" for mark in requirements(kind).values()))
+    console().print(met)
     return 0
 
 

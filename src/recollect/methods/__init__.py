@@ -20,6 +20,7 @@ from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.requirements import REQUIREMENTS, requirements
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
 
@@ -39,6 +40,7 @@ __all__ = [
     "OEWC",
     "PC",
     "PNN",
+    "REQUIREMENTS",
     "SGD",
     "SI",
     "About",
@@ -55,6 +57,7 @@ __all__ = [
     "PackNet",
     "Step",
     "method",
+    "requirements",
 ]
 
 METHODS: dict[str, type[Method]] = {

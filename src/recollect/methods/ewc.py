@@ -34,6 +34,7 @@ class EWC(Method):
     name: ClassVar[str] = "ewc"
     title: ClassVar[str] = "EWC"
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
 
     def own(self, about: About) -> dict[str, Tensor]:
         """The sums of F and of F w*."""
@@ -71,6 +72,7 @@ class OEWC(Method):
     name: ClassVar[str] = "oewc"
     title: ClassVar[str] = "oEWC"
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
 
     def own(self, about: About) -> dict[str, Tensor]:
         """The running Fisher information, and the weights after the last task."""

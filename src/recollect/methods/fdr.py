@@ -34,6 +34,7 @@ class FDR(Method):
     remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
     draws: ClassVar[int] = 1
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
 
     def loss(self, step: Step) -> Tensor:
         """Cross-entropy on the stream plus alpha times the mean distance of probabilities."""

@@ -44,6 +44,7 @@ class HAL(Method):
     remembers: ClassVar[tuple[str, ...]] = ("x", "y")
     draws: ClassVar[int] = 1
     needs_boundaries: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
 
     def rule(self, capacity: int) -> Rule:
         """An equal share for every task; draws come from the earlier ones."""

@@ -40,6 +40,7 @@ class HAT(Method):
     name: ClassVar[str] = "hat"
     title: ClassVar[str] = "HAT"
     needs_boundaries: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
     needs_task: ClassVar[bool] = True
 
     def network(self, build: Build, tasks: int) -> Build:

@@ -41,6 +41,7 @@ class ICaRL(Method):
     title: ClassVar[str] = "iCaRL"
     remembers: ClassVar[tuple[str, ...]] = ("x", "y")
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
     scores_features: ClassVar[bool] = True
     mixes_memory: ClassVar[bool] = True
 

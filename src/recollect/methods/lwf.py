@@ -37,6 +37,7 @@ class LwF(Method):
     name: ClassVar[str] = "lwf"
     title: ClassVar[str] = "LwF"
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
 
     def own(self, about: About) -> dict[str, Tensor]:
         """The network before this task, its classes, and those of this task."""

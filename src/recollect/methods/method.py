@@ -201,8 +201,9 @@ class Method(ABC):
     method is defined for, if it is. A method that is random itself has `luck` random words for
     every example that arrives, and one that `places` says itself where each goes in memory. With
     `mixes_memory`, what is remembered when a task begins arrives again as a part of that task, in
-    one random order with it. One that `needs_task` is told at a test which task an example belongs
-    to, and may compute otherwise in every task.
+    one random order with it. One that `revisits` looks at the examples of a task apart from its
+    epochs, and what one that `grows` holds depends on the number of tasks. One that `needs_task` is
+    told at a test which task an example belongs to, and may compute otherwise in every task.
     """
 
     name: ClassVar[str]
@@ -216,6 +217,8 @@ class Method(ABC):
     needs_boundaries: ClassVar[bool] = False
     needs_task: ClassVar[bool] = False
     needs_all_data: ClassVar[bool] = False
+    revisits: ClassVar[bool] = False
+    grows: ClassVar[bool] = False
     scores_features: ClassVar[bool] = False
     mixes_memory: ClassVar[bool] = False
 

@@ -41,6 +41,7 @@ class PackNet(Method):
     title: ClassVar[str] = "PackNet"
     shaping: ClassVar[tuple[str, ...]] = ("retrain",)
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
     needs_task: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

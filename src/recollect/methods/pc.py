@@ -42,6 +42,7 @@ class PC(Method):
     title: ClassVar[str] = "P&C"
     shaping: ClassVar[tuple[str, ...]] = ("passes",)
     needs_boundaries: ClassVar[bool] = True
+    revisits: ClassVar[bool] = True
 
     def network(self, build: Build, tasks: int) -> Build:
         """The knowledge base and, beside it, the active column."""

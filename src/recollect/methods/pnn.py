@@ -28,6 +28,7 @@ class PNN(Method):
     name: ClassVar[str] = "pnn"
     title: ClassVar[str] = "PNN"
     needs_boundaries: ClassVar[bool] = True
+    grows: ClassVar[bool] = True
     needs_task: ClassVar[bool] = True
 
     def loss(self, step: Step) -> Tensor:
