@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect.experiments.paper import published, verdict
-from recollect.methods import METHODS, Method
+from recollect.methods import METHODS, REQUIREMENTS, Method, requirements
 from recollect.methods import method as method_named
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
@@ -128,6 +128,14 @@ def test_the_index_says_what_a_method_needs(name: str) -> None:
     assert boundaries == ("yes" if kind.needs_boundaries else "no")
     assert memory.split(";")[0] == (", ".join(kind.remembers) or "-")
     assert page == f"[{page_of(name).name}]({page_of(name).name})"
+
+
+def test_the_table_of_requirements_is_what_methods_declare() -> None:
+    listed = {cells[0]: cells[1:] for cells in rows(INDEX.read_text("utf-8")) if len(cells) == 5}
+    for kind in METHODS.values():
+        marks = ["✓" if met else "-" for met in requirements(kind).values()]
+        assert listed[kind.title] == marks, kind.title
+    assert [*REQUIREMENTS] == listed["method"]
 
 
 @pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)
