@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from recollect import MLP
 from recollect.streams import TaskStream, from_arrays
 from recollect.streams.data import catalogue
+from recollect.train.compiled import compiler_exists
 
 # As in training: small tensors gain nothing from a second thread, and on a busy machine they wait
 # for each other.
@@ -39,6 +40,25 @@ def chance() -> Callable[..., float]:
         return float(torch.special.gammaincc(freedom / 2, statistic / 2))
 
     return of
+
+
+@pytest.fixture(
+    params=[
+        pytest.param({"recorded": True}, id="recorded"),
+        pytest.param(
+            {"recorded": True, "compiled": True},
+            id="both",
+            marks=[
+                pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler here"),
+                pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+            ],
+        ),
+    ]
+)
+def way(request: pytest.FixtureRequest) -> dict[str, bool]:
+    """Ways to carry the steps of a fleet out, which must change nothing."""
+    chosen: dict[str, bool] = request.param
+    return chosen
 
 
 @pytest.fixture(scope="session")

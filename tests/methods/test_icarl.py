@@ -21,7 +21,6 @@ from recollect.streams import TaskStream
 from recollect.streams.stream import shuffled
 from recollect.streams.tasks import examples_of
 from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
-from recollect.train.compiled import compiler_exists
 from recollect.train.source import Source
 
 CLASSES, BATCH, CAPACITY, EPOCHS = 5, 4, 13, 2
@@ -218,19 +217,6 @@ def test_a_run_of_a_fleet_equals_the_run_alone(
                 close(together.weights.named()[name][k], tensor[0])
 
 
-WAYS = [
-    {"recorded": True},
-    pytest.param(
-        {"recorded": True, "compiled": True},
-        marks=[
-            pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler here"),
-            pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
 def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool]) -> None:
     stream, plain, fast = stream_of(), fleet_of(net, [0, 2]), fleet_of(net, [0, 2], **way)

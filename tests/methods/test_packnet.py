@@ -18,7 +18,6 @@ from recollect.errors import InputError
 from recollect.methods import PackNet
 from recollect.streams import TaskStream
 from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
-from recollect.train.compiled import compiler_exists
 
 CLASSES, BATCH, COUNT, TASKS = 6, 4, 26, 3
 SEEDS, RATES, SHARES = [7, 0, 2**40, 3], [0.3, 0.1, 0.5, 0.2], [0.75, 0.5, 0.9, 0.6]
@@ -221,19 +220,6 @@ def test_a_run_of_a_fleet_equals_the_run_alone(
             close(together.scores(PROBE, task)[k], fleet.scores(PROBE, task)[0])
 
 
-WAYS = [
-    {"recorded": True},
-    pytest.param(
-        {"recorded": True, "compiled": True},
-        marks=[
-            pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler here"),
-            pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize("way", WAYS, ids=str)
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
 def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool]) -> None:
     plain, fast = fleet_of(net, [0, 2]), fleet_of(net, [0, 2], **way)

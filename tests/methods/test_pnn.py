@@ -19,7 +19,6 @@ from recollect.methods import PNN
 from recollect.nets.progressive import Progressive
 from recollect.streams import TaskStream
 from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
-from recollect.train.compiled import compiler_exists
 
 CLASSES, BATCH, COUNT, TASKS, WIDTHS = 6, 4, 26, 3, (5, 4)
 SEEDS, RATES = [7, 0, 2**40, 3], [0.3, 0.1, 0.5, 0.2]
@@ -177,19 +176,6 @@ def test_a_run_of_a_fleet_equals_the_run_alone(
             close(together.scores(PROBE, task)[k], fleet.scores(PROBE, task)[0])
 
 
-WAYS = [
-    {"recorded": True},
-    pytest.param(
-        {"recorded": True, "compiled": True},
-        marks=[
-            pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler here"),
-            pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-        ],
-    ),
-]
-
-
-@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_how_steps_are_carried_out_changes_nothing(way: dict[str, bool]) -> None:
     """What is recorded or compiled for a task is not used in the next."""
     plain, fast = fleet_of("mlp", [0, 2]), fleet_of("mlp", [0, 2], **way)

@@ -112,10 +112,8 @@ class Network:
 
     def head(self, weights: Weights) -> tuple[Tensor, Tensor]:
         """The weight `[K, D, C]` and bias `[K, C]` of the last dense layer, to change in place."""
-        layer = self._features.head
-        name = next(name for name, module in self.module.named_modules() if module is layer)
-        weight, bias = (weights.named()[f"{name}.{part}"] for part in ("weight", "bias"))
-        return (weight if isinstance(layer, Dense) else weight.mT), bias
+        weight, bias = (weights.named()[name] for name in self.head_axes)
+        return (weight if isinstance(self._features.head, Dense) else weight.mT), bias
 
     @property
     def head_axes(self) -> dict[str, int]:

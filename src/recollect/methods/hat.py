@@ -62,8 +62,8 @@ class HAT(Method):
 
     def start_task(self, boundary: Boundary) -> None:
         """Note the classes of the task and how many steps an epoch has."""
-        own, labels = boundary.own, boundary.labels()
-        own["now"].zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
+        own = boundary.own
+        boundary.note_classes()
         own["step"].zero_()
         own["steps"].fill_(-(-boundary.count // boundary.batch))
         own["task"].fill_(boundary.clock.task)

@@ -50,8 +50,7 @@ class LwF(Method):
 
     def start_task(self, boundary: Boundary) -> None:
         """Note the classes of the task, and warm up what the head has for the new ones."""
-        labels, own = boundary.labels(), boundary.own
-        own["now"].zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
+        boundary.note_classes()
         if boundary.clock.task:
             _warm_up(boundary)
 

@@ -180,6 +180,12 @@ class Boundary:
         for mine, theirs in pairs:
             mine.copy_(theirs)
 
+    def note_classes(self) -> Tensor:
+        """Let `own["now"]`, `[K, C]`, say which classes the task has; its labels."""
+        labels, now = self.labels(), self.own["now"]
+        now.zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
+        return labels
+
     def labels(self) -> Tensor:
         """The labels of the whole task, `[K, count]`."""
         places = torch.arange(self.count, device=self.seeds.device)

@@ -93,9 +93,8 @@ class PackNet(Method):
 
     def start_task(self, boundary: Boundary) -> None:
         """Note the classes of the task; what is free may learn."""
-        labels, own = boundary.labels(), boundary.own
-        own["now"].zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
-        own["learning"].zero_()
+        boundary.note_classes()
+        boundary.own["learning"].zero_()
 
     def extra_epochs(self) -> int:
         """The epochs in which what the task keeps learns without what it lost."""

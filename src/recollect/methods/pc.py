@@ -59,8 +59,7 @@ class PC(Method):
 
     def start_task(self, boundary: Boundary) -> None:
         """Note the classes of the task."""
-        labels, now = boundary.labels(), boundary.own["now"]
-        now.zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
+        boundary.note_classes()
 
     def learn(self, step: Step) -> Tensor:
         """Progress: a step of the active column; the loss `[K]`."""

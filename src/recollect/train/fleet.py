@@ -17,6 +17,7 @@ from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Clock, Memory, Remembered
 from recollect.methods import About, Boundary, Method, Step
+from recollect.train.checks import check_batch, check_runs
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
     Lanes,
@@ -74,16 +75,8 @@ class Fleet:
         tasks: int = 1,
         per_task: int | None = None,
     ) -> None:
-        if not len(methods) == len(seeds) == len(lr) or not methods:
-            raise InputError("a fleet needs one method, one seed and one rate for every run")
+        check_runs(methods, seeds, lr, memory, replay)
         self.kind = type(methods[0])
-        if any(type(method) is not self.kind for method in methods):
-            raise InputError("the runs of a fleet share one method: train others in a second fleet")
-        for name in self.kind.shaping:
-            if len({getattr(method, name) for method in methods}) > 1:
-                raise InputError(f"the runs of a fleet share {name}, which shapes its steps")
-        if self.kind.uses_memory() and (memory < 1 or replay < 1):
-            raise InputError(f"{self.kind.title} needs a memory and a replay size of at least 1")
         if compiled and not compiler_exists():
             raise InputError("compiling was asked for, but no C++ compiler was found: install one")
         self.device = torch.device(device)
@@ -100,8 +93,6 @@ class Fleet:
         )
         self.weights = self.network.weights
         known = {"x": (shape, stored), "y": ((), torch.int64), "logits": ((classes,), dtype)}
-        if unknown := set(self.kind.remembers) - set(known):
-            raise InputError(f"a memory keeps x, y and logits, not {', '.join(sorted(unknown))}")
         fields = {name: known[name] for name in self.kind.remembers}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
         self.clock = Clock(tasks=tasks)
@@ -172,7 +163,12 @@ class Fleet:
         What is replayed and where examples are stored is known beforehand, so it is worked out
         for many steps at once; a step is then only the network and the memory's copies.
         """
-        self._check(x, y, batch)
+        if self.kind.needs_task and self.clock.task >= self.clock.tasks:
+            raise InputError(
+                f"{self.kind.title} was made for {self.clock.tasks} tasks and has met them all: "
+                f"say how many there will be"
+            )
+        check_batch(x, y, batch, self.runs, self.classes)
         count = y.shape[1]
         replay = min(self.planner.replay, self.memory.capacity)
         self._usual = (batch, *[replay] * self._draws)
@@ -350,26 +346,6 @@ class Fleet:
         if found != [2, self.classes]:
             raise InputError(
                 f"the network must give {self.classes} logits for an example, not {found[1:]}"
-            )
-
-    def _check(self, x: Tensor, y: Tensor, batch: int) -> None:
-        """Refuse what cannot be learnt from, before anything changes."""
-        if self.kind.needs_task and self.clock.task >= self.clock.tasks:
-            raise InputError(
-                f"{self.kind.title} was made for {self.clock.tasks} tasks and has met them all: "
-                f"say how many there will be"
-            )
-        if batch < 1:
-            raise InputError(f"a batch must have at least 1 example, not {batch}")
-        if y.dim() != 2 or x.shape[:2] != y.shape or len(y) != self.runs:
-            raise InputError(
-                f"x must be [{self.runs}, n, ...] and y [{self.runs}, n] for {self.runs} runs, "
-                f"not {list(x.shape)} and {list(y.shape)}"
-            )
-        if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < self.classes:
-            raise InputError(
-                f"labels must be in 0..{self.classes - 1}, the head of the network, "
-                f"not {int(y.min())}..{int(y.max())}"
             )
 
     def _step(
