@@ -16,7 +16,6 @@ from recollect import MLP, Fleet, InputError, Method, ResNet18
 from recollect.core.random import Purpose, below, bits, permute
 from recollect.experiments import paper
 from recollect.methods import ERHybrid, ERKMeans, ERMoF, ERRing, method
-from recollect.train.compiled import compiler_exists
 
 SEED, LR, CAPACITY, REPLAY, CLASSES, LENGTH = 7, 0.3, 7, 5, 3, 90
 SHARE = CAPACITY // CLASSES
@@ -254,20 +253,7 @@ def test_a_run_continues_from_its_tensors_as_if_nothing_had_happened(
         assert torch.equal(tensor, second.tensors()[name]), name
 
 
-WAYS = [
-    {"recorded": True},
-    pytest.param(
-        {"recorded": True, "compiled": True},
-        marks=[
-            pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler"),
-            pytest.mark.filterwarnings("ignore::DeprecationWarning"),
-        ],
-    ),
-]
-
-
 @every_method
-@pytest.mark.parametrize("way", WAYS, ids=str)
 def test_how_steps_are_carried_out_changes_nothing(
     method: Method, way: dict[str, bool], tiny_net: Callable[[], MLP]
 ) -> None:
