@@ -96,9 +96,13 @@ class Loop:
         past = [self.gradient(self.loss(ring)) for ring in self.rings[:-1]]
         if any(g @ r < 0 for r in past):
             self.projections += 1
-            columns = torch.stack(past, 1)
-            start = g + method.gamma * columns.sum(1)
-            g = start + columns @ torch.from_numpy(nnls(columns.numpy(), -start.numpy())[0])
+            columns, least = torch.stack(past, 1), torch.full((len(past),), method.gamma).double()
+            start, ridge = g + columns @ least, method.ridge**0.5
+            above = nnls(
+                torch.cat([columns, ridge * torch.eye(len(past)).double()]).numpy(),
+                -torch.cat([start, ridge * least]).numpy(),
+            )[0]
+            g = start + columns @ torch.from_numpy(above)
         self.move(g)
 
     def project(self, batch: list[Row], past: list[Row]) -> None:
@@ -137,6 +141,7 @@ class Loop:
         method = self.method
         assert isinstance(method, GSS)
         past, number = self.draw(self.reservoir), min(method.gmbs, len(self.reservoir))
+        self.move(self.gradient(self.loss([*batch, *past])))
         compared = self.draw(self.reservoir, 1, number)
         others = [self.gradient(self.loss([one])) for one in compared]
 
@@ -153,7 +158,6 @@ class Loop:
             ]
             first, second = (float(uniform(word)) for word in words)
             placed.append((row, judged([row]), first, second))
-        self.move(self.gradient(self.loss([*batch, *past])))
         known = list(self.scores)
         for row, score, first, second in placed:
             if len(self.reservoir) < CAPACITY:
@@ -188,7 +192,7 @@ class Loop:
 
 
 CASES = [
-    (GEM(0.0), 4), (GEM(0.5), 4), (GEM(1.0), 1),
+    (GEM(0.0), 4), (GEM(0.5), 4), (GEM(1.0), 1), (GEM(0.5, 0.01), 4),
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
     (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
     (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),

@@ -22,13 +22,16 @@ class GEM(Method):
 
     A gradient g that points against one of the gradients G of past tasks is replaced by g + G'v,
     where v minimises |g + G'v| and is nowhere below `gamma`. For gamma = 0 that is the gradient
-    closest to g that points against none of them; a larger one also moves towards the past.
+    closest to g that points against none of them; a larger one also moves towards the past. A
+    `ridge` adds ridge |v|^2 to |g + G'v|^2: past tasks whose gradients are tiny then bend g less;
+    the default is that of the publication's own code.
     Every task has the same share of the memory.
 
     `recollect reproduce seq-mnist --methods gem` makes its rows of the paper's table.
     """
 
     gamma: float | Tensor = 0.5
+    ridge: float | Tensor = 1e-3
 
     name: ClassVar[str] = "gem"
     title: ClassVar[str] = "GEM"
@@ -48,8 +51,11 @@ class GEM(Method):
             return super().learn(step)
         losses, gradients = step.gradients([*past, (step.x, step.y)])
         dots = gradients.dots()
-        along = dots[:, :-1, -1]
-        v = lowest(dots[:, :-1, :-1], along, torch.as_tensor(self.gamma).expand(len(dots)))
+        past_dots, along = dots[:, :-1, :-1], dots[:, :-1, -1]
+        gamma, ridge = (
+            torch.as_tensor(given).expand(len(dots)) for given in (self.gamma, self.ridge)
+        )
+        v = lowest(past_dots + torch.diag_embed(ridge[:, None].expand_as(along)), along, gamma)
         v = torch.where((along < 0).any(1, keepdim=True), v, 0.0)
         step.descend(gradients.mixed(torch.cat([v, torch.ones_like(v[:, :1])], 1)))
         return losses[:, -1]

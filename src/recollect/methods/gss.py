@@ -52,13 +52,13 @@ class GSS(Method):
         return {"score": torch.zeros(about.runs, about.capacity + 1, dtype=torch.float64)}
 
     def learn(self, step: Step) -> Tensor:
-        """Choose what to keep, then replay as ER does; the loss `[K]`."""
-        self._keep(step)
+        """Replay as ER does, then choose what to keep; the loss `[K]`."""
         for _ in range(self.nb):
             past = step.draw()
             (logits,) = step.net(torch.cat([step.x, past.x], 1))
             loss = cross_entropy(logits, torch.cat([step.y, past.y], 1))
             step.descend(step.gradient(loss))
+        self._keep(step)
         return loss.detach()
 
     def _keep(self, step: Step) -> None:
