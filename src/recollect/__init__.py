@@ -1,8 +1,9 @@
 """Learn from a stream that keeps changing, without forgetting, in constant memory."""
 
 from recollect.core.losses import cross_entropy, squared_distance
-from recollect.errors import DataError, InputError, RecollectError
+from recollect.errors import DataError, DivergedError, InputError, RecollectError
 from recollect.experiments import Results, run
+from recollect.learner import Learner, Metrics
 from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
 from recollect.nets import MLP, ResNet18
 from recollect.streams import from_arrays
@@ -15,10 +16,13 @@ __all__ = [
     "SGD",
     "DERpp",
     "DataError",
+    "DivergedError",
     "Fleet",
     "InputError",
     "Joint",
+    "Learner",
     "Method",
+    "Metrics",
     "RecollectError",
     "ResNet18",
     "Results",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["DataError", "InputError", "RecollectError", "unknown_name"]
+__all__ = ["DataError", "DivergedError", "InputError", "RecollectError", "unknown_name"]
 
 
 class RecollectError(Exception):
@@ -18,6 +18,10 @@ class InputError(RecollectError, ValueError):
 
 class DataError(RecollectError):
     """A data set that cannot be found, or whose files are not what they should be."""
+
+
+class DivergedError(RecollectError, ArithmeticError):
+    """A step whose loss or weights are not finite; nothing has been changed."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -12,6 +12,7 @@ from recollect.core.gradients import Gradients
 from recollect.core.inputs import as_input
 from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
+from recollect.core.optimiser import Optimiser
 from recollect.core.weights import Gradient, Weights
 
 __all__ = ["Descent"]
@@ -20,16 +21,23 @@ __all__ = ["Descent"]
 class Descent:
     """What a step does with the networks of K runs: call them, differentiate, and descend.
 
-    `rate` `[K]` is the learning rate; weights are changed in place.
+    `rate` `[K]` is the learning rate; weights are changed in place, by plain descent or as an
+    optimiser says.
     """
 
     def __init__(
-        self, network: Network, weights: Weights, buffers: Mapping[str, Tensor], rate: Tensor
+        self,
+        network: Network,
+        weights: Weights,
+        buffers: Mapping[str, Tensor],
+        rate: Tensor,
+        optimiser: Optimiser | None = None,
     ) -> None:
         self.network = network
         self.weights = weights
         self.rate = rate
         self.buffers = buffers
+        self._optimiser = optimiser
         self._leaves = network.watch(weights)
 
     def forward(self, x: Tensor, parts: Sequence[int] = ()) -> Tensor:
@@ -62,7 +70,10 @@ class Descent:
 
     def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
         """Take `rate` (times `scale` `[K]`) of a gradient away from the weights."""
-        self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
+        if self._optimiser is not None:
+            self._optimiser.descend(direction, scale)
+        else:
+            self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
         self._leaves = self.network.watch(self.weights)
 
     @torch.no_grad()

@@ -59,6 +59,10 @@ class Images:
         seen = self._normal(cut, dtype).permute(0, 3, 1, 2)
         return seen.view(*lead, channels, height, width)
 
+    def again(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+        """What is replayed is shown as what arrives."""
+        return self.shown(x, views, dtype)
+
     def plain(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images `[K, n, C, H, W]` as they are, normalised, for testing; channels lie last."""
         return self._normal(x.movedim(-3, -1).contiguous(), dtype).movedim(-1, -3)

@@ -11,6 +11,8 @@ from recollect.memory.clock import Clock
 
 __all__ = ["Rule", "later_stays"]
 
+MANY = 512
+
 
 class Rule(Protocol):
     """A rule is a pure function of seeds and clock, so it can be worked out before the steps."""
@@ -44,6 +46,13 @@ def later_stays(slot: Tensor, capacity: int) -> Tensor:
     tensor([[9, 2, 4]])
     """
     batch = slot.shape[-1]
+    if batch > MANY:  # too many for a comparison of all with all
+        order = slot.argsort(dim=-1, stable=True)
+        ordered = slot.gather(-1, order)
+        last = torch.ones_like(ordered, dtype=torch.bool)
+        last[..., :-1] = ordered[..., 1:] != ordered[..., :-1]
+        stays = torch.empty_like(last).scatter_(-1, order, last)
+        return torch.where(stays, slot, capacity)
     later = torch.ones(batch, batch, dtype=torch.bool, device=slot.device).triu(1)
     overwritten = ((slot[..., :, None] == slot[..., None, :]) & later).any(-1)
     return torch.where(overwritten, capacity, slot)

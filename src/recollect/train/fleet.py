@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from itertools import accumulate
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +14,13 @@ from torch import Tensor, nn
 from recollect.core.descent import Descent
 from recollect.core.images import Images
 from recollect.core.inputs import as_input
-from recollect.core.network import Network
-from recollect.errors import InputError
+from recollect.core.network import Network, Strategy
+from recollect.core.optimiser import Optimiser
+from recollect.core.transforms import Transforms
+from recollect.errors import DivergedError, InputError
 from recollect.memory import ClassRing, Clock, Memory, Remembered
 from recollect.methods import About, Boundary, Method, Step
+from recollect.train.ahead import Ahead
 from recollect.train.checks import check_batch, check_runs
 from recollect.train.compiled import Compiled, compiler_exists
 from recollect.train.execution import (
@@ -27,6 +31,7 @@ from recollect.train.execution import (
     compiling_pays,
     fast_arithmetic,
 )
+from recollect.train.guard import Guard
 from recollect.train.planner import Planner
 from recollect.train.state import State, stacked
 
@@ -43,7 +48,8 @@ class Fleet:
     """K runs of one method, with their own seeds, rates and hyper-parameters.
 
     `learn` takes a step on every batch of a stretch of the stream; `logits` is what the networks
-    say. A single run is a fleet of one.
+    say. A single run is a fleet of one, and such a one may have an optimiser of torch's, with its
+    options, and may be `guarded`: then a step that fails or diverges can be undone.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -65,7 +71,7 @@ class Fleet:
         memory: int = 0,
         replay: int = 0,
         stored: torch.dtype = torch.float32,
-        images: Images | None = None,
+        images: Images | Transforms | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         half: bool = False,
@@ -74,8 +80,13 @@ class Fleet:
         steps: int = 0,
         tasks: int = 1,
         per_task: int | None = None,
+        strategy: Strategy | None = None,
+        optimiser: tuple[str, Mapping[str, Any]] | None = None,
+        guarded: bool = False,
     ) -> None:
         check_runs(methods, seeds, lr, memory, replay)
+        if len(seeds) > 1 and (optimiser or guarded):
+            raise InputError("an optimiser of torch's and a guard are for a fleet of one run")
         self.kind = type(methods[0])
         if compiled and not compiler_exists():
             raise InputError("compiling was asked for, but no C++ compiler was found: install one")
@@ -88,6 +99,7 @@ class Fleet:
             seeds,
             dtype=dtype,
             device=self.device,
+            strategy=strategy,
             half=half,
             channels_last=on_gpu,
         )
@@ -115,6 +127,9 @@ class Fleet:
             self.network.buffers,
         )  # fmt: skip
         self.own = {name: t.to(self.device) for name, t in methods[0].own(about).items()}
+        self.optimiser = (
+            Optimiser(optimiser[0], self.weights, lr[0], optimiser[1]) if optimiser else None
+        )
         self._rates = rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
         self._method = stacked(methods, dtype, self.device)
         state = State(self.weights, self.network.buffers, self._method, rates, self.own)
@@ -127,13 +142,16 @@ class Fleet:
                 self.device, one_by_one, alike, self.runs
             )
         if recorded is None:
-            recorded = on_gpu
+            recorded = on_gpu and not (optimiser or guarded)
         # Layers that draw random numbers are seeded from outside the step, every time.
         self._ways = [way and not self.network.noisy for way in (compiled, recorded)]
         self._compiled: Compiled | None
         self._take: Plain | Replayed
         self._arrange()
         self._usual: tuple[int, ...] = ()
+        self._ahead = Ahead(self.planner)
+        changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
+        self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
 
     @property
     def runs(self) -> int:
@@ -184,7 +202,7 @@ class Fleet:
                 stacks = {
                     "x": _by_step(x[:, start:stop], steps),
                     "y": labels,
-                    **self.planner.plan(self.clock, steps, size, sizes, labels),
+                    **self._ahead.plan(self.clock, steps, size, sizes, labels),
                 }
                 loss = self._take(stacks, sizes)
                 self.planner.note(labels)
@@ -236,11 +254,16 @@ class Fleet:
             "memory": self.memory.tensors,
             "own": self.own,
             "met": {} if self.planner.met is None else {"labels": self.planner.met},
+            "optimiser": {} if self.optimiser is None else self.optimiser.tensors(),
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:
         """Go to a state that another fleet of the same kind was in."""
+        if self.optimiser is not None:
+            start = "optimiser."
+            kept = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
+            self.optimiser.restore(kept)
         mine = self.tensors()
         if mine.keys() != tensors.keys():
             raise InputError("the saved state belongs to another network or method")
@@ -281,7 +304,8 @@ class Fleet:
     @torch.no_grad()
     def _in_test(self, look: Callable[[Tensor], Looked], x: Tensor) -> Looked:
         inputs = self._plain(x).expand(self.runs, *x.shape[1:])
-        with fast_arithmetic(self.device), self.network.seeded(0), self.network.testing():
+        seeded = self.network.seeded(0) if self.network.noisy else nullcontext()
+        with fast_arithmetic(self.device), seeded, self.network.testing():
             return look(inputs)
 
     def _plain(self, x: Tensor) -> Tensor:
@@ -374,7 +398,7 @@ class Fleet:
             dtype, size = self.network.dtype, x.shape[1]
             shown = self.images.shown(x, views[:, :size], dtype)
             if "x" in past:
-                replayed = self.images.shown(past.x, views[:, size:], dtype)
+                replayed = self.images.again(past.x, views[:, size:], dtype)
                 again = Remembered({**past, "x": replayed})
         lanes = len(self._states)
         choice = [tensor for tensor in (slots, luck) if tensor is not None]
@@ -395,6 +419,10 @@ class Fleet:
         loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
         if choice:
             write = self.memory.rows(kept.pop())
+        if self.guard is not None:
+            if not self.guard.finite(loss):
+                raise DivergedError("the loss or the weights are no numbers any more")
+            self.guard.note_rows(write)
         if write.shape[1]:
             self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
         return loss
@@ -428,7 +456,7 @@ class Fleet:
         self, state: State, sizes: tuple[int, ...], x: Tensor, y: Tensor, *past: Tensor
     ) -> tuple[Tensor, ...]:
         """One step of the runs of a state, in place; the loss and what the method notes."""
-        descent = Descent(self.network, state.weights, state.buffers, state.rate)
+        descent = Descent(self.network, state.weights, state.buffers, state.rate, self.optimiser)
         fields = len(self._replayed)
         replayed = Remembered(zip(self._replayed, past[:fields], strict=True))
         starts = [0, *accumulate(sizes)]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits
+from recollect.core.transforms import Transforms
 from recollect.memory import ClassRing, Clock, Memory, Rule
 from recollect.train.execution import Stacks
 
@@ -32,7 +33,7 @@ class Planner:
     rule: Rule | ClassRing | None
     draws: int
     replay: int
-    images: Images | None
+    images: Images | Transforms | None
     noisy: bool
     luck: int
     places: bool = False
@@ -44,8 +45,11 @@ class Planner:
 
     def steps(self, clock: Clock, possible: int) -> int:
         """For how many of the possible steps the draws keep their sizes."""
-        steady = self.rule is None or self.rule.steady(clock, self.replay)
-        return min(possible, PLANNED) if steady else 1
+        return min(possible, PLANNED) if self.steady(clock) else 1
+
+    def steady(self, clock: Clock) -> bool:
+        """Whether the draws keep their sizes from now on, in this task."""
+        return self.rule is None or self.rule.steady(clock, self.replay)
 
     def plan(
         self,

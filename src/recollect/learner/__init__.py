@@ -1,0 +1,6 @@
+"""A learner: put a network behind a real stream."""
+
+from recollect.learner.learner import Learner
+from recollect.learner.record import Metrics
+
+__all__ = ["Learner", "Metrics"]

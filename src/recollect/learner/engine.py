@@ -1,0 +1,226 @@
+"""A fleet of one run that learns step by step, can take a step back, and can grow."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.inputs import as_input
+from recollect.core.random import Purpose, bits, permute
+from recollect.core.transforms import Transforms
+from recollect.errors import InputError, RecollectError
+from recollect.learner.examples import Kind
+from recollect.learner.growth import outputs_of, padded, with_outputs
+from recollect.memory import ClassRing, Clock
+from recollect.methods import Method
+from recollect.train import Fleet
+from recollect.train.guard import Guard
+
+__all__ = ["Engine", "Settings", "bytes_in"]
+
+ROWS = 1000
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """What a learner was told when it was made."""
+
+    method: Method
+    memory: int | str
+    lr: float
+    seed: int
+    replay: int
+    optimiser: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def capacity(self, kind: Kind, outputs: int) -> int:
+        """How many examples the memory holds, of this kind and with so many logits."""
+        if isinstance(self.memory, int) or not self.method.uses_memory():
+            return self.memory if isinstance(self.memory, int) else 0
+        sizes = {
+            "x": torch.Size(kind.shape).numel() * kind.dtype.itemsize,
+            "y": 8,
+            "logits": outputs * 4,
+        }
+        each = sum(sizes[name] for name in self.method.remembers)
+        found = bytes_in(self.memory) // each
+        if found < 1:
+            raise InputError(
+                f"a memory of {self.memory} has no room for an example of {each} bytes"
+            )
+        return found
+
+
+def bytes_in(size: str) -> int:
+    """How many bytes a size in words is.
+
+    >>> bytes_in("64 MB"), bytes_in("1.5 GiB"), bytes_in("200kb")
+    (64000000, 1610612736, 200000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", size)
+    if not found or found[2].lower() not in UNITS:
+        raise InputError(
+            f"a memory is a number of examples or a size such as '64 MB', not {size!r}"
+        )
+    return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+@final
+class Engine:
+    """The network, the memory and the method of a learner, for examples of one kind."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        settings: Settings,
+        kind: Kind,
+        outputs: int,
+        transforms: Transforms | None,
+        device: torch.device,
+    ) -> None:
+        self.module, self.settings, self.kind = module, settings, kind
+        self._transforms, self._device = transforms, device
+        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype), _dtype(module))
+        has = outputs_of(module, blank)
+        if has < outputs:
+            self.module = module = with_outputs(module, outputs)
+            has = outputs_of(module, blank)
+            if has < outputs:
+                raise InputError(
+                    "the last linear layer of the network does not give its logits, so it cannot "
+                    "get more of them: say which classes there will be (classes=[...])"
+                )
+        self.outputs = has
+        plain = settings.optimiser.lower() == "sgd" and not settings.options
+        self.fleet = Fleet(
+            [settings.method],
+            module,
+            seeds=[settings.seed],
+            lr=[settings.lr],
+            classes=has,
+            shape=kind.shape,
+            memory=settings.capacity(kind, has),
+            replay=settings.replay,
+            stored=kind.dtype,
+            images=transforms,
+            dtype=_dtype(module),
+            device=device,
+            compiled=False,
+            strategy=None if getattr(module, "broadcasts_runs", False) else "loop",
+            optimiser=None if plain else (settings.optimiser, settings.options),
+            guarded=True,
+        )
+        self._before = self.fleet.clock
+
+    def begin(self) -> None:
+        """What was learned so far stays; only the step to come can be undone."""
+        self._guard.forget()
+        self._before = self.fleet.clock
+
+    def step(self, x: Tensor, y: Tensor) -> float:
+        """Learn from a batch `[n, ...]` with labels `[n]`; the loss. `undo` takes it back."""
+        self._guard.note()
+        try:
+            return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
+        except (RecollectError, torch.OutOfMemoryError):
+            raise
+        except (RuntimeError, IndexError, ValueError, TypeError) as error:
+            raise InputError(
+                f"the network or a transform cannot take these examples: "
+                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            ) from error
+
+    def undo(self) -> None:
+        """Take back what was done since `begin`."""
+        self._guard.undo()
+        self.fleet.clock = self._before
+
+    @property
+    def _guard(self) -> Guard:
+        assert self.fleet.guard is not None
+        return self.fleet.guard
+
+    def logits(self, x: Tensor) -> Tensor:
+        """What the network says of a batch `[n, ...]`, `[n, outputs]`."""
+        parts = [self.fleet.scores(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def grown(self, outputs: int) -> Engine:
+        """The same with more outputs; this one stays as it is.
+
+        The new outputs are zero for every example, and so are the logits in memory for them: what
+        the network would have said.
+        """
+        rule = self.settings.method.rule(max(self.fleet.memory.capacity, 1))
+        if isinstance(rule, ClassRing):
+            raise InputError(
+                f"{self.settings.method.title} shares its memory among the classes: say which "
+                f"there will be (classes=[...])"
+            )
+        bigger = self._again(outputs)
+        shapes = {name: tensor.shape for name, tensor in bigger.fleet.tensors().items()}
+        weights = {n: t.shape[1:] for n, t in bigger.fleet.weights.named().items()}
+        old = self.fleet.weights.named()
+        kept = self._kept(bigger.fleet.memory.capacity)
+        state: dict[str, Tensor] = {}
+        for name, tensor in self.fleet.tensors().items():
+            part, _, rest = name.partition(".")
+            if part == "own" and tensor.shape != shapes[name]:
+                raise InputError(
+                    f"{self.settings.method.title} keeps something for every class: say which "
+                    f"there will be (classes=[...])"
+                )
+            if part == "memory":
+                state[name] = padded(tensor[kept] if kept is not None else tensor, shapes[name])
+            elif part == "optimiser":
+                owner = rest.rpartition(".")[0]
+                like = tensor.shape == old[owner].shape[1:]
+                state[name] = padded(tensor, weights[owner]) if like else tensor
+            else:
+                state[name] = padded(tensor, shapes[name])
+        bigger.fleet.restore(state, self.fleet.clock)
+        return bigger
+
+    def _kept(self, capacity: int) -> Tensor | None:
+        """The rows of memory that stay if it must shrink, a uniform choice; None if all do."""
+        fleet = self.fleet
+        if capacity >= fleet.memory.capacity:
+            return None
+        filled = min(fleet.seen, fleet.memory.capacity)
+        key = bits(fleet.seeds[0], Purpose.KEEP, fleet.steps)
+        chosen = permute(key, torch.arange(min(capacity, filled), device=self._device), filled)
+        spare = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
+        return torch.cat([chosen, spare])
+
+    def _again(self, outputs: int) -> Engine:
+        return Engine(
+            with_outputs(self.module, outputs), self.settings, self.kind, outputs,
+            self._transforms, self._device,
+        )  # fmt: skip
+
+    def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:
+        """Go to a saved state."""
+        self.fleet.restore(tensors, clock)
+
+    @torch.no_grad()
+    def trained(self) -> nn.Module:
+        """The user's module with what was learned, to use elsewhere."""
+        module = copy.deepcopy(self.module)
+        tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
+        for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+            tensor.copy_(tensors[name][0])
+        return module
+
+
+def _dtype(module: nn.Module) -> torch.dtype:
+    """The type of a module's weights."""
+    floats = (p.dtype for p in module.parameters() if p.is_floating_point())
+    return next(floats, torch.float32)

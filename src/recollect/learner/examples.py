@@ -1,0 +1,87 @@
+"""Examples as they come, made into tensors or refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.errors import InputError
+
+__all__ = ["Kind", "batch_of", "tensor_of"]
+
+KEPT = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
+WIDENED = {
+    torch.float64: torch.float32, torch.bool: torch.float32, torch.int8: torch.int64,
+    torch.int16: torch.int64, torch.uint16: torch.int64, torch.uint32: torch.int64,
+}  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class Kind:
+    """The shape and the type that every example of a stream has."""
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    def check(self, x: Tensor) -> None:
+        """Refuse a batch `[n, ...]` of another kind."""
+        if x.shape[1:] != self.shape:
+            raise InputError(
+                f"an example must have the shape {list(self.shape)}, as the first ones had, "
+                f"not {list(x.shape[1:])}"
+            )
+        if x.dtype != self.dtype:
+            raise InputError(
+                f"examples must be {_name(self.dtype)}, as the first ones were, "
+                f"not {_name(x.dtype)}"
+            )
+
+
+def tensor_of(x: object) -> Tensor:
+    """x as a tensor of a type that is kept: bytes, floats, or whole numbers (token ids)."""
+    if not isinstance(x, Tensor):
+        try:
+            array = np.asarray(x)
+            found = torch.from_numpy(array.copy() if _unsafe(array) else array)
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(
+                f"examples must be numbers in an array or a tensor, not {type(x).__name__}"
+            ) from None
+    else:
+        found = x.detach()
+    if found.layout != torch.strided or found.is_quantized or found.is_meta:
+        raise InputError("examples must be plain tensors, neither sparse nor quantised")
+    if found.dtype in WIDENED:
+        found = found.to(WIDENED[found.dtype])
+    if found.dtype not in KEPT:
+        raise InputError(f"examples cannot be of the type {_name(found.dtype)}")
+    return found
+
+
+def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
+    """A batch of `count` examples, or of the one that x is, on a device; all of it finite."""
+    if count is None:
+        x = x.unsqueeze(0)
+    elif not x.dim() or len(x) != count:
+        raise InputError(
+            f"there are {count} labels and {len(x) if x.dim() else 'no batch of'} examples"
+        )
+    if not x.numel():
+        raise InputError(f"there is nothing to learn from in examples of shape {list(x.shape)}")
+    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+        raise InputError("an example has values that are not finite (NaN or infinity)")
+    return x.to(device)
+
+
+def _unsafe(array: np.ndarray) -> bool:
+    """Whether torch cannot look at the array where it lies."""
+    return not array.flags.writeable or any(stride < 0 for stride in array.strides)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,86 @@
+"""A network whose last layer gets outputs for classes that are new."""
+
+from __future__ import annotations
+
+import copy
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.dense import Dense
+from recollect.core.features import Features
+from recollect.errors import InputError
+
+__all__ = ["outputs_of", "padded", "with_outputs"]
+
+
+def outputs_of(module: nn.Module, example: Tensor) -> int:
+    """How many logits a module gives for an example `[...]`."""
+    training = {name: each.training for name, each in module.named_modules()}
+    module.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            logits: object = module(torch.stack([example, example]))
+    except RuntimeError as error:
+        raise InputError(
+            f"the network cannot take examples of shape {list(example.shape)}: "
+            f"{str(error).splitlines()[0]}"
+        ) from None
+    finally:
+        for name, each in module.named_modules():
+            each.training = training[name]
+    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 2:
+        raise InputError("the network must give one row of logits for every example")
+    return logits.shape[1]
+
+
+@torch.no_grad()
+def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
+    """A copy of a module whose last linear layer has so many outputs.
+
+    The new ones are zero for every example until they learn; those that were there say what they
+    said.
+
+    >>> grown = with_outputs(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), 5)
+    >>> grown(torch.ones(1, 4)).shape, grown(torch.ones(1, 4))[0, 2:]
+    (torch.Size([1, 5]), tensor([0., 0., 0.], grad_fn=<SliceBackward0>))
+    """
+    copied = copy.deepcopy(module)
+    features = Features(copied)
+    if not features.size:
+        raise InputError(
+            "a new class needs a network whose last layer is linear, to give it one more output: "
+            "use such a network, or say which classes there will be (classes=[...])"
+        )
+    old = features.head
+    name = next(name for name, each in copied.named_modules() if each is old)
+    shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
+    if len(shared) > 1:
+        raise InputError(
+            f"the last linear layer shares its weights ({', '.join(shared)}), so it cannot get "
+            f"more outputs: say which classes there will be (classes=[...])"
+        )
+    new: nn.Linear | Dense
+    if isinstance(old, Dense):
+        new = Dense(features.size, outputs)
+    else:
+        new = nn.Linear(features.size, outputs, bias=old.bias is not None)
+    new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
+    for part, parameter in new.named_parameters():
+        before = getattr(old, part)
+        parameter.copy_(padded(before, parameter.shape))
+        parameter.requires_grad_(before.requires_grad)
+    if not name:
+        return new
+    path, _, last = name.rpartition(".")
+    setattr(copied.get_submodule(path), last, new)
+    return copied
+
+
+def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
+    """The tensor with zeros after its end along every axis, up to a shape."""
+    if tensor.shape == shape:
+        return tensor
+    room = tensor.new_zeros(shape)
+    room[tuple(slice(size) for size in tensor.shape)] = tensor
+    return room

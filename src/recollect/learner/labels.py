@@ -1,0 +1,134 @@
+"""The labels that a learner has met, and the output of its network that belongs to each."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from torch import Tensor
+
+from recollect.errors import DataError, InputError
+
+__all__ = ["Labels", "labels_of"]
+
+
+@final
+@dataclass(frozen=True)
+class Labels:
+    """Labels in the order of their arrival; label number n belongs to output n.
+
+    >>> labels = Labels(("cat",))
+    >>> more = labels.with_new(["dog", "cat"])
+    >>> more.known, more.numbers(["cat", "dog"]), labels.known
+    (('cat', 'dog'), [0, 1], ('cat',))
+    """
+
+    known: tuple[Hashable, ...] = ()
+    fixed: bool = False
+    _places: dict[Hashable, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        places = {label: place for place, label in enumerate(self.known)}
+        if len(places) < len(self.known):
+            raise InputError("a label occurs twice among the classes")
+        object.__setattr__(self, "_places", places)
+
+    def __len__(self) -> int:
+        return len(self.known)
+
+    def with_new(self, labels: Iterable[Hashable]) -> Labels:
+        """These and those of `labels` that were unknown; refused if the classes are fixed."""
+        if all(label in self._places for label in labels):
+            return self
+        new = [label for label in dict.fromkeys(labels) if label not in self._places]
+        if self.fixed:
+            raise InputError(
+                f"unknown label {new[0]!r}: the classes of this learner are fixed "
+                f"({', '.join(repr(label) for label in self.known[:10])}"
+                f"{', ...' if len(self.known) > 10 else ''})"
+            )
+        return Labels((*self.known, *new))
+
+    def numbers(self, labels: Iterable[Hashable]) -> list[int]:
+        """The outputs of known labels; -1 for one that is unknown."""
+        return [self._places.get(label, -1) for label in labels]
+
+    def as_json(self) -> list[Any]:
+        """The labels as plain data."""
+        return [encoded(label) for label in self.known]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any], *, fixed: bool) -> Labels:
+        """The labels that `as_json` wrote."""
+        return cls(tuple(decoded(each) for each in data), fixed)
+
+
+def labels_of(y: object) -> tuple[list[Hashable], bool]:
+    """The labels that y holds, and whether it is a batch of them.
+
+    Lists, arrays and tensors with one axis are batches; anything else is one label.
+
+    >>> labels_of("cat"), labels_of(["cat", "dog"]), labels_of(np.array([1, 2]))
+    ((['cat'], False), (['cat', 'dog'], True), ([1, 2], True))
+    """
+    if isinstance(y, Tensor):
+        y = y.detach().cpu().numpy()
+    elif not isinstance(y, np.ndarray | np.generic | str | bytes) and hasattr(y, "__array__"):
+        y = np.asarray(y)
+    if isinstance(y, np.ndarray) and y.ndim == 0:
+        y = y.item()
+    if isinstance(y, np.ndarray):
+        if y.ndim != 1:
+            raise InputError(f"labels must have one axis, not the shape {list(y.shape)}")
+        return [_plain(label) for label in y.tolist()], True
+    if isinstance(y, list):
+        return [_plain(label) for label in y], True
+    return [_plain(y)], False
+
+
+def _plain(label: Any) -> Hashable:
+    """A label that equals itself and can be looked up, and no array's scalar."""
+    if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.dim() == 0):
+        label = label.item()
+    try:
+        hash(label)
+    except TypeError:
+        raise InputError(
+            f"a label must be hashable, such as a number or a text, not {type(label).__name__}"
+        ) from None
+    if isinstance(label, Tensor) or label != label:
+        raise InputError(f"{label!r} cannot be a label")
+    return label  # type: ignore[no-any-return]
+
+
+def encoded(label: Hashable) -> Any:
+    """A label as plain data, from which `decoded` makes an equal one.
+
+    >>> encoded("cat"), encoded((1, b"a")), decoded(encoded((1, b"a")))
+    ('cat', {'tuple': [1, {'bytes': '61'}]}, (1, b'a'))
+    """
+    if label is None or type(label) in (str, int, float, bool):
+        return label
+    if type(label) is bytes:
+        return {"bytes": label.hex()}
+    if type(label) is tuple:
+        return {"tuple": [encoded(each) for each in label]}
+    raise InputError(
+        f"the label {label!r} cannot be written to a file: texts, numbers, bytes, None and tuples "
+        f"of them can"
+    )
+
+
+def decoded(data: Any) -> Hashable:
+    """The label that `encoded` wrote."""
+    if data is None or type(data) in (str, int, float, bool):
+        return data  # type: ignore[no-any-return]
+    if isinstance(data, dict) and len(data) == 1:
+        ((kind, value),) = data.items()
+        if kind == "bytes" and isinstance(value, str):
+            return bytes.fromhex(value)
+        if kind == "tuple" and isinstance(value, list):
+            return tuple(decoded(each) for each in value)
+    raise DataError(f"{data!r} is no label that was written by recollect")

@@ -1,0 +1,341 @@
+"""The engineer's face: a network that learns from whatever arrives, and does not forget."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recollect.core.transforms import Transform, Transforms
+from recollect.errors import DataError, DivergedError, InputError
+from recollect.learner import saved
+from recollect.learner.checkpoints import Checkpoints
+from recollect.learner.engine import Engine, Settings
+from recollect.learner.examples import Kind, batch_of, tensor_of
+from recollect.learner.file import packed, read, unpacked, write
+from recollect.learner.labels import Labels, encoded, labels_of
+from recollect.learner.record import Metrics, Record
+from recollect.learner.turns import Turns
+from recollect.methods import Method
+
+__all__ = ["Learner"]
+
+
+@final
+class Learner:
+    """Wraps a network and a method, learns from a stream, and predicts at any time.
+
+    `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
+    of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its own.
+    Labels are any hashable values. One that is new gives the network's last linear layer one more
+    output, unless `classes` lists all there will be. `transform` and `replay_transform` change the
+    batches that are learned and replayed, but not what is kept or predicted. With a folder for
+    `checkpoints`, the state is saved there after every `checkpoint_every` steps, and the newest
+    `keep` are kept.
+
+    One thread may observe while others predict. The network that is passed is copied.
+
+    >>> from recollect import DERpp, MLP
+    >>> learner = Learner(MLP(4, 1), DERpp(alpha=0.1, beta=0.5), memory=50, lr=0.1, seed=0)
+    >>> rng = np.random.default_rng(0)
+    >>> for _ in range(60):
+    ...     x = rng.normal(size=(10, 4)).astype(np.float32)
+    ...     loss = learner.observe(x, ["up" if row.sum() > 0 else "down" for row in x])
+    >>> learner.predict(np.array([2.0, 2.0, 2.0, 2.0])), sorted(learner.classes)
+    ('up', ['down', 'up'])
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        method: Method,
+        *,
+        memory: int | str = 500,
+        lr: float = 0.03,
+        seed: int = 0,
+        replay: int = 32,
+        optimiser: str = "SGD",
+        optimiser_options: Mapping[str, Any] | None = None,
+        classes: Sequence[Hashable] | None = None,
+        transform: Transform | None = None,
+        replay_transform: Transform | None = None,
+        device: torch.device | str = "cpu",
+        window: int = 1000,
+        checkpoints: str | Path | None = None,
+        checkpoint_every: int | None = None,
+        keep: int = 3,
+    ) -> None:
+        self._settings = Settings(
+            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {})
+        )
+        saved.check(module, self._settings, window)
+        self._module = module
+        self._transforms = None
+        if transform is not None or replay_transform is not None:
+            self._transforms = Transforms(transform, replay_transform)
+        self._device = torch.device(device)
+        self._checkpoints = None
+        if checkpoints is not None:
+            self._checkpoints = Checkpoints(Path(checkpoints), checkpoint_every, keep)
+        elif checkpoint_every is not None:
+            raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
+        labels = Labels() if classes is None else Labels(tuple(labels_of(list(classes))[0]), True)
+        self._now = _Now(None, labels, Record.empty(window))
+        self._turns = Turns()
+        self.saved: int | None = None
+        self.notes: dict[str, Any] = {}
+
+    @property
+    def seen(self) -> int:
+        """How many examples it has learned from: where to continue in the stream."""
+        return self._now.engine.fleet.seen if self._now.engine else 0
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has taken: one for every `observe`."""
+        return self._now.engine.fleet.steps if self._now.engine else 0
+
+    @property
+    def classes(self) -> list[Hashable]:
+        """The labels it knows, in the order of the columns of `predict_proba`."""
+        return list(self._now.labels.known)
+
+    @property
+    def method(self) -> Method:
+        """How it learns."""
+        return self._settings.method
+
+    @property
+    def memory_bytes(self) -> int:
+        """What it holds besides its network: it does not grow with the stream."""
+        return self._now.engine.fleet.bytes_per_run if self._now.engine else 0
+
+    def observe(self, x: Any, y: Any) -> float:
+        """Learn from one example and its label, or from a batch and a list of labels; the loss.
+
+        It is one step, whatever the size of the batch. What cannot be learned from raises an
+        `InputError`, and a step to where nothing is finite a `DivergedError`: in either case, and
+        if the process is interrupted here, the learner is exactly what it was.
+        """
+        labels, several = labels_of(y)
+        batch = batch_of(tensor_of(x), len(labels) if several else None, self._device)
+        with self._turns.one():
+            before = self._now
+            known = before.labels.with_new(labels)
+            if self._checkpoints is not None and known is not before.labels:
+                encoded(known.known[len(before.labels) :])
+            engine = before.engine or self._engine(batch, len(known))
+            engine.kind.check(batch)
+            guessed = self._guesses(before, batch)
+            if len(known) > engine.outputs:
+                engine = engine.grown(len(known))
+            numbers = known.numbers(labels)
+            engine.begin()
+            try:
+                loss = engine.step(batch, torch.tensor(numbers, device=self._device))
+                outcome = np.array(numbers)
+                record = before.record.after(outcome, outcome == guessed)
+                self._now = _Now(engine, known, record)
+            except DivergedError:
+                raise DivergedError(
+                    "the loss or the weights are not finite after this step, which was taken "
+                    "back: take a lower lr, or scale the examples"
+                ) from None
+            finally:
+                if self._now is before:
+                    engine.undo()
+            if self._checkpoints is not None and self._checkpoints.due(self.steps):
+                self._save_checkpoint()
+        return loss
+
+    def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
+        """Learn from every (x, y) of a stream, such as a DataLoader; the losses, as they come.
+
+        >>> from recollect import ER, MLP
+        >>> learner = Learner(MLP(2, 1), ER())
+        >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
+        2
+        """
+        for x, y in stream:
+            yield self.observe(x, y)
+
+    def predict(self, x: Any) -> Any:
+        """The label of one example, or a list of labels for a batch."""
+        logits, several = self._look(x)
+        known = self._now.labels.known
+        labels = [known[place] for place in logits.argmax(1).tolist()]
+        return labels if several else labels[0]
+
+    def predict_proba(self, x: Any) -> np.ndarray:
+        """The probability of every class in `classes`, `[n, classes]` for a batch."""
+        logits, several = self._look(x)
+        shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
+        return shares if several else shares[0]
+
+    def metrics(self) -> Metrics:
+        """How well it predicted what it was about to learn: overall, lately, per class."""
+        now = self._now
+        return now.record.metrics(now.labels.known)
+
+    def trained_module(self) -> nn.Module:
+        """A copy of the network with all that was learned, for use without recollect."""
+        with self._turns.one():
+            return self._ready().trained()
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to one file: whole or not at all, and on the disk when this returns."""
+        with self._turns.one():
+            write(Path(path), self._packed())
+            self.saved = self.seen
+
+    def checkpoint(self) -> Path:
+        """Save into the folder of checkpoints now; the file."""
+        with self._turns.one():
+            return self._save_checkpoint()
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        module: nn.Module,
+        *,
+        method: Method | None = None,
+        transform: Transform | None = None,
+        replay_transform: Transform | None = None,
+        device: torch.device | str = "cpu",
+        checkpoints: str | Path | None = None,
+        checkpoint_every: int | None = None,
+        keep: int = 3,
+    ) -> Learner:
+        """The learner that was saved, in a network of the same architecture.
+
+        It continues as if it had never stopped. The network's own weights do not matter; a
+        `method` of your own, and transforms, are passed again, for a file holds no code.
+        """
+        extras = {
+            "transform": transform, "replay_transform": replay_transform, "device": device,
+            "checkpoints": checkpoints, "checkpoint_every": checkpoint_every, "keep": keep,
+        }  # fmt: skip
+        try:
+            return cls._from_bytes(read(Path(path)), module, method, extras)
+        except DataError as error:
+            told = str(error)
+            raise DataError(told if str(path) in told else f"{path}: {told}") from None
+
+    @classmethod
+    def resume(
+        cls, folder: str | Path, module: nn.Module, *, checkpoints: str | Path | None = None,
+        **extras: Any,
+    ) -> Learner | None:  # fmt: skip
+        """The learner of the newest checkpoint in a folder, or None if there is none.
+
+        A file that is damaged is passed over for the one before. Checkpoints go on in the same
+        folder; the other arguments are those of `load`.
+        """
+        files = Checkpoints(Path(folder)).files()
+        for place, path in enumerate(files):
+            try:
+                return cls.load(path, module, checkpoints=checkpoints or folder, **extras)
+            except DataError:
+                if place == len(files) - 1:
+                    raise
+        return None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        extras = {
+            "transform": self._transforms and self._transforms.arriving,
+            "replay_transform": self._transforms and self._transforms.replayed,
+            "device": str(self._device),
+        }
+        with self._turns.one():
+            return Learner._from_bytes, (self._packed(), self._module, self.method, extras)
+
+    @classmethod
+    def _from_bytes(
+        cls, data: bytes, module: nn.Module, method: Method | None, extras: Mapping[str, Any]
+    ) -> Learner:
+        facts, tensors = unpacked(data)
+        with saved.careful():
+            told = saved.told(facts, method)
+            learner = cls(module, **told, **extras)
+            learner._restore(facts, tensors)
+        return learner
+
+    def _restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+        labels = Labels.from_json(facts["labels"], fixed=facts["fixed"])
+        engine = None
+        if facts["kind"] is not None:
+            kind = saved.kind(facts)
+            engine = self._made(kind, facts["outputs"])
+            if engine.outputs != facts["outputs"]:
+                raise InputError(
+                    f"the network has {engine.outputs} outputs and the saved one "
+                    f"{facts['outputs']}: pass the network that the learner was made with"
+                )
+            saved.restore(engine, facts, tensors)
+        record = saved.record(self._now.record, facts, tensors)
+        self._now = _Now(engine, labels, record)
+        self.notes = dict(facts["notes"])
+        self.saved = self.seen
+
+    def _packed(self) -> bytes:
+        now = self._now
+        facts = {
+            **saved.facts(self._settings, now.engine),
+            "labels": now.labels.as_json(),
+            "fixed": now.labels.fixed,
+            "predicted": now.record.seen,
+            "window": len(now.record.ring),
+            "notes": self.notes,
+        }
+        return packed(facts, saved.tensors(now.engine, now.record))
+
+    def _save_checkpoint(self) -> Path:
+        if self._checkpoints is None:
+            raise InputError("this learner has no folder for checkpoints: say checkpoints='...'")
+        path = self._checkpoints.save(self._packed(), self.seen)
+        self.saved = self.seen
+        return path
+
+    def _engine(self, batch: Tensor, outputs: int) -> Engine:
+        """The engine for examples such as these, the first that arrive."""
+        return self._made(Kind(tuple(batch.shape[1:]), batch.dtype), outputs)
+
+    def _made(self, kind: Kind, outputs: int) -> Engine:
+        return Engine(self._module, self._settings, kind, outputs, self._transforms, self._device)
+
+    def _ready(self) -> Engine:
+        if self._now.engine is None:
+            raise InputError("nothing was observed yet: call observe first")
+        return self._now.engine
+
+    def _look(self, x: Any) -> tuple[Tensor, bool]:
+        """The logits of the known classes `[n, classes]`, and whether x was a batch."""
+        found = tensor_of(x)
+        with self._turns.one():
+            engine, known = self._ready(), len(self._now.labels)
+            several = found.dim() != len(engine.kind.shape)
+            batch = batch_of(
+                found, (len(found) if found.dim() else 0) if several else None, self._device
+            )
+            engine.kind.check(batch)
+            return engine.logits(batch)[:, :known], several
+
+    def _guesses(self, now: _Now, batch: Tensor) -> np.ndarray:
+        """The classes, by number, that were predicted for a batch before it is learned."""
+        if now.engine is None or not now.labels:
+            return np.full(len(batch), -1)
+        found: np.ndarray = now.engine.logits(batch)[:, : len(now.labels)].argmax(1).cpu().numpy()
+        return found
+
+
+class _Now(NamedTuple):
+    """What a learner is at one moment."""
+
+    engine: Engine | None
+    labels: Labels
+    record: Record

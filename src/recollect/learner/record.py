@@ -1,0 +1,101 @@
+"""How well a learner predicted what it was about to learn."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, replace
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.errors import DataError
+
+__all__ = ["Metrics", "Record"]
+
+
+@final
+@dataclass(frozen=True)
+class Metrics:
+    """Prequential accuracy: every example was predicted first and learned afterwards.
+
+    `accuracy` is over all that was seen, `recent` over the last ones, `per_class` over all of a
+    class; each is a share between 0 and 1, and None while there is nothing to tell.
+    """
+
+    seen: int
+    accuracy: float | None
+    recent: float | None
+    per_class: Mapping[Hashable, float | None]
+
+    def __str__(self) -> str:
+        shares = (f"{100 * share:.2f} %" if share is not None else "-" for share in self._two())
+        overall, recent = shares
+        return f"{self.seen} examples, accuracy {overall}, recently {recent}"
+
+    def _two(self) -> tuple[float | None, float | None]:
+        return self.accuracy, self.recent
+
+
+@final
+@dataclass(frozen=True)
+class Record:
+    """Counts of examples and right predictions per class, and a ring of the last outcomes."""
+
+    right: np.ndarray
+    met: np.ndarray
+    ring: np.ndarray
+    seen: int = 0
+
+    @classmethod
+    def empty(cls, window: int) -> Record:
+        """Nothing was predicted yet."""
+        none = np.zeros(0, dtype=np.int64)
+        return cls(none, none, np.zeros(window, dtype=np.uint8))
+
+    def after(self, numbers: np.ndarray, right: np.ndarray) -> Record:
+        """The record after a batch of labels, by number, and whether each was predicted."""
+        classes = max(len(self.met), int(numbers.max()) + 1)
+        ring, window = self.ring.copy(), len(self.ring)
+        last = right[-window:]
+        ring[(self.seen + len(right) - len(last) + np.arange(len(last))) % window] = last
+        return Record(
+            np.bincount(numbers[right], minlength=classes) + _padded(self.right, classes),
+            np.bincount(numbers, minlength=classes) + _padded(self.met, classes),
+            ring,
+            self.seen + len(right),
+        )
+
+    def metrics(self, known: tuple[Hashable, ...]) -> Metrics:
+        """What it says, with the labels' names."""
+        filled = min(self.seen, len(self.ring))
+        met, right = (
+            _padded(self.met, len(known)).tolist(),
+            _padded(self.right, len(known)).tolist(),
+        )
+        each = zip(known, right, met, strict=True)
+        return Metrics(
+            self.seen,
+            sum(right) / self.seen if self.seen else None,
+            int(self.ring[:filled].sum()) / filled if filled else None,
+            {label: r / m if m else None for label, r, m in each},
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it but `seen`."""
+        parts = {"right": self.right, "met": self.met, "ring": self.ring}
+        return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
+
+    def restored(self, tensors: Mapping[str, Tensor], seen: int) -> Record:
+        """The record that `tensors` came from."""
+        parts = {name: tensors[name].numpy().copy() for name in ("right", "met", "ring")}
+        if any(part.dtype != getattr(self, name).dtype for name, part in parts.items()):
+            raise DataError("the record of predictions is of another kind")
+        return replace(self, **parts, seen=seen)
+
+
+def _padded(counts: np.ndarray, size: int) -> np.ndarray:
+    if len(counts) >= size:
+        return counts
+    return np.concatenate([counts, np.zeros(size - len(counts), dtype=counts.dtype)])
