@@ -15,7 +15,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from recollect import MLP, Fleet, Method, ResNet18
+from recollect import MLP, Fleet, InputError, Method, ResNet18
 from recollect.methods import METHODS
 from recollect.streams import benchmark
 
@@ -50,7 +50,12 @@ def main() -> None:
     torch.set_num_threads(1)
     case = CASES[given.network]
     names = ["er", *(name for name in given.methods if name != "er")]
-    timed = {name: Timed(METHODS[name], case, given.device) for name in names}
+    timed = {}
+    for name in names:
+        try:
+            timed[name] = Timed(METHODS[name], case, given.device)
+        except InputError as error:
+            print(f"{METHODS[name].title} is left out: {error}")
     for _ in range(ROUNDS):
         for each in timed.values():
             each.go()
