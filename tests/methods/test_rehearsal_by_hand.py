@@ -96,7 +96,10 @@ class Loop:
         past = [self.gradient(self.loss(ring)) for ring in self.rings[:-1]]
         if any(g @ r < 0 for r in past):
             self.projections += 1
-            columns, least = torch.stack(past, 1), torch.full((len(past),), method.gamma).double()
+            columns, least = (
+                torch.stack(past, 1),
+                torch.full((len(past),), float(method.gamma)).double(),
+            )
             start, ridge = g + columns @ least, method.ridge**0.5
             above = nnls(
                 torch.cat([columns, ridge * torch.eye(len(past)).double()]).numpy(),
