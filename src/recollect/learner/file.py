@@ -29,7 +29,8 @@ def packed(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     except (TypeError, ValueError) as error:
         raise InputError(f"the notes of a learner must be plain JSON data: {error}") from None
     rows = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    return save(rows, {"recollect": text, "sha256": _checksum(text, rows)})
+    # One entry: safetensors writes several in any order, and equal learners have equal bytes.
+    return save(rows, {"recollect": f"{_checksum(text, rows)} {text}"})
 
 
 def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -37,11 +38,14 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     try:
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size])["__metadata__"]
-        text, checksum = header["recollect"], header["sha256"]
+        checksum, _, text = header["recollect"].partition(" ")
         tensors = load(data)
         facts = json.loads(text)
         found = facts["format"]
-    except (SafetensorError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+    except (
+        SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
+        RecursionError,
+    ):  # fmt: skip
         raise DataError("it is no learner that recollect saved, or it is damaged") from None
     if found != FORMAT:
         raise DataError(f"it has the format {found}, and this version of recollect reads {FORMAT}")
