@@ -23,6 +23,12 @@ from recollect.train.compiled import compiler_exists
 torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every test has a result store of its own."""
+    monkeypatch.setenv("RECOLLECT_STORE", str(tmp_path / "store" / "results.sqlite"))
+
+
 @pytest.fixture(scope="session")
 def chance() -> Callable[..., float]:
     """The probability of counts at least as uneven as these, if they were as expected."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
 from recollect.experiments.results import check_writable
+from recollect.experiments.store import Kept, Store
 from recollect.streams.data.places import cache_folder
 from recollect.train import Checkpoints, Job, Result, train_all
 from recollect.train.parallel import cores
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SETTINGS",
     "add_common",
+    "add_store",
     "check_places",
     "compact_table",
     "console",
@@ -67,7 +69,16 @@ def add_common(parser: argparse.ArgumentParser) -> None:
                         help="save and stop after 90s, 20m or 2h; "
                              "the same command continues")  # fmt: skip
     parser.add_argument("--fresh", action="store_true",
-                        help="start over, do not continue a stopped command")  # fmt: skip
+                        help="start over: neither continue a stopped command "
+                             "nor use what the store has")  # fmt: skip
+    add_store(parser)
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """The option that names the result store."""
+    parser.add_argument("--store", type=Path, metavar="FILE",
+                        help="where results are kept (default: RECOLLECT_STORE, "
+                             "or a file of this user)")  # fmt: skip
 
 
 def duration(text: str) -> float:
@@ -85,7 +96,16 @@ def duration(text: str) -> float:
 def train(
     chosen: argparse.Namespace, jobs: Sequence[Job], finished: Finished = lambda job, results: None
 ) -> Results:
-    """Train the jobs of a command with a bar, continuing what was stopped before."""
+    """Train the jobs of a command with a bar, continuing what was stopped before.
+
+    Runs that the store has are not trained again, and those that are trained go there.
+    """
+    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
+    shelf.store.add([])  # a store that cannot be written is said before the work, not after
+    there = sum(run is not None for job in jobs for run in shelf.find(job))
+    if there:
+        total = sum(len(job.runs) for job in jobs)
+        notice(f"{there} of {total} runs are in the store already (--fresh trains them again)")
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     kept = kept.of(jobs, workers(chosen))
@@ -102,6 +122,7 @@ def train(
                 finished=finished,
                 notice=notice,
                 checkpoints=kept,
+                shelf=shelf,
             )
         )
 
@@ -127,7 +148,7 @@ def seeds_label(summaries: Sequence[Summary]) -> str:
     return f"{count} seed{'s' if count > 1 else ''}"
 
 
-def console() -> Console:
+def console(stderr: bool = False) -> Console:
     """Where tables go; wide enough not to break them where there is no terminal."""
     from rich.console import Console
 
@@ -135,8 +156,8 @@ def console() -> Console:
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError
 
-    plain = Screen(highlight=False)
-    return plain if plain.is_terminal else Screen(highlight=False, width=WIDE)
+    plain = Screen(highlight=False, stderr=stderr)
+    return plain if plain.is_terminal else Screen(highlight=False, stderr=stderr, width=WIDE)
 
 
 def compact_table() -> Table:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 
 from recollect import __version__
-from recollect.cli import data, lists, reproduce, run
+from recollect.cli import data, lists, reproduce, results, run
 from recollect.errors import RecollectError
 from recollect.train import TimeUp
 
@@ -30,9 +31,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"recollect {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for room in (run, reproduce, lists, data):
+    for room in (run, reproduce, results, lists, data):
         room.add_parser(commands)
-    chosen = parser.parse_args(arguments)
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = parser.parse_args(given)
+    chosen.line = shlex.join(["recollect", *given])
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="replace")

@@ -26,6 +26,7 @@ from recollect.experiments.reproduce import (
     plans_of,
     stream_or_stand_in,
 )
+from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
@@ -68,7 +69,7 @@ def command(chosen: argparse.Namespace) -> int:
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
     results = train(chosen, jobs, _tell)
     if chosen.json:
-        results.save(chosen.json)
+        write_json(chosen.json, results, Store(chosen.store))
     screen = console()
     ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
     behind = seeds_label(results.summaries())

@@ -19,6 +19,7 @@ from recollect.cli.common import (
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.plan import plan
+from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
 from recollect.methods.method import symbol
@@ -87,7 +88,7 @@ def command(chosen: argparse.Namespace) -> int:
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
     results = train(chosen, jobs)
     if chosen.json:
-        results.save(chosen.json)
+        write_json(chosen.json, results, Store(chosen.store))
     screen = console()
     screen.print(_title(results), style="bold")
     screen.print(_table(results))

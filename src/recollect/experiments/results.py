@@ -15,7 +15,7 @@ import numpy as np
 from recollect.errors import InputError
 from recollect.train import Result
 
-__all__ = ["Mean", "Results", "Summary", "check_writable"]
+__all__ = ["Mean", "Results", "Summary", "check_writable", "write_whole"]
 
 
 @dataclass(frozen=True)
@@ -109,19 +109,24 @@ class Results(Sequence[Result]):
 
     def save(self, path: Path | str) -> None:
         """Write one JSON object per run, as a list; the file appears whole or not at all."""
-        check_writable(path)
-        target = Path(path)
-        descriptor, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump([run.as_json() for run in self._runs], file, indent=1, allow_nan=False)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(aside).chmod(0o644)
-            Path(aside).replace(target)
-        except BaseException:
-            Path(aside).unlink(missing_ok=True)
-            raise
+        write_whole(path, [run.as_json() for run in self._runs])
+
+
+def write_whole(path: Path | str, data: object) -> None:
+    """Write JSON to a file that appears whole or not at all."""
+    check_writable(path)
+    target = Path(path)
+    descriptor, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(data, file, indent=1, allow_nan=False)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(aside).chmod(0o644)
+        Path(aside).replace(target)
+    except BaseException:
+        Path(aside).unlink(missing_ok=True)
+        raise
 
 
 def check_writable(path: Path | str) -> None:

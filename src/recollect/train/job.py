@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from recollect.methods import Method
+from recollect.methods.method import symbol
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
 
@@ -84,6 +85,16 @@ class Job:
     def rows(self) -> int:
         """How many examples of a run pass through its network in a step."""
         return self.batch + self.replay * self.runs[0].method.draws_per_step()
+
+    def hyperparameters(self, run: int) -> dict[str, float]:
+        """The values of one run, by the paper's symbols."""
+        config = self.runs[run]
+        own = {
+            symbol(name): float(getattr(config.method, name))
+            for name in self.kind.hyperparameters()
+        }
+        sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.uses_memory() else {})}
+        return {"lr": config.lr, **own, **sizes}
 
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""

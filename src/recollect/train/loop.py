@@ -16,7 +16,6 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.memory import Clock
-from recollect.methods.method import symbol
 from recollect.train.checkpoint import Checkpoints, Saved, TimeUp, fingerprint
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
@@ -222,9 +221,6 @@ def _result(
     loss: Tensor,
 ) -> Result:
     config = job.runs[run]
-    names = job.kind.hyperparameters()
-    own = {symbol(name): float(getattr(config.method, name)) for name in names}
-    sizes = {"bs": job.batch, **({"mbs": job.replay} if job.kind.uses_memory() else {})}
     trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
     untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
     foresees = not (job.kind.scores_features or job.kind.needs_task)
@@ -236,7 +232,7 @@ def _result(
         seed=config.seed,
         epochs=job.epochs,
         validation=job.validation,
-        hyperparameters={"lr": config.lr, **own, **sizes},
+        hyperparameters=job.hyperparameters(run),
         accuracy={s: m.accuracy for s, m in made.items()},
         fwt={s: m.fwt if foresees else None for s, m in made.items()},
         bwt={s: m.bwt for s, m in made.items()},

@@ -10,11 +10,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -23,10 +23,21 @@ from recollect.train.checkpoint import Checkpoints, TimeUp
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 
-__all__ = ["cores", "train_all"]
+__all__ = ["Shelf", "cores", "train_all"]
 
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
+
+
+class Shelf(Protocol):
+    """Where finished runs are kept."""
+
+    def find(self, job: Job) -> list[Result | None]:
+        """The result of every run of a job, or None if it is not there."""
+
+    def add(self, job: Job, results: Sequence[Result]) -> None:
+        """Keep the results of a job's runs."""
+
 
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
@@ -46,6 +57,7 @@ def train_all(
     finished: Finished = lambda job, results: None,
     notice: Notice = lambda text: None,
     checkpoints: Checkpoints | None = None,
+    shelf: Shelf | None = None,
 ) -> list[Result]:
     """Train all jobs and return their results in order.
 
@@ -56,7 +68,8 @@ def train_all(
     and `notice` of what a person should know.
 
     With `checkpoints`, jobs continue where they were saved last. If their time limit comes, those
-    at work stop with `TimeUp`, and no others begin; what they keep is for the next call.
+    at work stop with `TimeUp`, and no others begin; what they keep is for the next call. Runs
+    that are on the `shelf` are not trained again, and every fleet that is done goes there.
     """
     for job in jobs:
         check(job)
@@ -74,24 +87,38 @@ def train_all(
     missing = [sum(1 for n, _ in pieces if n == number) for number in range(len(jobs))]
     done: dict[int, list[Result]] = {}
     stopped: list[TimeUp] = []
+    known = [shelf.find(piece) if shelf else [None] * len(piece.runs) for _, piece in pieces]
+    left = [place for place, found in enumerate(known) if not all(found)]
 
     def tell(place: int, steps: int) -> None:
-        number, _ = pieces[place]
+        number, _ = pieces[left[place]]
         progress(jobs[number], steps)
 
-    work = Work([piece for _, piece in pieces], checkpoints, tell, notice)
+    def keep(place: int, results: list[Result]) -> None:
+        number, _ = pieces[place]
+        parts[number][place] = results
+        missing[number] -= 1
+        if missing[number] == 0:
+            done[number] = [r for _, some in sorted(parts[number].items()) for r in some]
+            finished(jobs[number], done[number])
+
+    for place, found in enumerate(known):
+        there = [run for run in found if run is not None]
+        progress(jobs[pieces[place][0]], pieces[place][1].steps * len(there))
+        if len(there) == len(found):
+            keep(place, there)
+    rest = [_missing(pieces[place][1], known[place]) for place in left]
+    work = Work(rest, checkpoints, tell, notice)
     for place, kind, value in work.on_gpu() if on_gpu else work.on_cores(workers):
-        number, piece = pieces[place]
         if kind == "steps":
-            tell(place, value * len(piece.runs))
+            tell(place, value * len(rest[place].runs))
         elif kind == "stopped":
             stopped.append(value)
         else:
-            parts[number][place] = value
-            missing[number] -= 1
-            if missing[number] == 0:
-                done[number] = [r for _, results in sorted(parts[number].items()) for r in results]
-                finished(jobs[number], done[number])
+            if shelf:
+                shelf.add(rest[place], value)
+            new = iter(value)
+            keep(left[place], [run or next(new) for run in known[left[place]]])
     if stopped:
         raise stopped[0]
     if checkpoints:
@@ -107,6 +134,12 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
     total = sum(len(other.runs) for other in jobs)
     size = max(math.ceil(len(job.runs) / workers), math.ceil(total / (2 * workers)))
     return job.split(min(size, LARGEST_FLEET, max(1, ROWS_IN_CACHE // job.rows)))
+
+
+def _missing(piece: Job, known: Sequence[Result | None]) -> Job:
+    """The runs of a piece that are not known."""
+    pairs = zip(piece.runs, known, strict=True)
+    return replace(piece, runs=tuple(run for run, result in pairs if result is None))
 
 
 Event = tuple[int, str, Any]
@@ -170,7 +203,7 @@ class Work:
 
     def on_gpu(self) -> Iterator[Event]:
         """The same, one fleet after the other; one that does not fit is split, and says so."""
-        most = max(len(piece.runs) for piece in self.pieces)
+        most = max((len(piece.runs) for piece in self.pieces), default=1)
         for place, piece in enumerate(self.pieces):
             results: list[Result] = []
             waiting = piece.split(most)

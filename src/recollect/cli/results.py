@@ -1,0 +1,106 @@
+"""`recollect results`: what the store has, as a table or a file."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.common import SETTINGS, add_store, compact_table, console, notice
+from recollect.errors import InputError
+from recollect.experiments.exports import FORMATS, exported
+from recollect.experiments.results import Results, check_writable
+from recollect.experiments.store import Store, read_json, write_json
+from recollect.methods import METHODS
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("results", help="list, export and import what was trained")
+    parser.add_argument("--benchmark", metavar="NAME", help="only this benchmark")
+    parser.add_argument("--method", metavar="NAME", help="only this method")
+    parser.add_argument("--buffer", type=int, metavar="N", help="only this buffer size")
+    parser.add_argument("--validation", action="store_true",
+                        help="scores on the validation split, as a search makes them")  # fmt: skip
+    parser.add_argument("--all-code", action="store_true",
+                        help="runs of older code too, not only the newest of each")  # fmt: skip
+    parser.add_argument("--import", dest="sources", nargs="+", type=Path, metavar="FILE",
+                        default=[], help="take in what --json wrote, here or on another machine")  # fmt: skip
+    parser.add_argument("--export", type=Path, metavar="FILE",
+                        help=f"write a table ({', '.join(FORMATS)}) or all (.json)")  # fmt: skip
+    add_store(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Take files in, then print or write what fits."""
+    store = Store(chosen.store)
+    if chosen.export:
+        _check_export(chosen.export)
+    read = [(path, read_json(path)) for path in chosen.sources]
+    for path, rows in read:
+        new = store.add(rows)
+        notice(f"{path}: {len(rows)} runs, {new} of them new")
+    found = store.rows(
+        benchmark=chosen.benchmark,
+        method=chosen.method,
+        buffer=... if chosen.buffer is None else chosen.buffer,
+        validation=chosen.validation,
+        all_codes=chosen.all_code,
+    )
+    results = Results([row.result for row in found])
+    if not results:
+        notice(f"no such runs in {store.path}: train some, or --import what --json wrote")
+        return 0
+    if chosen.export and chosen.export.suffix == ".json":
+        write_json(chosen.export, results, store)
+    elif chosen.export:
+        chosen.export.write_text(exported(results, chosen.export.suffix), encoding="utf-8")
+    if chosen.export:
+        notice(f"{len(results)} runs written to {chosen.export}")
+        return 0
+    screen = console()
+    screen.print(f"{len(results)} runs in {store.path}", style="bold")
+    screen.print(_table(results))
+    return 0
+
+
+def _check_export(path: Path) -> None:
+    if path.suffix not in (*FORMATS, ".json"):
+        raise InputError(
+            f"cannot write {path.suffix or path.name!r}: give {', '.join(FORMATS)} or .json"
+        )
+    check_writable(path)
+
+
+def _table(results: Results) -> Table:
+    summaries = results.summaries()
+    settings = [s for s in SETTINGS if any(s in each.first.accuracy for each in summaries)]
+    table = compact_table()
+    for name in ("benchmark", "method"):
+        table.add_column(name)
+    for name in ("buffer", "seeds", *(SETTINGS[setting] for setting in settings)):
+        table.add_column(name, justify="right")
+    table.add_column("values")
+    previous = ""
+    for summary in summaries:
+        run = summary.first
+        if previous and run.benchmark != previous:
+            table.add_section()
+        previous = run.benchmark
+        means = [summary.mean("accuracy", setting) for setting in settings]
+        values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
+        table.add_row(
+            run.benchmark,
+            METHODS[run.method].title if run.method in METHODS else run.method,
+            "" if run.buffer is None else str(run.buffer),
+            str(len(summary.runs)),
+            *("" if mean is None else str(mean) for mean in means),
+            values,
+        )
+    return table

@@ -1,0 +1,272 @@
+"""The result store: every run that was ever finished, in one SQLite file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from types import EllipsisType
+from typing import Any, final
+
+from recollect.errors import DataError
+from recollect.experiments.made import Made, code_version
+from recollect.experiments.results import Results, write_whole
+from recollect.streams.data.places import cache_folder
+from recollect.train import Job, Result
+
+__all__ = ["Kept", "Store", "Stored", "read_json", "run_key", "store_file", "write_json"]
+
+PATIENCE = 60.0
+MOST = 500
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    key TEXT NOT NULL,          -- what was run: everything but the code and the machine
+    code TEXT NOT NULL,
+    benchmark TEXT NOT NULL,
+    method TEXT NOT NULL,
+    buffer INTEGER,
+    seed INTEGER NOT NULL,
+    epochs INTEGER NOT NULL,
+    validation INTEGER NOT NULL,
+    created TEXT NOT NULL,
+    made TEXT NOT NULL,         -- JSON: version, code, machine, command, created
+    result TEXT NOT NULL,       -- JSON: all that is known of the run
+    PRIMARY KEY (key, code)
+);
+CREATE INDEX IF NOT EXISTS by_table ON runs (benchmark, method, buffer);
+"""
+
+
+@final
+@dataclass(frozen=True)
+class Stored:
+    """A run in the store, and where it came from."""
+
+    result: Result
+    key: str
+    made: Made
+
+    @property
+    def version(self) -> str:
+        """The version of recollect."""
+        return self.made.version
+
+    @property
+    def code(self) -> str:
+        """The code that the result depends on."""
+        return self.made.code
+
+    @property
+    def machine(self) -> str:
+        """The machine that made it."""
+        return self.made.machine
+
+    @property
+    def command(self) -> str:
+        """The command that made it."""
+        return self.made.command
+
+    @property
+    def created(self) -> str:
+        """When it was made."""
+        return self.made.created
+
+
+@final
+class Store:
+    """A file of runs that several processes may read and write at once.
+
+    A run is there once for every code that made it. What is written is on the disk when the call
+    returns, whole or not at all.
+    """
+
+    def __init__(self, path: Path | str | None = None) -> None:
+        self.path = Path(path) if path is not None else store_file()
+
+    def add(self, rows: Iterable[tuple[Result, Made]], *, replace: bool = False) -> int:
+        """Keep runs; how many were new. Those that are there stay, unless they are replaced."""
+        verb = "REPLACE" if replace else "IGNORE"
+        values = [
+            (
+                run_key(run), made.code, run.benchmark, run.method, run.buffer, run.seed,
+                run.epochs, int(run.validation), made.created, json.dumps(asdict(made)),
+                json.dumps(run.as_json(), allow_nan=False),
+            )
+            for run, made in rows
+        ]  # fmt: skip
+        with self._open(create=True) as database:
+            before = database.total_changes
+            database.executemany(
+                f"INSERT OR {verb} INTO runs VALUES ({', '.join('?' * 11)})", values
+            )
+            return database.total_changes - before
+
+    def rows(
+        self,
+        *,
+        benchmark: str | None = None,
+        method: str | None = None,
+        buffer: int | EllipsisType | None = ...,
+        validation: bool | None = None,
+        epochs: int | None = None,
+        all_codes: bool = False,
+    ) -> list[Stored]:
+        """The runs that fit, in order of their arrival; of each only the newest code's."""
+        wanted = {
+            "benchmark": benchmark, "method": method, "epochs": epochs,
+            "validation": None if validation is None else int(validation),
+        }  # fmt: skip
+        tests: dict[str, Any] = {
+            f"{name} = ?": value for name, value in wanted.items() if value is not None
+        }
+        if buffer is None:
+            tests["buffer IS ?"] = None
+        elif not isinstance(buffer, EllipsisType):
+            tests["buffer = ?"] = buffer
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        found = self._select(
+            f"SELECT key, made, result FROM runs{where} ORDER BY rowid", list(tests.values())
+        )
+        if all_codes:
+            return found
+        newest: dict[str, Stored] = {}
+        for row in found:
+            if row.key not in newest or row.created >= newest[row.key].created:
+                newest[row.key] = row
+        kept = {id(row) for row in newest.values()}
+        return [row for row in found if id(row) in kept]
+
+    def results(self, **filters: Any) -> Results:
+        """The same, as results."""
+        return Results([row.result for row in self.rows(**filters)])
+
+    def find(self, keys: Sequence[str], code: str) -> dict[str, Result]:
+        """Those of the runs with these keys that this code has made."""
+        found: dict[str, Result] = {}
+        for start in range(0, len(keys), MOST):
+            some = keys[start : start + MOST]
+            marks = ", ".join("?" * len(some))
+            sql = f"SELECT key, made, result FROM runs WHERE code = ? AND key IN ({marks})"
+            found |= {row.key: row.result for row in self._select(sql, [code, *some])}
+        return found
+
+    def _select(self, sql: str, values: Sequence[Any]) -> list[Stored]:
+        if not self.path.exists():
+            return []
+        with self._open() as database:
+            return [_stored(*row) for row in database.execute(sql, values)]
+
+    @contextmanager
+    def _open(self, create: bool = False) -> Iterator[sqlite3.Connection]:
+        try:
+            if create:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+            with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as database, database:
+                database.execute("PRAGMA journal_mode = WAL")
+                database.execute("PRAGMA synchronous = FULL")
+                database.executescript(SCHEMA)
+                yield database
+        except (sqlite3.Error, OSError) as error:
+            raise DataError(
+                f"the result store {self.path} cannot be used: {error}; name another one with "
+                f"--store or RECOLLECT_STORE"
+            ) from None
+
+
+@final
+@dataclass(frozen=True)
+class Kept:
+    """What lets a command skip the runs that a store has, and keeps those that it trains."""
+
+    store: Store
+    command: str
+    fresh: bool = False
+
+    def find(self, job: Job) -> list[Result | None]:
+        """The results of a job's runs that are there; none if the command is to start over."""
+        if self.fresh:
+            return [None] * len(job.runs)
+        keys = [_key(job, number) for number in range(len(job.runs))]
+        found = self.store.find(keys, code_version(job.kind))
+        return [_fit(found.get(key), job) for key in keys]
+
+    def add(self, job: Job, results: Sequence[Result]) -> None:
+        """Keep what was trained."""
+        made = Made.here(job.kind, self.command)
+        self.store.add([(run, made) for run in results], replace=True)
+
+
+def store_file() -> Path:
+    """Where the store is: RECOLLECT_STORE, else in the user's folder for data."""
+    if named := os.environ.get("RECOLLECT_STORE"):
+        return Path(named).expanduser().absolute()
+    if os.environ.get("RECOLLECT_CACHE"):
+        return cache_folder() / "results.sqlite"
+    shared = os.environ.get("XDG_DATA_HOME")
+    return (Path(shared) if shared else Path.home() / ".local/share") / "recollect/results.sqlite"
+
+
+def run_key(run: Result) -> str:
+    """A name for what was run: two runs with one name differ in code and machine alone."""
+    facts = [run.benchmark, run.method, run.buffer, run.seed, run.epochs, run.validation]
+    return _hashed(facts, run.hyperparameters)
+
+
+def read_json(path: Path | str) -> list[tuple[Result, Made]]:
+    """The runs in a file that `--json` wrote, here or elsewhere."""
+    try:
+        data = json.loads(Path(path).read_text("utf-8"))
+        return [_read(dict(each)) for each in data]
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise DataError(f"{path} holds no results as --json writes them") from None
+
+
+def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
+    """Write one JSON object per run, with where it came from: `read_json` reads it anywhere."""
+    made = {row.key: asdict(row.made) for row in store.rows()}
+    write_whole(path, [{**run.as_json(), "made": made.get(run_key(run))} for run in results])
+
+
+def _read(data: dict[str, Any]) -> tuple[Result, Made]:
+    made = data.pop("made", None) or {}
+    unknown = {
+        "version": "",
+        "code": "imported",
+        "machine": data["device"],
+        "command": "",
+        "created": "",
+    }
+    known = {field.name for field in fields(Result)}
+    if data.keys() != known:
+        raise KeyError("fields")
+    return Result(**data), Made(**{**unknown, **made})
+
+
+def _stored(key: str, made: str, result: str) -> Stored:
+    try:
+        return Stored(Result(**json.loads(result)), key, Made(**json.loads(made)))
+    except (ValueError, TypeError) as error:
+        raise DataError(f"the result store holds a run that cannot be read: {error}") from None
+
+
+def _key(job: Job, number: int) -> str:
+    seed = job.runs[number].seed
+    facts = [job.stream.name, job.kind.name, job.buffer, seed, job.epochs, job.validation]
+    return _hashed(facts, job.hyperparameters(number))
+
+
+def _hashed(facts: list[Any], hyperparameters: Mapping[str, float]) -> str:
+    values = sorted((name, float(value)) for name, value in hyperparameters.items())
+    return hashlib.sha256(json.dumps([*facts, values]).encode()).hexdigest()[:24]
+
+
+def _fit(found: Result | None, job: Job) -> Result | None:
+    """A result in half precision does for a job that does not ask for more."""
+    return None if found and job.full_precision and "bf16" in found.execution else found
