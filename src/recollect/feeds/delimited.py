@@ -1,0 +1,160 @@
+"""Rows of numbers with a label, separated by commas or another character (CSV)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+from numpy.typing import NDArray
+
+from recollect.errors import DataError, InputError
+from recollect.feeds.columns import column, features_of
+from recollect.feeds.lines import FileLines, Lines, text_of
+from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, numbers
+
+__all__ = ["Delimited"]
+
+MOST_LINES = 100
+
+
+@final
+@dataclass
+class Delimited:
+    """Reads rows of text: one column is the label, the others (or `features`) are numbers.
+
+    A column is named as in the header, or by its number from 1 on; the label is the last one unless
+    it is given. Whether the first row is a `header` is seen from its features: names are no
+    numbers. A record without a label has an empty cell there.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.csv"
+    ...     _ = path.write_text("speed,kind\\n1.5,walk\\n")
+    ...     [(record.x, record.label, record.place) for record in Delimited().read(str(path))]
+    [(array([1.5], dtype=float32), 'walk', (20, 2))]
+    """
+
+    label: str | None = None
+    features: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    delimiter: str = ","
+    header: bool | None = None
+    source: Lines = field(default_factory=FileLines)
+    faults: Faults = field(default_factory=Faults)
+    layout: Layout | None = None
+
+    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
+        """The records after a place, which is the byte and the line where one ends."""
+        first = True
+        for row, end in self._rows(source, place):
+            if row is None:
+                yield None
+                continue
+            if first:
+                first = False
+                if self._headed(row, source):
+                    continue
+            try:
+                x, label = self._parsed(row)
+            except Malformed as why:
+                self.faults.meet(f"{source}, line {end[1]}", why)
+            else:
+                yield Record(x, label, source, end)
+
+    def _rows(self, source: str, place: Place | None) -> Iterator[tuple[list[str] | None, Place]]:
+        """The cells of every row, and where it ends; None whenever nothing came for a moment."""
+        offset, number = (int(part) for part in place or (0, 0))
+        held: list[str] = []
+        for raw in self.source.lines(source, offset):
+            if raw is None:
+                yield None, ()
+                continue
+            first = offset == 0
+            offset, number = offset + len(raw), number + 1
+            try:
+                text = text_of(raw, first)
+                if not held and not text.strip():
+                    continue
+                row = self._cells([*held, text])
+                held = [*held, text] if row is None else []
+            except UnicodeDecodeError:
+                held = []
+                self.faults.meet(f"{source}, line {number}", Malformed("it is not UTF-8 text"))
+            except Malformed as why:
+                held = []
+                self.faults.meet(f"{source}, line {number}", why)
+            else:
+                if row is not None:
+                    yield row, (offset, number)
+        if held:
+            self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
+
+    def _cells(self, lines: list[str]) -> list[str] | None:
+        """The cells of a row; None if a quote is still open at its end."""
+        if len(lines) == 1 and '"' not in lines[0]:
+            return lines[0].split(self.delimiter)
+        try:
+            return next(csv.reader(["\n".join(lines)], delimiter=self.delimiter, strict=True))
+        except csv.Error as error:
+            if "unexpected end" not in str(error):
+                raise Malformed(str(error)) from None
+        if len(lines) == MOST_LINES:
+            raise Malformed(f"a quote is not closed within {MOST_LINES} lines")
+        return None
+
+    def _headed(self, row: list[str], source: str) -> bool:
+        """Whether the first row of a source is a header; it settles what the columns are."""
+        names = [cell.strip() for cell in row]
+        if self.layout is None:
+            if names[0].startswith("{"):
+                raise InputError(f"{source} has JSON lines, it seems: give --format jsonl")
+            headed = self.header
+            if headed is None:
+                named = self.label in names and not _is_number(self.label or "")
+                headed = named or self._without_numbers(names)
+            self._settle(names if headed else [str(n + 1) for n in range(len(names))], headed)
+            return headed
+        if names == [*self.layout["columns"]]:
+            return bool(self.layout["headed"])
+        if self.layout["headed"] and self._without_numbers(names):
+            raise DataError(
+                f"{source} has other columns ({', '.join(names)}) than what was read before "
+                f"({', '.join(self.layout['columns'])})"
+            )
+        return False
+
+    def _settle(self, names: list[str], headed: bool) -> None:
+        label = column("-1" if self.label is None else self.label, names)
+        features = features_of(names, label, self.features, self.ignore)
+        self.layout = {"columns": names, "headed": headed, "label": label, "features": features}
+
+    def _without_numbers(self, cells: list[str]) -> bool:
+        """Whether no feature is a number."""
+        places = [str(number + 1) for number in range(len(cells))]
+        label = len(cells) - 1
+        if self.label in places:
+            label = places.index(self.label)
+        return not any(_is_number(cell) for n, cell in enumerate(cells) if n != label)
+
+    def _parsed(self, row: list[str]) -> tuple[NDArray[Any], str | None]:
+        assert self.layout is not None
+        if len(row) != len(self.layout["columns"]):
+            raise Malformed(f"it has {len(row)} columns, not {len(self.layout['columns'])}")
+        try:
+            x = numbers([float(row[place]) for place in self.layout["features"]])
+        except ValueError:
+            wrong = next(n for n in self.layout["features"] if not _is_number(row[n]))
+            name = self.layout["columns"][wrong]
+            raise Malformed(f"{row[wrong]!r} in column {name!r} is not a number") from None
+        return x, row[self.layout["label"]].strip() or None
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

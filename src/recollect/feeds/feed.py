@@ -1,0 +1,145 @@
+"""Sources of one format, read one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, final
+
+from recollect.errors import InputError
+from recollect.feeds.delimited import Delimited
+from recollect.feeds.image_folder import ImageFolder
+from recollect.feeds.jsonlines import JSONLines
+from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
+from recollect.feeds.parquet import Parquet
+from recollect.feeds.record import Faults, Format, Layout, Place, Record
+
+__all__ = ["KINDS", "Feed", "Reading", "open_feed"]
+
+Kind = Literal["csv", "jsonl", "parquet", "images"]
+
+KINDS: tuple[Kind, ...] = ("csv", "jsonl", "parquet", "images")
+ENDINGS: dict[str, Kind] = {
+    ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".jsonl": "jsonl",
+    ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How sources are to be read; what is left out is seen from them.
+
+    `follow` waits at the end of the last source for more. `replayed` says that standard input
+    begins again with what was read before, and `stopping` when to take no more from it.
+    """
+
+    kind: Kind | None = None
+    label: str | None = None
+    features: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    delimiter: str | None = None
+    header: bool | None = None
+    order: Literal["time", "name"] = "time"
+    size: tuple[int, int] | None = None
+    follow: bool = False
+    skip_bad: bool = False
+    replayed: bool = False
+    stopping: Callable[[], bool] = field(default=lambda: False, compare=False)
+
+
+@final
+@dataclass
+class Feed:
+    """The records of several sources, which are read one after the other.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.csv"
+    ...     _ = path.write_text("1.5,0.5,walk\\n0.1,0.2,stand\\n")
+    ...     [record.label for record in open_feed([str(path)]).records() if record]
+    ['walk', 'stand']
+    """
+
+    sources: Sequence[str]
+    kind: Kind
+    reader: Format
+    faults: Faults
+
+    def records(self, places: Mapping[str, Place] | None = None) -> Iterator[Record | None]:
+        """All records, in each source after its place; None whenever nothing came for a moment."""
+        for source in self.sources:
+            place = (places or {}).get(source)
+            yield from self.reader.read(source, None if place is None else tuple(place))
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what was read can be read again, unlike what came through a pipe."""
+        return STDIN not in self.sources
+
+    def where(self, record: Record) -> str:
+        """Where a record is, in words."""
+        if self.kind == "images":
+            return str(Path(record.source) / str(record.place[-1]))
+        return f"{record.source}, {'row' if self.kind == 'parquet' else 'line'} {record.place[-1]}"
+
+
+def open_feed(
+    sources: Sequence[str], reading: Reading | None = None, layout: Layout | None = None
+) -> Feed:
+    """A feed of files, of folders of images, or of standard input (`-`).
+
+    A file's name tells its format, unless the reading does. `layout` is that of an earlier feed
+    which this one continues.
+    """
+    how = reading or Reading()
+    if not sources:
+        raise InputError("there is nothing to read: give a file, a folder of images, or -")
+    if STDIN in sources and len(sources) > 1:
+        raise InputError("standard input (-) is read alone, not with files")
+    lines: Lines = FileLines(sources[-1] if how.follow else None)
+    if STDIN in sources:
+        lines = InputLines(how.replayed, how.stopping)
+    for source in sources:
+        if source != STDIN and not Path(source).exists():
+            raise InputError(f"there is no file or folder {source!r}")
+    kind = how.kind or _kind(sources)
+    faults = Faults(how.skip_bad)
+    reader = _reader(kind, how, lines, sources, faults)
+    reader.layout = layout
+    return Feed(sources, kind, reader, faults)
+
+
+def _kind(sources: Sequence[str]) -> Kind:
+    """The one format of all sources, from their names; a pipe has rows unless the reading says."""
+    kinds: dict[Kind, str] = {}
+    for source in sources:
+        path = Path(source)
+        found = "images" if path.is_dir() else ENDINGS.get(path.suffix.lower())
+        found = "csv" if source == STDIN else found
+        if found is None:
+            raise InputError(
+                f"cannot see from its name what {source} is: give --format ({', '.join(KINDS)})"
+            )
+        kinds.setdefault(found, source)
+    if len(kinds) > 1:
+        raise InputError(f"all sources must be of one format, not {' and '.join(kinds.values())}")
+    return next(iter(kinds))
+
+
+def _reader(
+    kind: Kind, how: Reading, lines: Lines, sources: Sequence[str], faults: Faults
+) -> Format:
+    if kind == "csv":
+        tabs = all(Path(source).suffix.lower() == ".tsv" for source in sources)
+        delimiter = how.delimiter or ("\t" if tabs else ",")
+        return Delimited(how.label, how.features, how.ignore, delimiter, how.header, lines, faults)
+    if kind == "jsonl":
+        return JSONLines(how.label or "label", how.features, how.ignore, lines, faults)
+    if STDIN in sources:
+        raise InputError(f"{kind} cannot come from standard input: give a path")
+    if kind == "parquet":
+        if how.follow:
+            raise InputError("a Parquet file does not grow: leave --follow out")
+        return Parquet(how.label, how.features, how.ignore, faults)
+    return ImageFolder(how.order, how.size, sources[-1] if how.follow else None, faults)

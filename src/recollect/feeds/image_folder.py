@@ -1,0 +1,110 @@
+"""Folders of images, one folder for each class, in the order of their arrival."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import DataError
+from recollect.feeds.lines import POLL
+from recollect.feeds.record import Faults, Layout, Malformed, Place, Record
+
+__all__ = ["ImageFolder"]
+
+KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
+SETTLED = 0.5
+
+
+@final
+@dataclass
+class ImageFolder:
+    """Reads `folder/class/image.png`: the name of the inner folder is the label.
+
+    Images come in the `order` of the time they were last changed, or of their names. All are to be
+    like the first one in size and in being grey or coloured, unless a `size` (height, width) is
+    given to which they are brought. Images that lie in no inner folder have no label. The folder
+    that is `followed` is looked at again and again; an image counts once it has not changed for a
+    moment.
+    """
+
+    order: Literal["time", "name"] = "time"
+    size: tuple[int, int] | None = None
+    followed: str | None = None
+    faults: Faults = field(default_factory=Faults)
+    layout: Layout | None = None
+
+    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
+        """The images after a place, which is the time (or name) and the path of one."""
+        while True:
+            for key, path in self._listed(Path(source), place, source == self.followed):
+                place = (key, path)
+                try:
+                    x = self._pixels(Path(source) / path)
+                except Malformed as why:
+                    self.faults.meet(str(Path(source) / path), why)
+                else:
+                    folder = str(Path(path).parent)
+                    yield Record(x, None if folder == "." else folder, source, place)
+            if source != self.followed:
+                return
+            yield None
+            time.sleep(POLL)
+
+    def _listed(
+        self, root: Path, after: Place | None, growing: bool
+    ) -> list[tuple[int | str, str]]:
+        """The images that come after a place, in order."""
+        try:
+            folders = [root, *(Path(e.path) for e in os.scandir(root) if e.is_dir())]
+            found = [
+                (self._key(entry), str(Path(entry.path).relative_to(root)))
+                for folder in folders
+                for entry in os.scandir(folder)
+                if entry.name.lower().endswith(KINDS) and entry.name[0] != "."
+                if not (growing and _is_young(entry)) and entry.is_file()
+            ]
+        except OSError as error:
+            raise DataError(f"cannot read {root}: {error.strerror or error}") from None
+        return sorted(each for each in found if after is None or each > after)
+
+    def _key(self, entry: os.DirEntry[str]) -> int | str:
+        return entry.stat().st_mtime_ns if self.order == "time" else entry.name
+
+    def _pixels(self, path: Path) -> NDArray[np.uint8]:
+        """An image as `[channels, height, width]`."""
+        from PIL import Image
+
+        try:
+            with Image.open(path) as image:
+                image.load()
+                grey = image.mode in ("1", "L", "LA")
+                if self.layout is not None:
+                    grey = self.layout["shape"][0] == 1
+                shown: Any = image.convert("L" if grey else "RGB")
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            raise Malformed(f"it is not an image that can be read ({error})") from None
+        if self.size is not None:
+            shown = shown.resize(self.size[::-1], Image.Resampling.BILINEAR)
+        pixels = np.asarray(shown, dtype=np.uint8)
+        pixels = pixels[None] if grey else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+        if self.layout is None:
+            self.layout = {"shape": [*pixels.shape]}
+        _, height, width = self.layout["shape"]
+        if pixels.shape[1:] != (height, width):
+            seen = f"{pixels.shape[1]}x{pixels.shape[2]}"
+            raise Malformed(
+                f"it has {seen} pixels, not {height}x{width} as the first image: "
+                f"give --size HxW to bring all to one size"
+            )
+        return pixels
+
+
+def _is_young(entry: os.DirEntry[str]) -> bool:
+    return 0 <= time.time() - entry.stat().st_mtime < SETTLED

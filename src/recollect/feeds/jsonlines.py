@@ -1,0 +1,151 @@
+"""One JSON object on every line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import InputError
+from recollect.feeds.lines import FileLines, Lines, text_of
+from recollect.feeds.record import Faults, Label, Layout, Malformed, Place, Record, numbers
+
+__all__ = ["JSONLines", "plain_label"]
+
+NUMBERS = frozenset({int, float, bool})
+
+
+@final
+@dataclass
+class JSONLines:
+    """Reads objects, one on every line: one key has the label, others the features.
+
+    Features are numbers, or lists of numbers, which may be nested. Without `features` they are
+    those of the first record, in its order; all but the label, and what is to be ignored. If it is
+    one key that holds nested lists, its shape is kept. A record without a label has null there, or
+    no such key.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from pathlib import Path
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "a.jsonl"
+    ...     _ = path.write_text('{"speed": 1.5, "label": "walk", "id": "a7"}\\n')
+    ...     [(record.x, record.label, record.place) for record in JSONLines().read(str(path))]
+    [(array([1.5], dtype=float32), 'walk', (44, 1))]
+    """
+
+    label: str = "label"
+    features: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    source: Lines = field(default_factory=FileLines)
+    faults: Faults = field(default_factory=Faults)
+    layout: Layout | None = None
+
+    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
+        """The records after a place, which is the byte and the line where one ends."""
+        offset, number = (int(part) for part in place or (0, 0))
+        for raw in self.source.lines(source, offset):
+            if raw is None:
+                yield None
+                continue
+            first = offset == 0
+            offset, number = offset + len(raw), number + 1
+            try:
+                found = _object(raw, first)
+                if found is None:
+                    continue
+                if self.layout is None:
+                    self._settle(found)
+                x, label = self._parsed(found)
+            except Malformed as why:
+                self.faults.meet(f"{source}, line {number}", why)
+            else:
+                yield Record(x, label, source, (offset, number))
+
+    def _settle(self, found: Mapping[str, Any]) -> None:
+        """Let the first record say which keys are read, and what shape comes of them."""
+        for key in (self.label, *self.features, *self.ignore):
+            if key not in found:
+                raise InputError(
+                    f"the first record has no {key!r} (it has: {', '.join(found)}): "
+                    f"give --label, --features and --ignore as they are called there"
+                )
+        left = {self.label, *self.ignore}
+        keys = [key for key in self.features or found if key not in left]
+        if not self.features:
+            keys = [key for key in keys if type(found[key]) in NUMBERS or _is_numeric(found[key])]
+        if not keys:
+            raise InputError(f"the first record has no numbers besides the label {self.label!r}")
+        shape = numbers(_values(found, keys)).shape
+        self.layout = {"keys": keys, "shape": [*shape]}
+
+    def _parsed(self, found: Mapping[str, Any]) -> tuple[NDArray[Any], Label | None]:
+        assert self.layout is not None
+        x = numbers(_values(found, self.layout["keys"]))
+        if x.shape != tuple(self.layout["shape"]):
+            raise Malformed(f"its features have the shape {x.shape}, not {self.layout['shape']}")
+        return x, plain_label(found.get(self.label))
+
+
+def plain_label(value: Any) -> Label | None:
+    """A label as it is kept: text or a number; whole numbers are whole. None where there is none.
+
+    >>> plain_label(3.0), plain_label("b"), plain_label("")
+    (3, 'b', None)
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)):
+        return value
+    raise Malformed(f"a label is text or a number, not {value!r:.40}")
+
+
+def _object(raw: bytes, first: bool) -> dict[str, Any] | None:
+    try:
+        text = text_of(raw, first)
+        if not text.strip():
+            return None
+        found = json.loads(text)
+    except UnicodeDecodeError:
+        raise Malformed("it is not UTF-8 text") from None
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"it is not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise Malformed(f"it is not a JSON object but {text[:20]}")
+    return found
+
+
+def _values(found: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    """The values of those keys: flat, but as they are where it is one key that has a list."""
+    try:
+        values = [found[key] for key in keys]
+    except KeyError as missing:
+        raise Malformed(f"it has no {missing.args[0]!r}") from None
+    if {*map(type, values)} <= NUMBERS:
+        return values
+    flat: list[Any] = []
+    for key, value in zip(keys, values, strict=True):
+        if not _is_numeric(value):
+            raise Malformed(f"{value!r:.40} in {key!r} is not a number, nor lists of numbers")
+        if len(values) == 1 and isinstance(value, list):
+            return value
+        flat += _leaves(value)
+    return flat
+
+
+def _is_numeric(value: Any) -> bool:
+    return all(type(leaf) in NUMBERS for leaf in _leaves(value)) and value != []
+
+
+def _leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, list):
+        for part in value:
+            yield from _leaves(part)
+    else:
+        yield value

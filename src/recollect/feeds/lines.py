@@ -1,0 +1,157 @@
+"""Lines of files that may still grow, and of standard input, with bounded memory."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Protocol, final
+
+from recollect.errors import DataError
+
+__all__ = ["POLL", "STDIN", "FileLines", "InputLines", "Lines", "text_of"]
+
+STDIN = "-"
+POLL = 0.1
+CHUNK = 1 << 18
+PIPE = 1 << 16
+LONGEST = 1 << 24
+
+
+class Lines(Protocol):
+    """Where a text format gets its lines from."""
+
+    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
+        """The lines from a byte on, each with its end; None whenever nothing came for a moment."""
+
+
+@final
+@dataclass(frozen=True)
+class FileLines:
+    """The lines of a file; of the one that is `followed`, also those that are yet to be written.
+
+    While a file is followed, a line without its end is not yet a line.
+    """
+
+    followed: str | None = None
+
+    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
+        """The lines from a byte on; None whenever nothing came for a moment."""
+        try:
+            with Path(source).open("rb", buffering=0) as file:
+                if os.fstat(file.fileno()).st_size < offset and file.seekable():
+                    raise _shorter(source)
+                if offset:
+                    file.seek(offset)
+                yield from _split(source, self._chunks(source, file))
+        except OSError as error:
+            raise DataError(f"cannot read {source}: {error.strerror or error}") from None
+
+    def _chunks(self, source: str, file: BinaryIO) -> Iterator[bytes | None]:
+        while True:
+            chunk = file.read(CHUNK)
+            if chunk:
+                yield chunk
+            elif source == self.followed:
+                if os.fstat(file.fileno()).st_size < file.tell():
+                    raise _shorter(source)
+                yield None
+                time.sleep(POLL)
+            else:
+                return
+
+
+@final
+@dataclass(frozen=True)
+class InputLines:
+    """The lines of standard input, until it ends or `stopping` says so.
+
+    What arrives is new, whatever was read before; if it is `replayed`, it begins again with what
+    was, and that is passed over. What has been taken in when it is to stop is still given.
+    """
+
+    replayed: bool = False
+    stopping: Callable[[], bool] = lambda: False
+
+    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
+        """The lines that arrive; None whenever nothing came for a moment."""
+        chunks = self._chunks()
+        if self.replayed and offset:
+            chunks = _after(offset, chunks)
+        yield from _split("standard input", chunks)
+
+    def _chunks(self) -> Iterator[bytes | None]:
+        # Past Python's own buffer: what waits in it would not count as ready.
+        number = sys.stdin.fileno()
+        while not self.stopping():
+            if not _ready(number):
+                yield None
+                continue
+            chunk = os.read(number, PIPE)
+            if not chunk:
+                return
+            yield chunk
+
+
+def text_of(raw: bytes, first: bool) -> str:
+    """A line as text, without its end, and without the mark that some programs put first.
+
+    >>> text_of(b"\\xef\\xbb\\xbfa,b\\r\\n", first=True)
+    'a,b'
+    """
+    if first:
+        raw = raw.removeprefix(b"\xef\xbb\xbf")
+    return raw.decode("utf-8").rstrip("\r\n")
+
+
+def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
+    """Whole lines out of chunks; what is left at the end counts as one."""
+    rest = b""
+    for chunk in chunks:
+        if chunk is None:
+            yield None
+            continue
+        *whole, rest = (rest + chunk).split(b"\n")
+        for line in whole:
+            yield line + b"\n"
+        if len(rest) > LONGEST:
+            raise DataError(f"{source} has a line of more than {LONGEST >> 20} MiB: is it text?")
+    if rest:
+        yield rest
+
+
+def _after(offset: int, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
+    """The chunks without their first bytes, so many as the offset says."""
+    left = offset
+    for chunk in chunks:
+        if chunk is None or left == 0:
+            yield chunk
+        elif len(chunk) > left:
+            yield chunk[left:]
+            left = 0
+        else:
+            left -= len(chunk)
+    if left:
+        raise DataError(
+            f"standard input ended after {offset - left} bytes, and {offset} were read before: "
+            f"leave --replayed out if what arrives is new"
+        )
+
+
+def _ready(number: int) -> bool:
+    """Whether a read of a file, given by its number, would return at once; waits a moment."""
+    try:
+        return bool(select.select([number], [], [], POLL)[0])
+    except OSError:  # not every system can wait for every file
+        return True
+
+
+def _shorter(source: str) -> DataError:
+    return DataError(
+        f"{source} is shorter than what was read of it before: it is another file now "
+        f"(--fresh starts over)"
+    )

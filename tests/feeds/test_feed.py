@@ -1,0 +1,64 @@
+"""Several sources as one stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from recollect.errors import InputError
+from recollect.feeds import Feed, Reading, open_feed
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "a.csv").write_text("v,kind\n1,x\n2,y\n")
+    (tmp_path / "b.csv").write_text("v,kind\n3,x\n")
+    (tmp_path / "c.tsv").write_text("v\tkind\n4\tx\n")
+    (tmp_path / "d.jsonl").write_text('{"v": 5, "label": "x"}\n')
+    (tmp_path / "e").write_text("6,x\n")
+    (tmp_path / "pictures").mkdir()
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def values(feed: Feed, **places: tuple[int, ...]) -> list[float]:
+    return [float(r.x[0]) for r in feed.records(places) if r is not None]
+
+
+def test_files_follow_each_other_and_continue_one_by_one(folder: Path) -> None:
+    feed = open_feed(["a.csv", "b.csv"])
+    assert values(feed) == [1, 2, 3]
+    records = [r for r in feed.records() if r]
+    assert [r.source for r in records] == ["a.csv", "a.csv", "b.csv"]
+    places = {r.source: r.place for r in records[:1]}
+    assert [r.x.tolist() for r in feed.records(places) if r] == [[2], [3]]
+    places = {r.source: r.place for r in records}
+    assert list(feed.records(places)) == []
+
+
+def test_names_tell_the_format(folder: Path) -> None:
+    assert values(open_feed(["c.tsv"])) == [4]
+    assert values(open_feed(["d.jsonl"])) == [5]
+    assert values(open_feed(["e"], Reading(kind="csv"))) == [6]
+    assert open_feed(["pictures"]).kind == "images"
+    assert open_feed(["-"]).kind == "csv"
+
+
+@pytest.mark.parametrize(
+    ("sources", "reading", "why"),
+    [
+        ([], Reading(), "there is nothing to read"),
+        (["nowhere.csv"], Reading(), "there is no file or folder 'nowhere.csv'"),
+        (["a.csv", "-"], Reading(), "standard input \\(-\\) is read alone"),
+        (["a.csv", "d.jsonl"], Reading(), "of one format, not a.csv and d.jsonl"),
+        (["e"], Reading(), "cannot see from its name what e is: give --format"),
+        (["-"], Reading(kind="parquet"), "parquet cannot come from standard input"),
+        (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file does not grow"),
+    ],
+)
+def test_what_cannot_be_opened(
+    sources: list[str], reading: Reading, why: str, folder: Path
+) -> None:
+    with pytest.raises(InputError, match=why):
+        open_feed(sources, reading)
