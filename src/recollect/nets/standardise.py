@@ -1,0 +1,61 @@
+"""A first layer that brings features of any scale to a mean of 0 and a deviation of 1."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+__all__ = ["Standardise"]
+
+
+class Standardise(nn.Module):
+    """Subtracts the mean of every feature and divides by its deviation, as seen so far.
+
+    In training, a batch (of one example too) is first counted in and then standardised; a pass
+    without gradients counts nothing. After `horizon` examples the oldest fade, so that a slow drift
+    is followed. A value far from anything seen is cut off at `limit` deviations.
+
+    >>> layer = Standardise(2)
+    >>> layer(torch.tensor([[1.0, 5e6], [3.0, 7e6]]))
+    tensor([[-1., -1.],
+            [ 1.,  1.]])
+    >>> layer.eval()(torch.tensor([[2.0, 9e6]]))
+    tensor([[0., 3.]])
+    """
+
+    broadcasts_runs = True
+
+    def __init__(self, features: int, horizon: int = 10_000, limit: float = 10.0) -> None:
+        super().__init__()
+        self.horizon, self.limit = horizon, limit
+        # Parameters that are not trained, where others have buffers: a fleet whose networks have
+        # no buffers takes what arrives and what is replayed in one pass.
+        self.mean = nn.Parameter(torch.zeros(features), requires_grad=False)
+        self.deviation = nn.Parameter(torch.ones(features), requires_grad=False)
+        self.seen = nn.Parameter(torch.zeros(()), requires_grad=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Features `[..., n, F]` of examples `[..., n, *shape]`, with or without a run axis."""
+        flat = x.flatten(self.mean.dim())
+        if self.training and torch.is_grad_enabled():
+            self._count_in(flat.detach())
+        mean, deviation = self.mean.unsqueeze(-2), self.deviation.unsqueeze(-2)
+        # The smallest difference that 32 bits can tell at this distance from zero.
+        least = (1e-6 * mean.abs()).clamp(min=1e-12)
+        return ((flat - mean) / torch.maximum(deviation, least)).clamp(-self.limit, self.limit)
+
+    @torch.no_grad()
+    def _count_in(self, x: Tensor) -> None:
+        """Let the statistics include a batch; in 64 bits, where a square is always finite."""
+        size = x.shape[-2]
+        seen = self.seen.double().clamp(max=self.horizon)
+        share = (size / (seen + size)).unsqueeze(-1)
+        variance, mean = torch.var_mean(x.double(), -2, correction=0)
+        before = self.mean.double()
+        apart = mean - before
+        # Chan's rule for the variance of two sets, weighted by their sizes.
+        variance = torch.lerp(self.deviation.double().square(), variance, share)
+        variance = variance + apart.square() * share * (1 - share)
+        self.mean.copy_(before + apart * share)
+        self.deviation.copy_(variance.sqrt())
+        self.seen.copy_(seen + size)
