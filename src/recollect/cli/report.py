@@ -1,0 +1,70 @@
+"""`recollect report`: everything that was measured, as one page that opens from disk."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from pathlib import Path
+
+from recollect.cli.common import add_store
+from recollect.errors import InputError
+from recollect.experiments.report import build, write
+from recollect.experiments.results import check_writable
+from recollect.experiments.store import Store, Stored, read_json, run_key
+
+__all__ = ["add_parser"]
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("report", help="all results as one page that opens from disk")
+    parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
+                        help="the page (default: recollect-report.html)")  # fmt: skip
+    parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
+                        help="runs from files that --json wrote, and not from the store "
+                             "(unless --store names one)")  # fmt: skip
+    parser.add_argument("--benchmark", nargs="+", metavar="NAME",
+                        help="these benchmarks alone")  # fmt: skip
+    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    add_store(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Write the page and say where it is."""
+    check_writable(chosen.out)
+    data = build(_wanted(_rows(chosen), chosen.benchmark))
+    write(data, chosen.out)
+    size = chosen.out.stat().st_size / 1e6
+    print(f"{chosen.out}: {data['runs']} runs in {len(data['rows'])} configurations, {size:.1f} MB")
+    if chosen.open:
+        webbrowser.open(chosen.out.absolute().as_uri())
+    return 0
+
+
+def _rows(chosen: argparse.Namespace) -> list[Stored]:
+    rows = [
+        Stored(run, run_key(run), made)
+        for file in chosen.files or []
+        for run, made in read_json(file)
+    ]
+    if chosen.store or not chosen.files:
+        store = Store(chosen.store)
+        rows += store.rows()
+        if not rows:
+            raise InputError(
+                f"there are no runs in the store {store.path}: train some with `recollect "
+                f"reproduce`, or give files that --json wrote with --from"
+            )
+    if not rows:
+        raise InputError("there are no runs in these files: give files that --json wrote")
+    return rows
+
+
+def _wanted(rows: list[Stored], names: list[str] | None) -> list[Stored]:
+    found = [row for row in rows if names is None or row.result.benchmark in names]
+    there = sorted({row.result.benchmark for row in rows})
+    for name in names or []:
+        if name not in there:
+            raise InputError(f"there are no runs of {name!r}; there are some of {', '.join(there)}")
+    return found

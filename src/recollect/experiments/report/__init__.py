@@ -1,0 +1,6 @@
+"""The report: everything that was measured, as one page that opens from disk."""
+
+from recollect.experiments.report.build import build
+from recollect.experiments.report.page import render, write
+
+__all__ = ["build", "render", "write"]

@@ -1,0 +1,199 @@
+"""From runs to the plain data that the page shows: small, rounded, everything said once."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from recollect import __version__
+from recollect.errors import InputError
+from recollect.experiments.report.commands import again, usual
+from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
+from recollect.experiments.report.rows import Configuration, configurations, latest
+from recollect.experiments.results import Mean
+from recollect.experiments.store import Stored
+from recollect.methods import METHODS
+from recollect.streams import BENCHMARKS
+from recollect.train import Result
+
+__all__ = ["build"]
+
+SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
+
+
+def build(rows: Sequence[Stored]) -> dict[str, Any]:
+    """Everything that the report shows of these runs, as plain data.
+
+    Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
+    the verdicts are made. Texts that many runs share are numbers of places in `texts`.
+    """
+    if not rows:
+        raise InputError("there are no runs to report: train some with `recollect reproduce`")
+    kept = latest(rows)
+    found = _ordered(configurations(kept))
+    texts = _Texts()
+    names = _names(found)
+    verdicts = [compared(each) for each in found]
+    return {
+        "version": __version__,
+        "runs": len(kept),
+        "repeated": len(rows) - len(kept),
+        "settings": {s: SETTINGS.get(s, s) for s in _sorted(_settings(found), SETTINGS)},
+        "metrics": METRICS,
+        "methods": {m: METHODS[m].title if m in METHODS else m
+                    for m in _sorted((each.first.method for each in found), METHODS)},
+        "benchmarks": {b: _benchmark(b)
+                       for b in _sorted((each.first.benchmark for each in found), BENCHMARKS)},
+        "tallies": tallies(found, verdicts),
+        "rows": [
+            _row(each, name, verdict, texts)
+            for each, name, verdict in zip(found, names, verdicts, strict=True)
+        ],
+        "texts": texts.found,
+    }  # fmt: skip
+
+
+class _Texts:
+    """Texts that many runs share, each kept once."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, int] = {}
+
+    def place(self, text: str) -> int:
+        return self._places.setdefault(text, len(self._places))
+
+    @property
+    def found(self) -> list[str]:
+        return list(self._places)
+
+
+def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
+    run, summary = each.first, each.summary
+    given = list(dict.fromkeys(row.command for row in each.rows if row.command))
+    return {
+        "id": name,
+        "benchmark": run.benchmark,
+        "method": run.method,
+        "buffer": run.buffer,
+        "epochs": run.epochs,
+        "validation": run.validation,
+        "hyperparameters": dict(run.hyperparameters),
+        "usual": usual(run),
+        "steps": run.steps,
+        "bytes": max(row.result.memory_bytes for row in each.rows),
+        "seconds": _rounded(summary.seconds, 4),
+        "commands": [texts.place(command) for command in given],
+        "again": again(run, [row.result.seed for row in each.rows]),
+        "scores": {
+            setting: {metric: _mean(summary.mean(metric, setting)) for metric in METRICS}
+            for setting in run.accuracy
+        },
+        "paper": {
+            setting: {
+                metric: [one.paper.mean, one.paper.std, one.verdict]
+                for metric, one in by_metric.items()
+                if one.paper
+            }
+            for setting, by_metric in verdicts.items()
+        },
+        "runs": [_run(row, texts) for row in each.rows],
+    }
+
+
+def _run(row: Stored, texts: _Texts) -> dict[str, Any]:
+    run = row.result
+    return {
+        "seed": run.seed,
+        "seconds": _rounded(run.train_seconds, 4),
+        "diverged": run.diverged,
+        "where": texts.place(": ".join(filter(None, (run.device, run.execution)))),
+        "machine": texts.place("" if row.machine == run.device else row.machine),
+        "code": texts.place(f"recollect {row.version}, code {row.code}" if row.version else ""),
+        "created": texts.place(row.created),
+        "command": texts.place(row.command),
+        "again": again(run, [run.seed]),
+        "scores": {
+            setting: [_hundredths(getattr(run, metric).get(setting)) for metric in METRICS]
+            for setting in run.accuracy
+        },
+        "matrix": {
+            setting: [_without_tail([_hundredths(value) for value in line]) for line in matrix]
+            for setting, matrix in run.matrix.items()
+        },
+        "untrained": {
+            setting: [_hundredths(value) for value in line]
+            for setting, line in (run.untrained or {}).items()
+        },
+    }
+
+
+def _benchmark(name: str) -> dict[str, Any]:
+    known = BENCHMARKS.get(name)
+    if known is None:
+        return {"about": "", "standsIn": None, "epochs": None}
+    return {"about": known.description, "standsIn": known.stands_in, "epochs": known.epochs}
+
+
+def _settings(found: Sequence[Configuration]) -> list[str]:
+    return [setting for each in found for setting in each.first.accuracy]
+
+
+def _ordered(found: list[Configuration]) -> list[Configuration]:
+    """As in the paper's tables; what is not known there comes last, by its name."""
+
+    def place(each: Configuration) -> tuple[object, ...]:
+        run = each.first
+        return (
+            _rank(run.benchmark, BENCHMARKS), run.validation, run.epochs,
+            _rank(run.method, METHODS), run.buffer or 0, not usual(run),
+        )  # fmt: skip
+
+    return sorted(found, key=place)
+
+
+def _sorted(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
+    return sorted(dict.fromkeys(names), key=lambda name: _rank(name, known))
+
+
+def _rank(name: str, known: Mapping[str, object]) -> tuple[int, str]:
+    return (list(known).index(name), "") if name in known else (len(known), name)
+
+
+def _names(found: Sequence[Configuration]) -> list[str]:
+    """A name for each configuration that can stand in an address, each once."""
+    names: list[str] = []
+    for each in found:
+        run: Result = each.first
+        parts = [run.benchmark, run.method]
+        parts += [] if run.buffer is None else [str(run.buffer)]
+        parts += ["validation"] if run.validation else []
+        name = "/".join(re.sub(r"[^\w.+-]", "-", part, flags=re.ASCII) or "-" for part in parts)
+        tried, number = name, 1
+        while tried in names:
+            number += 1
+            tried = f"{name}~{number}"
+        names.append(tried)
+    return names
+
+
+def _mean(found: Mean | None) -> list[float | int] | None:
+    if found is None or not math.isfinite(found.mean):
+        return None
+    return [round(found.mean, 2), round(found.std, 2), found.seeds]
+
+
+def _hundredths(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else round(100 * value)
+
+
+def _rounded(value: float, digits: int) -> float | None:
+    return round(value, digits) if math.isfinite(value) else None
+
+
+def _without_tail(line: list[int | None]) -> list[int | None]:
+    """Without the empty places at its end, which the page knows of from the longest line."""
+    while line and line[-1] is None:
+        line.pop()
+    return line

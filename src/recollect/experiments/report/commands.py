@@ -1,0 +1,77 @@
+"""The command that makes a run again, and whether it has the usual hyper-parameters."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from itertools import groupby
+
+from recollect.errors import InputError
+from recollect.experiments.values import axes_of
+from recollect.methods import METHODS
+from recollect.methods.method import symbol
+from recollect.streams import BENCHMARKS
+from recollect.train import Result
+
+__all__ = ["again", "usual"]
+
+
+def again(run: Result, seeds: Sequence[int]) -> str:
+    """The command that trains these seeds of a run again; empty if no command can.
+
+    Benchmarks and methods of other packages, and data given as arrays, have no such command.
+    """
+    kind, known = METHODS.get(run.method), BENCHMARKS.get(run.benchmark)
+    if kind is None or known is None:
+        return ""
+    options = {"lr", "bs", "mbs", *map(symbol, kind.hyperparameters())}
+    if not options.issuperset(run.hyperparameters):
+        return ""
+    words = ["recollect", "run", run.benchmark, run.method]
+    words += [] if run.buffer is None else ["--buffer", str(run.buffer)]
+    for name, value in run.hyperparameters.items():
+        words += [f"--{name}", _exactly(value)]
+    words += [] if run.epochs == known.epochs else ["--epochs", str(run.epochs)]
+    words += ["--validation"] if run.validation else []
+    return shlex.join([*words, "--seeds", _seeds(seeds)])
+
+
+def usual(run: Result) -> bool:
+    """Whether these hyper-parameters are used unless others are given: the paper's, if it has some.
+
+    Of what is not known here, nobody can say so, and it counts as usual.
+    """
+    kind, known = METHODS.get(run.method), BENCHMARKS.get(run.benchmark)
+    if kind is None or known is None:
+        return True
+    try:
+        axes = axes_of(kind, known, run.buffer, {})
+    except InputError:
+        return True
+    return {symbol(name): float(values[0]) for name, values in axes.items()} == {
+        name: float(value) for name, value in run.hyperparameters.items()
+    }
+
+
+def _exactly(value: float) -> str:
+    """A number in the fewest digits that give it back.
+
+    >>> _exactly(10.0), _exactly(0.03)
+    ('10', '0.03')
+    """
+    return str(int(value)) if float(value).is_integer() else repr(float(value))
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    """Seeds as the command line takes them.
+
+    >>> _seeds([0, 1, 2, 5]), _seeds([3])
+    ('0-2,5', '3-3')
+    """
+    pieces = []
+    for _, found in groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0]):
+        piece = [seed for _, seed in found]
+        pieces.append((piece[0], piece[-1]))
+    # A number alone would be a count: 3 means 0 to 2.
+    alone = len(pieces) == 1
+    return ",".join(f"{a}-{b}" if a < b or alone else f"{a}" for a, b in pieces)

@@ -1,0 +1,80 @@
+// The card beside a number: what stands behind it. It follows hovering, focus and a tap.
+
+const card = byId("card");
+let cardTimer = 0;
+let cardAnchor = null;
+
+function explains(button, content) {
+  const soon = (action, wait) => { clearTimeout(cardTimer); cardTimer = setTimeout(action, wait); };
+  fill(button, {
+    "aria-expanded": "false",
+    onpointerenter: (event) => { if (event.pointerType === "mouse") soon(() => openCard(button, content), 150); },
+    onpointerleave: () => soon(closeCard, 250),
+    onclick: () => { clearTimeout(cardTimer); openCard(button, content); card.focus(); },
+  }, []);
+  return button;
+}
+
+function openCard(anchor, content) {
+  if (cardAnchor === anchor && !card.hidden) return;
+  closeCard();
+  cardAnchor = anchor;
+  anchor.setAttribute("aria-expanded", "true");
+  card.replaceChildren(el("button", { type: "button", class: "quiet close", "aria-label": "Close", onclick: () => leaveCard() }, "×"), content());
+  card.hidden = false;
+  card.tabIndex = -1;
+  const place = anchor.getBoundingClientRect();
+  const left = Math.max(8, Math.min(place.left, document.documentElement.clientWidth - card.offsetWidth - 8));
+  const below = place.bottom + 6 + card.offsetHeight <= innerHeight || place.top < card.offsetHeight + 6;
+  card.style.left = `${left + scrollX}px`;
+  card.style.top = `${(below ? place.bottom + 6 : place.top - card.offsetHeight - 6) + scrollY}px`;
+}
+
+function closeCard() {
+  clearTimeout(cardTimer);
+  card.hidden = true;
+  cardAnchor?.setAttribute("aria-expanded", "false");
+  cardAnchor = null;
+}
+
+function leaveCard() {
+  const anchor = cardAnchor;
+  closeCard();
+  anchor?.focus();
+}
+
+card.addEventListener("pointerenter", () => clearTimeout(cardTimer));
+card.addEventListener("pointerleave", () => { if (!card.contains(document.activeElement)) cardTimer = setTimeout(closeCard, 250); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && !card.hidden) leaveCard(); });
+document.addEventListener("pointerdown", (event) => {
+  if (!card.hidden && !card.contains(event.target) && !cardAnchor?.contains(event.target)) closeCard();
+});
+
+function numberCard(row, setting, metric) {
+  const [mean, std, seeds] = score(row, setting, metric);
+  const paper = paperOf(row, setting, metric);
+  const margin = paper && 3 * Math.sqrt(std ** 2 / seeds + paper[1] ** 2 / 10) + 0.5;
+  const place = METRICS.indexOf(metric);
+  return el("div", {},
+    el("h3", {}, `${named(row)}, ${row.benchmark}`),
+    el("p", {}, `${report.metrics[metric]}, ${report.settings[setting]}: `, el("strong", {}, plusMinus([mean, std])), ` over ${seedsOf(seeds)}`),
+    paper && el("p", {}, `Paper: ${plusMinus(paper)}. The difference of ${fixed(mean - paper[0])} is `,
+      paper[2] === "reproduced" ? `within the ${margin.toFixed(2)} that the rule allows.` : `more than the ${margin.toFixed(2)} that the rule allows.`),
+    el("ul", { class: "seeds", "aria-label": "Seeds" }, row.runs.map((run) => {
+      const value = run.scores[setting]?.[place] ?? null;
+      return el("li", {}, el("a", { href: addressOf(row, run.seed), onclick: closeCard }, `seed ${run.seed}`), ` ${value === null ? "–" : fixed(value / 100)}`, run.diverged && " diverged");
+    })),
+    el("p", { class: "faint" }, values(row)),
+    madeBy(row.commands.map(text), row.again),
+    el("p", {}, el("a", { href: addressOf(row), onclick: closeCard }, "Heat map, curves and runs →")));
+}
+
+const values = (row) => Object.entries(row.hyperparameters).map(([name, value]) => `${name} ${number(value)}`).join(", ");
+
+function madeBy(commands, again) {
+  if (!commands.length && !again) return el("p", { class: "faint" }, "No command is known for this number.");
+  return [
+    commands.length > 0 && [el("p", { class: "label" }, "Made by"), commands.map(command)],
+    again && [el("p", { class: "label" }, commands.length ? "This alone, again" : "The command that makes it"), command(again)],
+  ];
+}

@@ -1,0 +1,81 @@
+// The data, and numbers as people read them.
+
+const report = JSON.parse(byId("data").textContent);
+const METRICS = Object.keys(report.metrics);
+const METHODS = Object.keys(report.methods);
+const SINGLE = "accuracy-single-epoch";
+const VERDICTS = { reproduced: "✓", above: "▲", below: "▼" };
+const rowsById = new Map(report.rows.map((row) => [row.id, row]));
+const buffers = [...new Set(report.rows.map((row) => row.buffer))].sort((a, b) => (a ?? -1) - (b ?? -1));
+
+const text = (place) => report.texts[place];
+const titled = (row) => report.methods[row.method];
+const bufferName = (buffer) => (buffer === null ? "no memory" : String(buffer));
+const named = (row) => titled(row) + (row.buffer === null ? "" : ` ${row.buffer}`);
+const fixed = (value) => value.toFixed(2).replace("-", "−");
+const plusMinus = ([mean, std]) => `${fixed(mean)} ±${std.toFixed(2)}`;
+const seedsOf = (count) => `${count} seed${count === 1 ? "" : "s"}`;
+const number = (value) => String(+value.toPrecision(6));
+const score = (row, setting, metric) => row.scores[setting]?.[metric] ?? null;
+const paperOf = (row, setting, metric) => row.paper[setting]?.[metric] ?? null;
+
+// More forgetting is worse; of everything else, more is better.
+const quality = (verdict, metric) =>
+  verdict === "reproduced" ? "same" : (verdict === "above") === (metric !== "forgetting") ? "better" : "worse";
+
+function bytes(count) {
+  if (count < 1024) return `${count} B`;
+  const power = Math.min(3, Math.floor(Math.log2(count) / 10));
+  return `${+(count / 1024 ** power).toPrecision(3)} ${["", "KiB", "MiB", "GiB"][power]}`;
+}
+
+function seconds(value) {
+  if (value === null) return "–";
+  if (value < 0.1) return `${value.toPrecision(2)} s`;
+  return value < 100 ? `${value.toFixed(2)} s` : `${(value / 60).toFixed(1)} min`;
+}
+
+// Rows that share a table: one benchmark, trained and scored alike.
+function grouped(rows) {
+  const groups = new Map();
+  for (const row of rows) {
+    const key = [row.benchmark, row.epochs, row.validation].join(" ");
+    if (!groups.has(key)) groups.set(key, { key, title: groupTitle(row), benchmark: row.benchmark, rows: [] });
+    groups.get(key).rows.push(row);
+  }
+  return [...groups.values()];
+}
+
+function groupTitle(row) {
+  const usual = report.benchmarks[row.benchmark].epochs ?? 1;
+  const epochs = row.epochs === usual ? "" : `, ${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task`;
+  return row.benchmark + epochs + (row.validation ? ", validation split" : "");
+}
+
+const settingsOf = (rows) => Object.keys(report.settings).filter((s) => rows.some((row) => row.scores[s]));
+
+// What tells apart rows of one method and buffer, such as those of a grid.
+function varied(row) {
+  const alike = report.rows.filter((other) => other.benchmark === row.benchmark && other.method === row.method
+    && other.buffer === row.buffer && other.epochs === row.epochs && other.validation === row.validation);
+  return Object.keys(row.hyperparameters)
+    .filter((name) => alike.some((other) => other.hyperparameters[name] !== row.hyperparameters[name]))
+    .map((name) => `${name} ${number(row.hyperparameters[name])}`).join(", ");
+}
+
+// Of several configurations of a method and buffer, the first: the one with the usual values.
+function oneEach(rows) {
+  const seen = new Set();
+  return rows.filter((row) => !seen.has(named(row)) && seen.add(named(row)));
+}
+
+// Accuracies in percent, one line after each task; null where not measured. Over runs: the mean.
+function matrixOf(runs, setting) {
+  const found = runs.map((run) => run.matrix[setting]).filter((matrix) => matrix?.length);
+  if (!found.length || found.length < runs.length) return null;
+  const tasks = Math.max(...found.flat().map((line) => line.length));
+  return found[0].map((_, i) => Array.from({ length: tasks }, (_, j) => {
+    const values = found.map((matrix) => matrix[i]?.[j] ?? null);
+    return values.includes(null) ? null : values.reduce((a, b) => a + b, 0) / values.length / 100;
+  }));
+}

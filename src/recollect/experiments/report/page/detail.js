@@ -1,0 +1,74 @@
+// One configuration, or one run of it: scores, heat maps, curves, and what made them.
+
+function showRun() {
+  const { row } = state;
+  const run = row.runs.find((each) => String(each.seed) === state.seed) ?? null;
+  const runs = run ? [run] : row.runs;
+  const settings = Object.keys(row.scores);
+  return el("article", {},
+    el("p", {}, el("a", { href: address("tables") }, "← Tables"), " · ", el("a", { href: address("figures") }, "Figures")),
+    el("h1", {}, titled(row), row.buffer !== null && `, buffer ${row.buffer}`, `, ${groupTitle(row)}`, run && `, seed ${run.seed}`),
+    el("nav", { class: "chips", "aria-label": "Runs" },
+      el("a", { href: addressOf(row), "aria-current": run ? null : "page" }, `mean of ${row.runs.length}`),
+      row.runs.map((each) => el("a", { href: addressOf(row, each.seed), "aria-current": each === run ? "page" : null }, `seed ${each.seed}`))),
+    run?.diverged && el("p", { class: "worse" }, "This run diverged: its loss or weights were no longer finite."),
+    el("h2", {}, "Scores"),
+    scoreTable(row, run, settings),
+    el("h2", {}, "Accuracy matrix"),
+    el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", the mean over seeds"}. Tasks far ahead are not measured.`),
+    el("div", { class: "maps" }, settings.map((setting) => heatMap(matrixOf(runs, setting), setting, run))),
+    curves(runs, settings),
+    el("h2", {}, "How it was made"),
+    facts(row, runs),
+    run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again));
+}
+
+function scoreTable(row, run, settings) {
+  return el("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: 0 }, el("table", { class: "scores", "aria-label": "Scores" },
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), METRICS.map((metric) => el("th", { scope: "col", class: "right" }, report.metrics[metric])))),
+    el("tbody", {}, settings.map((setting) => el("tr", {}, el("th", { scope: "row" }, report.settings[setting]), METRICS.map((metric, n) => {
+      const [mean, paper] = [score(row, setting, metric), paperOf(row, setting, metric)];
+      const own = run && (run.scores[setting][n] ?? null);
+      if (run) return el("td", { class: "right" }, own === null ? "–" : fixed(own / 100), mean && el("small", {}, `mean ${plusMinus(mean)}`));
+      return el("td", { class: "right" }, mean ? plusMinus(mean) : "–",
+        paper && el("small", {}, `paper ${plusMinus(paper)}`), paper && el("small", { class: quality(paper[2], metric) }, `${VERDICTS[paper[2]]} ${paper[2]}`));
+    }))))));
+}
+
+function heatMap(matrix, setting, run) {
+  const title = `${report.settings[setting]}${run ? `, seed ${run.seed}` : ""}`;
+  if (!matrix) return el("p", { class: "empty" }, `${title}: no accuracy matrix was recorded.`);
+  const many = matrix[0].length > 10;
+  const before = run?.untrained[setting] ?? null;
+  const cells = (values) => values.map((value) => (value === null ? el("td", { class: "gap" }, el("span", { class: "unseen" }, "not measured"))
+    : el("td", { class: value > 61 ? "cell strong" : "cell", style: { "--v": `${value}%` }, title: fixed(value) }, many ? value.toFixed(0) : value.toFixed(1))));
+  return el("div", { class: "scroll", role: "region", "aria-label": `Accuracy matrix, ${title}`, tabindex: 0 },
+    el("table", { class: many ? "heat many" : "heat" },
+      el("caption", {}, title),
+      el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "on task"), matrix[0].map((_, n) => el("th", { scope: "col" }, n + 1)))),
+      el("tbody", {},
+        before && el("tr", {}, el("th", { scope: "row" }, "untrained"), cells(before.map((v) => (v === null ? null : v / 100)))),
+        matrix.map((values, n) => el("tr", {}, el("th", { scope: "row" }, matrix.length === 1 ? "at the end" : `after ${n + 1}`), cells(values))))));
+}
+
+function curves(runs, settings) {
+  const found = settings.map((setting) => [setting, matrixOf(runs, setting)]).filter(([, matrix]) => matrix?.length > 1);
+  if (!found.length) return null;
+  return [el("h2", {}, "Accuracy over time"), el("div", { class: "panels" }, found.map(([setting, matrix]) => timeAxes(report.settings[setting], matrix.map((_, task) => ({
+    ...look(task), key: String(task), label: `task ${task + 1}`, line: "solid",
+    points: overTime(matrix, task).map((value, n) => value !== null && { x: n + 1, y: value, size: 3, lines: [`after task ${n + 1}: ${fixed(value)}`] }).filter(Boolean),
+  })))))];
+}
+
+function facts(row, runs) {
+  const each = (name) => [...new Set(runs.map((run) => text(run[name])).filter(Boolean))].join("; ");
+  const time = runs.length === 1 ? runs[0].seconds : row.seconds;
+  const lines = [
+    ["Hyper-parameters", values(row) + (row.usual ? "" : " (other values than the paper's)")],
+    ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
+    ["Bytes held", bytes(row.bytes)],
+    ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task, ${row.steps} steps, ${seconds(time)} a run`],
+    ["Computed by", each("where")], ["Machine", each("machine")], ["Code", each("code")], ["Finished", each("created")],
+  ];
+  return el("dl", {}, lines.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}

@@ -1,0 +1,51 @@
+// Elements. Text from the data only ever becomes text nodes and attributes, never markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "style") for (const [key, v] of Object.entries(value)) element.style.setProperty(key, v);
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
+const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
+const byId = (id) => document.getElementById(id);
+const say = (text) => { byId("said").textContent = text; };
+
+function choice(label, options, chosen, changed) {
+  const select = el("select", { onchange: () => changed(select.value) },
+    options.map(([value, text]) => el("option", { value, selected: value === chosen }, text)));
+  return el("label", { class: "choice" }, label, " ", select);
+}
+
+function command(text) {
+  const button = el("button", { type: "button", class: "quiet", onclick: () => copy(text, button) }, "Copy");
+  // An option and its value stay on one line where there is room.
+  const words = text.split(/ (?=--)/).flatMap((word, n) => [n ? " " : "", el("span", {}, word)]);
+  return el("div", { class: "command" }, el("code", {}, words), button);
+}
+
+async function copy(text, button) {
+  let done = true;
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch {
+    // Pages from disk may not have the clipboard: select a copy of the text instead.
+    const area = el("textarea", { class: "unseen", "aria-label": "Command" });
+    area.value = text;
+    button.after(area);
+    area.select();
+    done = document.execCommand("copy");
+    area.remove();
+    button.focus();
+  }
+  button.textContent = done ? "Copied" : "Select it by hand";
+  say(done ? "Copied" : "Could not copy");
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+}

@@ -1,0 +1,150 @@
+// The tables: how many of the paper's cells are reproduced, then ours beside the paper's.
+
+const sorting = new Map(); // by table: {column, down}
+
+function showTables() {
+  const groups = grouped(chosen()).map(withColumns).filter((group) => group.rows.length);
+  return [
+    el("h2", {}, report.metrics[state.metric]),
+    el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Choose a number to see what stands behind it."),
+    groups.length ? groups.map(table) : el("p", { class: "empty" }, "No run fits the filters."),
+    el("p", { class: "rule" }, "✓ reproduced: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10) + 0.5, that is, within three standard errors and half a point. ▲ above, ▼ below."),
+  ];
+}
+
+const metricAbout = {
+  accuracy: "On all tasks after the last one.",
+  fwt: "Accuracy on a task just before it is learned, less that of an untrained network.",
+  bwt: "Final accuracy on a task, less that just after it was learned.",
+  forgetting: "The best accuracy on a task, less the final one. Less is better.",
+};
+
+function overview() {
+  const shown = report.tallies.filter(({ benchmark }) => !state.filters.benchmark.size || state.filters.benchmark.has(benchmark));
+  if (!shown.length) return [el("h1", {}, `${report.runs.toLocaleString("en")} runs`), el("p", { class: "lead" }, "The paper has no figures for these runs: there is nothing to compare.")];
+  const metrics = [...new Set(shown.map(({ metric }) => metric))];
+  const main = metrics.includes("accuracy") ? "accuracy" : metrics[0];
+  const sum = (metric, word) => shown.filter((t) => t.metric === metric).reduce((total, t) => total + t[word], 0);
+  const measured = (tally) => tally.reproduced + tally.above + tally.below;
+  const words = (tally) => [["same", "✓", "reproduced"], ...(tally.metric === "forgetting"
+    ? [["worse", "▲", "above"], ["better", "▼", "below"]] : [["better", "▲", "above"], ["worse", "▼", "below"]])];
+  const cell = (tally) => tally && el("td", {},
+    el("div", { class: "stack", "aria-hidden": "true" }, words(tally).map(([kind, , word]) => tally[word] > 0
+      && el("span", { class: kind, style: { "flex-grow": tally[word] } })), tally.printed > measured(tally)
+      && el("span", { class: "open", style: { "flex-grow": tally.printed - measured(tally) } })),
+    el("span", { class: "counts" }, words(tally).map(([kind, mark, word]) => tally[word] > 0
+      && el("span", { class: kind, title: word }, `${mark} ${tally[word]}`, el("span", { class: "unseen" }, ` ${word}`))),
+      el("span", { class: "faint" }, `of ${tally.printed}`)));
+  const count = (word) => sum(main, word);
+  const open = count("printed") - count("reproduced") - count("above") - count("below");
+  return [
+    el("h1", {}, `${count("reproduced")} of ${count("printed")} published ${metricName(main)} figures reproduced`),
+    el("p", { class: "lead" }, `${count("above")} lie above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
+      + `${report.runs.toLocaleString("en")} runs are in this report.`),
+    el("div", { class: "scroll", role: "region", "aria-label": "Summary by benchmark", tabindex: 0 },
+      el("table", { class: "summary", "aria-label": "Summary by benchmark" },
+        el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Benchmark"), metrics.map((metric) => el("th", { scope: "col" }, capital(metricName(metric)))))),
+        el("tbody", {}, [...new Set(shown.map(({ benchmark }) => benchmark))].map((benchmark) => el("tr", {},
+          el("th", { scope: "row" }, benchmark),
+          metrics.map((metric) => cell(shown.find((t) => t.benchmark === benchmark && t.metric === metric)) ?? el("td", { class: "faint" }, "–"))))))),
+  ];
+}
+
+const metricName = (metric) => (metric === SINGLE ? "single-epoch accuracy" : report.metrics[metric].toLowerCase());
+const capital = (words) => words[0].toUpperCase() + words.slice(1);
+
+function withColumns(group) {
+  const { metric, filters: { verdict } } = state;
+  const measured = (row) => Object.keys(row.scores).some((setting) => score(row, setting, metric));
+  const judged = (row) => !verdict.size || Object.keys(row.scores).some((setting) => verdict.has(paperOf(row, setting, metric)?.[2] ?? "no figure in the paper"));
+  const rows = group.rows.filter((row) => measured(row) && judged(row));
+  const settings = settingsOf(rows).filter((setting) => rows.some((row) => score(row, setting, metric)));
+  const compared = rows.some((row) => settings.some((setting) => paperOf(row, setting, metric)));
+  return { ...group, rows, settings, compared };
+}
+
+function table(group) {
+  const { metric } = state;
+  const columns = [
+    { name: "Method", value: (row) => METHODS.indexOf(row.method) },
+    { name: "Buffer", value: (row) => row.buffer, right: true },
+    ...group.settings.flatMap((setting) => [
+      { name: "ours", setting, value: (row) => score(row, setting, metric)?.[0] ?? null, right: true },
+      ...(group.compared ? [
+        { name: "paper", setting, value: (row) => paperOf(row, setting, metric)?.[0] ?? null, right: true },
+        { name: "verdict", setting, value: (row) => { const paper = paperOf(row, setting, metric); return paper && score(row, setting, metric)[0] - paper[0]; } },
+      ] : []),
+    ]),
+    { name: "Bytes held", value: (row) => row.bytes, right: true },
+    { name: "Time a run", value: (row) => row.seconds, right: true },
+    { name: "Seeds", value: (row) => row.runs.length, right: true },
+  ];
+  const key = (column) => `${column.setting ?? ""} ${column.name}`;
+  const body = el("tbody");
+  const heads = new Map();
+  const head = (column) => {
+    const cell = el("th", { scope: "col", class: column.right && "right", rowspan: column.setting ? null : 2 },
+      el("button", { type: "button", "aria-label": `Sort by ${column.setting ? `${report.settings[column.setting]} ` : ""}${column.name}`,
+        onclick: () => sortBy(column) }, column.name));
+    heads.set(key(column), cell);
+    return cell;
+  };
+  // Scores from the best down, everything else from the least up; again, the other way round.
+  const sortBy = (column) => {
+    const now = sorting.get(group.key);
+    sorting.set(group.key, { column: key(column), down: now?.column === key(column) ? !now.down : Boolean(column.setting) });
+    redraw();
+  };
+  const redraw = () => {
+    const now = sorting.get(group.key);
+    const column = columns.find((each) => key(each) === now?.column);
+    for (const [name, cell] of heads) cell.setAttribute("aria-sort", column && name === key(column) ? (now.down ? "descending" : "ascending") : "none");
+    const rows = [...group.rows];
+    if (column) {
+      rows.sort((a, b) => {
+        const [p, q] = [column.value(a), column.value(b)];
+        if (p === null || q === null) return (p === null) - (q === null);
+        return now.down ? q - p : p - q;
+      });
+    }
+    body.replaceChildren(...rows.map((row, n) => line(row, group, !column && n > 0 && rows[n - 1].method !== row.method)));
+  };
+  const span = group.compared ? 3 : 1;
+  const grid = el("table", { class: "results" },
+    el("caption", { class: "unseen" }, `${group.title}: ${report.metrics[metric]}`),
+    el("thead", {},
+      el("tr", {}, columns.slice(0, 2).map(head), group.settings.map((setting) => el("th", { scope: "colgroup", colspan: span, class: "setting" }, report.settings[setting])), columns.slice(-3).map(head)),
+      el("tr", {}, columns.slice(2, -3).map(head))),
+    body);
+  redraw();
+  const about = report.benchmarks[group.benchmark];
+  return el("section", { class: "benchmark", "data-benchmark": group.benchmark },
+    el("h3", {}, group.title),
+    el("p", { class: "faint" }, about.about && `${capital(about.about)}.`, about.standsIn && ` It stands in for ${about.standsIn}: the paper has nothing to compare with.`),
+    el("div", { class: "scroll", role: "region", "aria-label": group.title, tabindex: 0 }, grid));
+}
+
+function line(row, group, apart) {
+  const { metric } = state;
+  const differs = varied(row);
+  const failed = row.runs.filter((run) => run.diverged).length;
+  return el("tr", { class: apart && "apart" },
+    el("th", { scope: "row" }, el("a", { href: addressOf(row) }, titled(row)),
+      differs && el("small", {}, differs), !row.usual && el("small", {}, "other values than the paper's"),
+      failed > 0 && el("small", { class: "worse" }, `${failed} diverged`)),
+    el("td", { class: "right" }, row.buffer ?? "–"),
+    group.settings.map((setting) => {
+      const [ours, paper] = [score(row, setting, metric), paperOf(row, setting, metric)];
+      return [
+        el("td", { class: "right number" }, ours
+          ? explains(el("button", { type: "button" }, fixed(ours[0]), el("small", {}, ` ±${ours[1].toFixed(2)}`)), () => numberCard(row, setting, metric)) : "–"),
+        group.compared && [
+          el("td", { class: "right paper" }, paper ? [fixed(paper[0]), el("small", {}, ` ±${paper[1].toFixed(2)}`)] : "–"),
+          el("td", { class: `verdict ${paper ? quality(paper[2], metric) : ""}` }, paper ? `${VERDICTS[paper[2]]} ${paper[2]}` : ""),
+        ],
+      ];
+    }),
+    el("td", { class: "right" }, bytes(row.bytes)),
+    el("td", { class: "right" }, seconds(row.seconds)),
+    el("td", { class: "right" }, row.runs.length));
+}
