@@ -1,0 +1,84 @@
+"""What the tests of commands share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from recollect.cli.main import main
+
+
+class Streamed(NamedTuple):
+    """What `recollect stream` came to."""
+
+    status: int
+    out: str
+    err: str
+
+
+Stream = Callable[..., Streamed]
+
+
+@pytest.fixture
+def stream(bare_machine: None, capfd: pytest.CaptureFixture[str]) -> Stream:
+    """`recollect stream` in an empty folder, with a small network."""
+
+    def say(*words: object) -> Streamed:
+        small = () if "--hidden" in words else ("--hidden", "16")
+        status = main(["stream", *map(str, words), *small])
+        return Streamed(status, *capfd.readouterr())
+
+    return say
+
+
+@pytest.fixture(scope="session")
+def drifting() -> Callable[..., tuple[np.ndarray, list[str]]]:
+    """Sensor readings of three kinds, in units of very different size, whose kinds come in turn."""
+
+    def some(count: int) -> tuple[np.ndarray, list[str]]:
+        rng = np.random.default_rng(7)
+        kinds = (np.arange(count) * 3 // count + rng.integers(0, 2, count)) % 3
+        centres = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1]]) * 6
+        x = centres[kinds] + rng.normal(size=(count, 3))
+        x = (x * [1e-3, 1, 1e4] + [0, 20, 1e6]).astype(np.float32)
+        return x, [("idle", "läuft", "hot")[kind] for kind in kinds]
+
+    return some
+
+
+@pytest.fixture
+def sensors(bare_machine: None, drifting: Any) -> Callable[..., Path]:
+    """A file of readings in the folder of the command: `sensors(200)`, or some rows of those."""
+
+    def write(count: int, name: str = "sensors.csv", start: int = 0, stop: int = -1) -> Path:
+        x, y = drifting(count)
+        stop = count if stop < 0 else stop
+        rows = [*zip(x.tolist(), y, strict=True)][start:stop]
+        path = Path(name)
+        if path.suffix == ".csv":
+            lines = ["a,b,c,kind\n"] if start == 0 else []
+            lines += [f"{','.join(map(repr, row))},{label}\n" for row, label in rows]
+        else:
+            lines = [
+                json.dumps({**dict(zip("abc", row, strict=True)), "kind": label}) + "\n"
+                for row, label in rows
+            ]
+        path.write_text("".join(lines), "utf-8")
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def told() -> Callable[[str | Path], list[dict[str, Any]]]:
+    """The lines of a file of predictions."""
+
+    def read(path: str | Path) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+    return read

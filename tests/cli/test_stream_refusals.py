@@ -1,0 +1,87 @@
+"""What `recollect stream` cannot do: status 2, one line that helps, nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.cli.main import main
+
+Stream = Callable[..., Any]
+Sensors = Callable[..., Path]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("nowhere.csv",), "there is no file or folder"),
+        (("sensors.csv", "nowhere.csv"), "there is no file or folder"),
+        (("sensors.csv", "sensors.csv"), "a source is given twice"),
+        (("sensors.csv", "--method", "derp"), "unknown method 'derp': did you mean 'derpp'?"),
+        (("sensors.csv", "--method", "ewc"), "EWC is not fit for a stream, which has no task "
+         "boundaries: take one of sgd, er, mer, agem-r, gss, der, derpp"),
+        (("sensors.csv", "--method", "joint"), "JOINT is not fit for a stream"),
+        (("sensors.csv", "--method", "pnn"), "PNN is not fit for a stream"),
+        (("sensors.csv", "--method", "er-ring"), "ER (ring) shares its memory among the classes"),
+        (("sensors.csv", "--method", "sgd", "--memory", 5), "SGD keeps no memory"),
+        (("sensors.csv", "--method", "er", "--alpha", 1), "ER has no hyper-parameter 'alpha'"),
+        (("sensors.csv", "--alpha", -1), "alpha must be at least 0"),
+        (("sensors.csv", "--alpha", "nan"), "alpha must be at least 0"),
+        (("sensors.csv", "--lr", 0), "lr must be greater than 0"),
+        (("sensors.csv", "--memory", 0), "memory must be a whole number of at least 1, not 0"),
+        (("sensors.csv", "--memory", "much"), "a memory is a number of examples or a size"),
+        (("sensors.csv", "--batch", 0), "--batch must be at least 1, not 0"),
+        (("sensors.csv", "--replay", 0), "--replay must be at least 1, not 0"),
+        (("sensors.csv", "--window", 0), "--window must be at least 1, not 0"),
+        (("sensors.csv", "--seed", -1), "--seed must be at least 0, not -1"),
+        (("sensors.csv", "--hidden", 0), "--hidden must be numbers of units"),
+        (("sensors.csv", "--optimiser", "Newton"), "Newton"),
+        (("sensors.csv", "--device", "abacus"), "unknown device 'abacus'"),
+        (("sensors.csv", "--network", "resnet18"), "resnet18 takes images"),
+        (("sensors.csv", "--delimiter", ",,"), "--delimiter is one character"),
+        (("sensors.csv", "--label", "sort"), "there is no column 'sort' (columns: a, b, c, kind)"),
+        (("sensors.csv", "--ignore", "z"), "there is no column 'z'"),
+        (("sensors.csv", "--format", "jsonl"), "line 1: it is not JSON"),
+        (("sensors.csv", "--format", "parquet"), "cannot read"),
+        (("sensors.csv", "--idle", "3s"), "--idle ends what would wait"),
+        (("sensors.csv", "--replayed"), "--replayed is for standard input"),
+        (("sensors.csv", "-"), "standard input (-) is read alone"),
+        (("sensors.csv", "--predictions", "sensors.csv"), "would overwrite what is read"),
+        (("sensors.csv", "--predictions", "no/where"), "the folder no does not exist"),
+        (("sensors.csv", "--checkpoint", "sensors.csv"), "--checkpoint is a folder"),
+        (("sensors.csv", "--classes", "idle", "idle"), "--classes has a label twice"),
+    ],
+)  # fmt: skip
+def test_one_line_says_what_was_wrong(
+    words: tuple[object, ...], message: str, stream: Stream, sensors: Sensors
+) -> None:
+    sensors(40)
+    said = stream(*words)
+    assert said.status == 2
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert message in line
+    assert line.startswith("recollect: ")
+    assert [path.name for path in Path().iterdir()] == ["sensors.csv"], "nothing is written"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("a.csv", "--size", "big"), ("a.csv", "--every", "0"), ("a.csv", "--order", "luck")],
+)
+def test_usage_is_explained(words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["stream", *words])
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("usage: recollect stream")
+
+
+def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
+    path = sensors(40)
+    Path("file").touch()
+    said = stream(path, "--checkpoint", "file/state")
+    assert said.status == 2
+    assert "cannot keep the state in file/state" in said.err
