@@ -1,0 +1,208 @@
+"""The energy of the Fisher matrix along training: ER against DER, and where logits come from.
+
+The paper takes L_k from Liao et al. (2018) and does not repeat its definition. Here it is
+
+    L_k = sum over steps j = 1..k of (rate / B_j) * |F_j|,    F_j = 1/B_j * sum_i g_i g_i^T,
+
+where |.| is the Frobenius norm, B_j the size of the batch that arrives in step j, and g_i the
+gradient of the cross-entropy of its i-th example at the weights before that step. F_j has as many
+rows as the network has weights and is never written: with the matrix G of the inner products of
+the g_i, |F_j| = |G| / B_j.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.core.examples import gradient_dots
+from recollect.core.inputs import as_input
+from recollect.experiments import paper
+from recollect.experiments.figures.look import caption, look, new_figure, title_of
+from recollect.experiments.figures.task_end_logits import DERAtEnds, DERppAtEnds
+from recollect.experiments.results import Mean
+from recollect.methods import DER, ER, DERpp, Method
+from recollect.nets import MLP
+from recollect.streams import Benchmark, Stream
+from recollect.train import Fleet
+from recollect.train.evaluate import accuracy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["Curve", "FisherData", "data", "draw", "energy", "weighted_sums"]
+
+BUFFERS = (200, 500)
+RATE = 0.03
+ALIKE = {DERAtEnds: "der", DERppAtEnds: "derpp"}
+KINDS: tuple[type[Method], ...] = (ER, DER, DERpp, DERAtEnds, DERppAtEnds)
+SIDES = {
+    "ER against DER and DER++": ("er", "der", "derpp"),
+    "logits along the way or at task ends": ("der", "der-at-ends", "derpp", "derpp-at-ends"),
+}
+STRETCH = 4000
+PLACES = 150
+FIRST_SHOWN = 100
+
+
+@final
+@dataclass(frozen=True)
+class Curve:
+    """L_k of one method with one buffer: mean and deviation over seeds after some steps.
+
+    `accuracy` is the mean over seeds of the accuracy at the end, with its deviation.
+    """
+
+    method: str
+    buffer: int
+    steps: tuple[int, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    accuracy: float
+    accuracy_std: float
+
+
+@final
+@dataclass(frozen=True)
+class FisherData:
+    """All curves, at one rate, and after how many steps each task was over."""
+
+    benchmark: str
+    rate: float
+    seeds: int
+    ends: tuple[int, ...]
+    curves: tuple[Curve, ...]
+
+
+def data(
+    known: Benchmark,
+    stream: Stream,
+    seeds: Sequence[int],
+    buffers: Sequence[int] = BUFFERS,
+    rate: float = RATE,
+    report: Callable[[str], None] = lambda text: None,
+) -> FisherData:
+    """Train every method with every buffer and watch L_k; all have the same rate.
+
+    The rate is a factor of L_k, so methods with the rates that suit each best could not be
+    compared. Their other hyper-parameters are the paper's.
+    """
+    curves = []
+    for buffer in buffers:
+        for kind in KINDS:
+            report(f"training {title_of(kind.name)} with {buffer} examples on {known.name}")
+            curves.append(_curve(known, stream, kind, seeds, buffer, rate))
+    lengths = [math.ceil(sum(stream.parts(t)) / known.batch) for t in range(stream.tasks)]
+    return FisherData(
+        known.name, rate, len(seeds), tuple(np.cumsum(lengths).tolist()), tuple(curves)
+    )
+
+
+def weighted_sums(fleet: Fleet, stream: Stream, batch: int, rates: Tensor) -> Tensor:
+    """Let a fleet learn a stream of tasks, and give L_k of every run, `[steps, K]`."""
+    terms = []
+    for task in range(stream.tasks):
+        pick = partial(stream.pick, fleet.seeds, task)
+        count = sum(stream.parts(task))
+        fleet.start_task(pick, count, batch)
+        length = batch * max(STRETCH // batch, 1)
+        for first in range(0, count, length):
+            until = min(first + length, count)
+            x, y = pick(stream.order(fleet.seeds, task, 0, first, until))
+            for start in range(0, until - first, batch):
+                some, labels = x[:, start : start + batch], y[:, start : start + batch]
+                terms.append(energy(fleet, some, labels) * rates / labels.shape[1])
+                fleet.learn(some, labels, batch)
+        fleet.end_task(pick, count, batch)
+    return torch.stack(terms).double().cumsum(0)
+
+
+def energy(fleet: Fleet, x: Tensor, y: Tensor) -> Tensor:
+    """The Frobenius norm `[K]` of the empirical Fisher matrix of a batch, for every network."""
+    network = fleet.network
+    inputs = as_input(x, network.dtype)
+    dots = gradient_dots(network, fleet.weights, network.buffers, inputs, y)
+    return dots.square().sum((1, 2)).sqrt() / y.shape[1]
+
+
+def draw(drawn: FisherData) -> Figure:
+    """Two panels for each buffer, as in the paper: ER against DER(++), and the two logits."""
+    buffers = list(dict.fromkeys(curve.buffer for curve in drawn.curves))
+    with new_figure(2, len(buffers), 5.2 * len(buffers), 7.2, sharey=True) as (figure, axes):
+        for side, (what, methods) in enumerate(SIDES.items()):
+            for column, buffer in enumerate(buffers):
+                place = axes[side * len(buffers) + column]
+                shown = [c for c in drawn.curves if c.buffer == buffer and c.method in methods]
+                _draw_panel(shown, drawn.ends, place)
+                letter = chr(ord("a") + side * len(buffers) + column)
+                place.set_title(f"({letter}) {what}, buffer {buffer}")
+        caption(
+            figure,
+            f"The energy of the Fisher matrix along training on {drawn.benchmark}",
+            "$L_k$: sum over the steps so far of rate / B · |F|, where F is the empirical Fisher "
+            "matrix of the arriving batch (of B examples) before the step:\n"
+            "the mean over its examples of $g\\,g^T$, g: gradient of the example's cross-entropy; "
+            f"|·|: Frobenius norm. All methods with rate {drawn.rate:g}.\n"
+            f"Mean over {drawn.seeds} seeds; bands: one standard deviation. Grey: a task ends. "
+            f"Lower is better.",
+        )
+    return figure
+
+
+def _curve(
+    known: Benchmark,
+    stream: Stream,
+    kind: type[Method],
+    seeds: Sequence[int],
+    buffer: int,
+    rate: float,
+) -> Curve:
+    values = paper.hyperparameters(known.paper, ALIKE.get(kind, kind.name), buffer)
+    runs = len(seeds)
+    fleet = Fleet(
+        [kind(**{name: values[name] for name in kind.hyperparameters()})] * runs,
+        partial(MLP, math.prod(stream.shape), stream.classes),
+        seeds=seeds, lr=[rate] * runs, classes=stream.classes, shape=stream.shape, memory=buffer,
+        replay=known.replay, stored=stream.dtype, tasks=stream.tasks,
+        per_task=max(len(stream.task_classes(task)) for task in range(stream.tasks)),
+    )  # fmt: skip
+    sums = weighted_sums(fleet, stream, known.batch, torch.full((runs,), rate))
+    steps = np.unique(np.linspace(1, len(sums), PLACES).round().astype(int))
+    means = [Mean.of(row.tolist()) for row in sums[torch.from_numpy(steps) - 1]]
+    right = accuracy(fleet, stream, range(stream.tasks))[stream.setting].mean(1)
+    end = Mean.of(right.tolist())
+    assert end is not None
+    return Curve(
+        kind.name, buffer, tuple(steps.tolist()),
+        tuple(mean.mean for mean in means if mean), tuple(mean.std for mean in means if mean),
+        end.mean, end.std,
+    )  # fmt: skip
+
+
+def _draw_panel(curves: Sequence[Curve], ends: Sequence[int], axes: Axes) -> None:
+    for end in ends[:-1]:
+        axes.axvline(end, color="#bbbbbb", linewidth=0.8)
+    for curve in curves:
+        style = look(curve.method)
+        mean, std = np.array(curve.mean), np.array(curve.std)
+        axes.fill_between(
+            curve.steps, np.maximum(mean - std, mean / 10), mean + std,
+            color=style.colour, alpha=0.15, linewidth=0,
+        )  # fmt: skip
+        axes.plot(
+            curve.steps, mean, color=style.colour, linestyle=style.line,
+            label=title_of(curve.method),
+        )  # fmt: skip
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=min(np.interp(ends[-1] / FIRST_SHOWN, c.steps, c.mean) for c in curves))
+    axes.set_xlabel("steps k")
+    axes.set_ylabel("$L_k$")
+    axes.legend(loc="lower right")
