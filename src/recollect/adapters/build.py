@@ -1,0 +1,87 @@
+"""A learner for rows of numbers, from the arguments that the adapters share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import nn
+
+from recollect.errors import InputError
+from recollect.learner import Learner
+from recollect.methods import Method, method
+from recollect.nets import MLP, Standardise
+
+__all__ = ["Told", "learner_for", "network_for", "whole"]
+
+
+class Told(Protocol):
+    """The arguments that every adapter has."""
+
+    hidden: Sequence[int]
+    module: Callable[[int, int], nn.Module] | None
+    method: str | Method
+    memory: int | str
+    lr: float
+    replay: int
+    optimiser: str
+    optimiser_options: Mapping[str, Any] | None
+    standardise: bool
+    device: torch.device | str
+
+
+def learner_for(
+    told: Told, inputs: int, outputs: int, *, seed: int, classes: Sequence[Hashable] | None = None
+) -> Learner:
+    """A learner of rows of `inputs` numbers; the seed decides all that is random in it."""
+    return Learner(
+        network_for(told, inputs, outputs, seed),
+        method(told.method)() if isinstance(told.method, str) else told.method,
+        memory=_plain(told.memory),
+        lr=_plain(told.lr),
+        seed=seed,
+        replay=_plain(told.replay),
+        optimiser=told.optimiser,
+        optimiser_options=told.optimiser_options,
+        classes=classes,
+        device=told.device,
+    )
+
+
+def network_for(told: Told, inputs: int, outputs: int, seed: int) -> nn.Module:
+    """The network, with a layer before it that brings features of any scale to one.
+
+    The network of `hidden` computes in 64 bits, so that what is predicted for a row does not depend
+    on the rows beside it by more than these libraries allow.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        if told.module is None:
+            hidden = [whole(size, "a size in hidden") for size in told.hidden]
+            network: nn.Module = MLP(inputs, outputs, hidden).double()
+        else:
+            network = told.module(inputs, outputs)
+    if not isinstance(network, nn.Module):
+        raise InputError(
+            f"module must be a function (inputs, outputs) -> torch.nn.Module: it gave "
+            f"{type(network).__name__}"
+        )
+    if not told.standardise:
+        return network
+    first = next(network.parameters(), torch.zeros(())).dtype
+    return nn.Sequential(Standardise(inputs).to(first), network)
+
+
+def whole(number: object, name: str) -> int:
+    """A whole number of at least 1, from Python or numpy."""
+    found = _plain(number)
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """A number as Python has it: a search over parameters gives numpy's."""
+    return value.item() if isinstance(value, np.generic) else value

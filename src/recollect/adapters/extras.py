@@ -1,0 +1,35 @@
+"""Libraries that come with an extra, or an error that names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from recollect.errors import RecollectError
+
+__all__ = ["MissingExtraError", "needs"]
+
+
+class MissingExtraError(RecollectError, ImportError):
+    """A library that is not installed, and the extra of recollect that brings it."""
+
+
+@contextmanager
+def needs(library: str, *, extra: str, what: str) -> Iterator[None]:
+    """Imports within it that fail for want of a library say how to get it.
+
+    >>> with needs("no_such_library", extra="dreams", what="Dreaming"):
+    ...     import no_such_library
+    Traceback (most recent call last):
+        ...
+    recollect.adapters.extras.MissingExtraError: Dreaming needs no_such_library, which is not \
+installed: run pip install "recollect[dreams]"
+    """
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != library:
+            raise
+        raise MissingExtraError(
+            f'{what} needs {library}, which is not installed: run pip install "recollect[{extra}]"'
+        ) from error

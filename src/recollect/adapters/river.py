@@ -1,0 +1,224 @@
+"""The learner as a classifier of River."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from recollect.adapters.build import learner_for, whole
+from recollect.adapters.extras import needs
+from recollect.errors import InputError
+from recollect.learner import Learner
+from recollect.methods import Method
+
+with needs("river", extra="river", what="RiverClassifier"):
+    from river import base
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["RiverClassifier"]
+
+
+@final
+class RiverClassifier(base.MiniBatchClassifier):
+    """A network that learns features as they arrive, one example at a time, and does not forget.
+
+    The features are those of the first example that is learned, or as many as `features` says, in
+    the order in which they appear. A feature that is missing from an example counts as 0. One for
+    which there is no place is ignored, for the network's size is fixed. Values are numbers.
+
+    Labels are any hashable values, and new ones may arrive at any time. `learn_one` takes a step
+    for one example, `learn_many` one step for a whole frame.
+
+    Args:
+        hidden: The sizes of the hidden layers of the default network, an MLP.
+        module: A function `(inputs, outputs) -> torch.nn.Module` that makes another network.
+        method: How it is learned: a name such as "derpp" or "er", or a `Method`.
+        memory: A number of examples, or a size such as "64 MB".
+        lr: The learning rate.
+        replay: How many memories each draw of a step takes.
+        optimiser: Any of torch's, by name.
+        optimiser_options: The optimiser's own arguments.
+        features: How many features there is room for; as many as the first example has if None.
+        standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
+            far, before the network.
+        seed: A number, for the same result every time.
+        device: Where it is computed.
+
+    >>> model = RiverClassifier(seed=0)
+    >>> model.predict_one({"warm": 1.0, "wet": 0.0}) is None
+    True
+    >>> for _ in range(20):
+    ...     model.learn_one({"warm": 1.0, "wet": 0.0}, "summer")
+    ...     model.learn_one({"warm": 0.0, "wet": 1.0}, "autumn")
+    >>> model.predict_one({"wet": 0.9})
+    'autumn'
+    """
+
+    def __init__(
+        self,
+        hidden: Sequence[int] = (100, 100),
+        module: Callable[[int, int], nn.Module] | None = None,
+        method: str | Method = "derpp",
+        memory: int | str = 500,
+        lr: float = 0.1,
+        replay: int = 32,
+        optimiser: str = "SGD",
+        optimiser_options: Mapping[str, Any] | None = None,
+        features: int | None = None,
+        standardise: bool = True,
+        seed: int | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        # River's clone looks at the first element of every argument that is a tuple.
+        self.hidden = hidden if len(hidden) else []
+        self.module = module
+        self.method = method
+        self.memory = memory
+        self.lr = lr
+        self.replay = replay
+        self.optimiser = optimiser
+        self.optimiser_options = optimiser_options
+        self.features = features
+        self.standardise = standardise
+        self.seed = seed
+        self.device = device
+        self._learner: Learner | None = None
+        self._places: dict[Hashable, int] = {}
+        self._width = 0
+
+    @property
+    def learner(self) -> Learner | None:
+        """The `recollect.Learner`, for its metrics or to save it; None before the first example."""
+        return self._learner
+
+    @property
+    def feature_names(self) -> list[Hashable]:
+        """The features it uses, in the order of the network's inputs."""
+        return list(self._places)
+
+    def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
+        """Learn from the features and the label of one example."""
+        self._learn(x, lambda places, width: _row(x, places, width), [y])
+
+    def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """The probability of every label so far; of none before the first example."""
+        if self._learner is None:
+            return {}
+        shares = self._learner.predict_proba(_row(x, self._places, self._width))[0]
+        return dict(zip(self._learner.classes, shares.tolist(), strict=True))
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
+        """The most probable label; None before the first example."""
+        shares = self.predict_proba_one(x)
+        return max(shares, key=shares.__getitem__) if shares else None
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:  # noqa: N803
+        """Learn from a frame, a column a feature, and its labels, in one step."""
+        self._learn(X.columns, lambda places, width: _rows(X, places, width), list(y))
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
+        """The label of every row; None before the first example."""
+        import pandas as pd
+
+        shares = self.predict_proba_many(X)
+        if shares.empty:
+            return pd.Series([None] * len(X), index=X.index, dtype=object)
+        labels = shares.columns.to_numpy()[shares.to_numpy().argmax(1)]
+        return pd.Series(labels, index=X.index)
+
+    def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:  # noqa: N803
+        """The probability of every label so far, a column each, for every row."""
+        import pandas as pd
+
+        known = self._learner.classes if self._learner else []
+        if self._learner is None or not len(X):
+            return pd.DataFrame(index=X.index, columns=known, dtype=float)
+        shares = self._learner.predict_proba(_rows(X, self._places, self._width))
+        return pd.DataFrame(shares, index=X.index, columns=known)
+
+    @property
+    def _multiclass(self) -> bool:
+        return True
+
+    def _unit_test_skips(self) -> set[str]:
+        # A frame is one step, not one for every row, as in River's own models of this kind.
+        return {"check_learn_many_matches_learn_one"}
+
+    def _learn(
+        self,
+        names: Iterable[Hashable],
+        rows: Callable[[Mapping[Hashable, int], int], np.ndarray],
+        labels: list[Any],
+    ) -> None:
+        """A step with what `rows` makes of the places of features; what fails changes nothing."""
+        places, width = self._places, self._width
+        learner = self._learner
+        if learner is None:
+            found = list(names)
+            width = len(found) if self.features is None else whole(self.features, "features")
+            if not width:
+                raise InputError("the first example has no features: it must have at least one")
+            seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+            learner = learner_for(self, width, len(set(labels)) or 1, seed=seed)
+            names = found
+        if len(places) < width:
+            places = _with_new(places, names, width)
+        learner.observe(rows(places, width), labels)
+        self._learner, self._places, self._width = learner, places, width
+
+
+def _with_new(
+    places: Mapping[Hashable, int], names: Iterable[Hashable], width: int
+) -> dict[Hashable, int]:
+    """The places of features, with those that are new while there is room.
+
+    Within an example they are sorted, so that the order of a dictionary does not matter.
+
+    >>> _with_new({"b": 0}, ["d", "b", "c", "a"], 3)
+    {'b': 0, 'a': 1, 'c': 2}
+    """
+    new = [name for name in names if name not in places]
+    new.sort(key=lambda name: (type(name).__name__, str(name)))
+    return {name: place for place, name in enumerate([*places, *new][:width])}
+
+
+def _row(x: Mapping[Any, Any], places: Mapping[Hashable, int], width: int) -> np.ndarray:
+    """The features of one example in their places, `[1, width]`."""
+    row = np.zeros((1, width))
+    for name, value in x.items():
+        if name in places:
+            row[0, places[name]] = _number(name, value)
+    return row
+
+
+def _rows(frame: pd.DataFrame, places: Mapping[Hashable, int], width: int) -> np.ndarray:
+    """The columns of a frame in their places, `[n, width]`."""
+    if not frame.columns.is_unique:
+        raise InputError("a feature occurs twice among the columns")
+    rows = np.zeros((len(frame), width))
+    for name in frame.columns:
+        if name in places:
+            column = frame[name].to_numpy()
+            if column.dtype.kind not in "fiub":
+                column = np.array([_number(name, value) for value in column])
+            rows[:, places[name]] = column
+    return rows
+
+
+def _number(name: Hashable, value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise InputError(
+            f"the feature {name!r} is {value!r}, and a number is needed: encode it before, such as "
+            f"by river.preprocessing.OneHotEncoder"
+        )
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"the feature {name!r} is {value!r}, and a number is needed") from None

@@ -1,0 +1,191 @@
+"""The learner as a classifier of scikit-learn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Self, final
+
+import numpy as np
+import torch
+from torch import nn
+
+from recollect.adapters.build import learner_for, whole
+from recollect.adapters.extras import needs
+from recollect.errors import InputError
+from recollect.learner import Learner
+from recollect.methods import Method
+
+with needs("sklearn", extra="sklearn", what="SklearnClassifier"):
+    from sklearn.base import BaseEstimator, ClassifierMixin
+    from sklearn.utils import check_random_state
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import check_is_fitted, validate_data
+
+__all__ = ["SklearnClassifier"]
+
+
+@final
+class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A network that learns rows of numbers, at once or as they arrive, and does not forget.
+
+    `fit` starts afresh and takes `epochs` passes over the data, shuffled. `partial_fit` continues
+    with the rows in their order, `batch` of them a step. Classes that are new there are learned as
+    they arrive, unless the first call lists all there will be.
+
+    Args:
+        hidden: The sizes of the hidden layers of the default network, an MLP.
+        module: A function `(inputs, outputs) -> torch.nn.Module` that makes another network.
+        method: How it is learned: a name such as "derpp" or "er", or a `Method`.
+        memory: A number of examples, or a size such as "64 MB".
+        lr: The learning rate.
+        replay: How many memories each draw of a step takes.
+        optimiser: Any of torch's, by name.
+        optimiser_options: The optimiser's own arguments.
+        batch: How many rows make a step.
+        epochs: How often `fit` goes through the data.
+        standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
+            far, before the network.
+        random_state: A number, for the same result every time.
+        device: Where it is computed.
+
+    Attributes:
+        classes_: The labels, sorted; the columns of `predict_proba` are in this order.
+        learner_: The `recollect.Learner`, for its metrics or to save it.
+        n_features_in_: How many features a row has.
+        feature_names_in_: Their names, if a data frame was learned from.
+
+    >>> from sklearn.datasets import load_iris
+    >>> x, y = load_iris(return_X_y=True)
+    >>> SklearnClassifier(epochs=5, random_state=0).fit(x, y).score(x, y) > 0.9
+    True
+    """
+
+    classes_: np.ndarray
+    learner_: Learner
+
+    def __init__(
+        self,
+        *,
+        hidden: Sequence[int] = (100, 100),
+        module: Callable[[int, int], nn.Module] | None = None,
+        method: str | Method = "derpp",
+        memory: int | str = 500,
+        lr: float = 0.1,
+        replay: int = 32,
+        optimiser: str = "SGD",
+        optimiser_options: Mapping[str, Any] | None = None,
+        batch: int = 10,
+        epochs: int = 10,
+        standardise: bool = True,
+        random_state: int | np.random.RandomState | None = None,
+        device: torch.device | str = "cpu",
+    ) -> None:
+        self.hidden = hidden
+        self.module = module
+        self.method = method
+        self.memory = memory
+        self.lr = lr
+        self.replay = replay
+        self.optimiser = optimiser
+        self.optimiser_options = optimiser_options
+        self.batch = batch
+        self.epochs = epochs
+        self.standardise = standardise
+        self.random_state = random_state
+        self.device = device
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Forget everything, and learn from rows `[n, features]` with labels `[n]`."""
+        rows, labels = self._checked(X, y, reset=True)
+        size, epochs = whole(self.batch, "batch"), whole(self.epochs, "epochs")
+        random = check_random_state(self.random_state)
+        known = np.unique(labels)
+        learner = self._made(rows, len(known), random)
+        for _ in range(epochs):
+            order = random.permutation(len(rows))
+            _observe(learner, rows[order], labels[order], size)
+        self.learner_, self.classes_, self._listed = learner, known, False
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
+        """Go on with rows `[n, features]` and labels `[n]`, in this order.
+
+        `classes`, in the first call, lists all labels there will be: others are refused later. It
+        is not needed.
+        """
+        first = not hasattr(self, "learner_")
+        rows, labels = self._checked(X, y, reset=first)
+        size = whole(self.batch, "batch")
+        if first:
+            known = np.unique(labels if classes is None else np.asarray(classes))
+            _refuse_unknown(labels, known)
+            listed = None if classes is None else known.tolist()
+            learner = self._made(rows, len(known), check_random_state(self.random_state), listed)
+            _observe(learner, rows, labels, size)
+            self.learner_, self.classes_, self._listed = learner, known, listed is not None
+            return self
+        if classes is not None and set(np.asarray(classes).tolist()) != set(self.classes_.tolist()):
+            raise InputError(
+                f"classes are listed in the first call of partial_fit: they are "
+                f"{self.classes_.tolist()}, and not {np.asarray(classes).tolist()}"
+            )
+        if self._listed:
+            _refuse_unknown(labels, self.classes_)
+        self.classes_ = np.union1d(self.classes_, labels)
+        _observe(self.learner_, rows, labels, size)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The label of every row, `[n]`."""
+        shares = self.predict_proba(X)
+        labels: np.ndarray = self.classes_[shares.argmax(1)]
+        return labels
+
+    def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of every class in `classes_` for every row, `[n, classes]`."""
+        check_is_fitted(self)
+        rows = _narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        columns = {label: column for column, label in enumerate(self.classes_.tolist())}
+        shares = np.zeros((len(rows), len(columns)))
+        shares[:, [columns[label] for label in self.learner_.classes]] = (
+            self.learner_.predict_proba(rows)
+        )
+        return shares
+
+    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
+        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+        check_classification_targets(labels)
+        return _narrow(rows), labels
+
+    def _made(
+        self,
+        rows: np.ndarray,
+        outputs: int,
+        random: np.random.RandomState,
+        classes: list[Any] | None = None,
+    ) -> Learner:
+        seed = int(random.randint(2**31 - 1))
+        return learner_for(self, rows.shape[1], outputs, seed=seed, classes=classes)
+
+
+def _narrow(rows: np.ndarray) -> np.ndarray:
+    """The rows in 32 bits, as a learner keeps them."""
+    with np.errstate(over="ignore"):
+        found = rows.astype(np.float32, copy=False)
+    if not np.isfinite(found).all():
+        raise InputError("a value is too large for 32 bits: scale the features first")
+    return found
+
+
+def _observe(learner: Learner, rows: np.ndarray, labels: np.ndarray, size: int) -> None:
+    """Learn in this order, so many rows a step."""
+    for start in range(0, len(rows), size):
+        learner.observe(rows[start : start + size], labels[start : start + size])
+
+
+def _refuse_unknown(labels: np.ndarray, known: np.ndarray) -> None:
+    new = np.setdiff1d(labels, known)
+    if len(new):
+        raise InputError(
+            f"the label {new[0]!r} is not among the classes that were listed: {known.tolist()}"
+        )

@@ -1,0 +1,237 @@
+"""The classifier in scikit-learn's shape: scikit-learn's own suite, and what that leaves out."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from torch import nn
+
+from recollect import ER, DERpp, InputError, Learner
+from recollect.adapters import SklearnClassifier
+from recollect.adapters.build import network_for
+
+
+def small(**told: Any) -> SklearnClassifier:
+    plain = {"hidden": (16,), "memory": 60, "replay": 10, "epochs": 3, "random_state": 0}
+    return SklearnClassifier(**{**plain, **told})
+
+
+def blobs(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of four numbers around a centre for each class, of very different scales."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(classes, size=n)
+    centres = 4 * np.eye(max(classes, 4), 4)
+    scales = np.array([1e-3, 1.0, 1e3, 1e5])
+    return (centres[y] + rng.normal(size=(n, 4))) * scales + 5 * scales, y
+
+
+@parametrize_with_checks([small(batch=20)])  # type: ignore[untyped-decorator]
+def test_scikit_learns_own_checks(estimator: SklearnClassifier, check: Any) -> None:
+    check(estimator)
+
+
+def test_fit_learns_features_of_any_scale_and_scores_far_above_the_majority() -> None:
+    x, y = blobs(300)
+    test_x, test_y = blobs(300, seed=1)
+    model = small().fit(x, y)
+    assert model.score(test_x, test_y) > 0.9
+    assert np.bincount(test_y).max() / len(test_y) < 0.45
+    raw = small(standardise=False, lr=1e-9).fit(x, y)
+    assert raw.score(test_x, test_y) < 0.6, "the scales matter, so the first layer does"
+
+
+def test_fit_starts_afresh_and_a_seed_decides_everything() -> None:
+    x, y = blobs(120)
+    model = small().fit(x[:60], (y[:60] + 1) * 10).fit(x, y)
+    again = small().fit(x, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert np.array_equal(model.predict_proba(x), again.predict_proba(x))
+    other = small(random_state=1).fit(x, y)
+    assert not np.array_equal(model.predict_proba(x), other.predict_proba(x))
+
+
+def test_nothing_random_is_left_in_torch() -> None:
+    x, y = blobs(40)
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    small().fit(x, y)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+@pytest.mark.parametrize("method", ["derpp", "er", DERpp(alpha=0.2, beta=1.0)])
+def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
+    method: Any, tmp_path: Path
+) -> None:
+    x, y = blobs(95)
+    model = small(batch=10, method=method)
+    for start in range(0, 95, 25):  # the last step of every call has five rows
+        model.partial_fit(x[start : start + 25], y[start : start + 25])
+
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    first = len(np.unique(y[:25]))
+    by_hand = DERpp() if method == "derpp" else ER() if method == "er" else method
+    learner = Learner(
+        network_for(model, 4, first, seed), by_hand, memory=60, lr=0.1, seed=seed, replay=10
+    )
+    for start in range(0, 95, 25):
+        stop = min(start + 25, 95)
+        for step in range(start, stop, 10):
+            end = min(step + 10, stop)
+            learner.observe(x[step:end].astype(np.float32), y[step:end])
+
+    learner.save(tmp_path / "by-hand")
+    model.learner_.save(tmp_path / "adapter")
+    assert (tmp_path / "by-hand").read_bytes() == (tmp_path / "adapter").read_bytes()
+    order = [learner.classes.index(label) for label in model.classes_.tolist()]
+    assert np.array_equal(model.predict_proba(x), learner.predict_proba(x)[:, order])
+
+
+def test_classes_that_arrive_late_and_out_of_order_are_learned_and_the_early_ones_kept() -> None:
+    x, y = blobs(600, classes=4)
+    names = np.array(["delta", "alpha", "charlie", "bravo"])[y]
+    scores = {}
+    for method in ("derpp", "sgd"):
+        model = small(memory=200, method=method)
+        for label in ("delta", "alpha", "charlie", "bravo"):
+            chosen = names == label
+            model.partial_fit(x[chosen], names[chosen])
+            assert label in model.classes_
+            assert model.classes_.tolist() == sorted(model.classes_)
+        scores[method] = model.score(x, names)
+    assert model.classes_.tolist() == ["alpha", "bravo", "charlie", "delta"]
+    assert scores["derpp"] > 0.85
+    assert scores["sgd"] < 0.6, "without a memory the early classes are forgotten"
+
+
+def test_a_drifting_stream_is_followed_better_than_by_the_majority() -> None:
+    """The boundary between two classes turns by a right angle; rows are predicted, then learned."""
+    rng = np.random.default_rng(0)
+    model, right, majority = small(memory=40, batch=10), [], []
+    for step in range(60):
+        angle = np.pi / 2 * step / 60
+        x = rng.normal(size=(20, 2))
+        y = (x @ [np.cos(angle), np.sin(angle)] > 0).astype(int)
+        if step >= 5:
+            right.append(model.score(x, y))
+            majority.append(max(y.mean(), 1 - y.mean()))
+        model.partial_fit(x, y)
+    assert np.mean(right) > 0.8
+    assert np.mean(right) > np.mean(majority) + 0.15
+    assert model.learner_.metrics().seen == 1200
+
+
+def test_classes_that_are_listed_have_columns_at_once_and_others_are_refused() -> None:
+    x, y = blobs(60)
+    model = small().partial_fit(x[y < 2], y[y < 2], classes=[2, 1, 0])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(x).shape == (60, 3)
+    before = pickle.dumps(model)
+    with pytest.raises(InputError, match="not among the classes that were listed"):
+        model.partial_fit(x, y + 1)
+    with pytest.raises(InputError, match="listed in the first call"):
+        model.partial_fit(x, y, classes=[0, 1])
+    assert pickle.dumps(model) == before
+    model.partial_fit(x, y, classes=[0, 1, 2])
+
+
+def test_partial_fit_goes_on_from_fit_and_may_bring_a_class() -> None:
+    x, y = blobs(200)
+    model = small().fit(x[y < 2], y[y < 2])
+    assert model.predict_proba(x).shape == (200, 2)
+    model.partial_fit(x, y)
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.score(x, y) > 0.8
+
+
+def test_a_copy_of_a_fitted_model_goes_on_alike_and_a_clone_starts_anew() -> None:
+    x, y = blobs(120)
+    model = small(method=ER()).fit(x[:60], y[:60])
+    copied = pickle.loads(pickle.dumps(model))
+    assert np.array_equal(model.predict_proba(x), copied.predict_proba(x))
+    for each in (model, copied):
+        each.partial_fit(x[60:], y[60:])
+    assert np.array_equal(model.predict_proba(x), copied.predict_proba(x))
+
+    fresh = clone(model)
+    assert fresh.get_params()["method"] == ER()
+    assert fresh.get_params().keys() == model.get_params().keys()
+    with pytest.raises(NotFittedError):
+        fresh.predict(x)
+
+
+def test_the_names_of_features_are_kept_and_checked() -> None:
+    x, y = blobs(40)
+    frame = pd.DataFrame(x, columns=["a", "b", "c", "d"])
+    model = small().fit(frame, y)
+    assert model.feature_names_in_.tolist() == ["a", "b", "c", "d"]
+    assert model.n_features_in_ == 4
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["b", "a", "c", "d"]])
+    with pytest.raises(ValueError, match="3 features"):
+        small().fit(x, y).partial_fit(x[:, :3], y)
+
+
+def test_a_pipeline_and_a_search_over_parameters() -> None:
+    x, y = blobs(90)
+    pipeline = make_pipeline(StandardScaler(), small(standardise=False))
+    grid = {"sklearnclassifier__memory": np.array([20, 40]), "sklearnclassifier__epochs": [2]}
+    found = GridSearchCV(pipeline, grid, cv=2).fit(x, y)
+    assert found.best_params_["sklearnclassifier__memory"] in (20, 40)
+    assert found.score(x, y) > 0.8
+
+
+def test_a_network_of_ones_own() -> None:
+    made = []
+
+    def network(inputs: int, outputs: int) -> nn.Module:
+        made.append((inputs, outputs))
+        return nn.Sequential(nn.Linear(inputs, 12), nn.Tanh(), nn.Linear(12, outputs))
+
+    x, y = blobs(150)
+    model = small(module=network, lr=0.05).fit(x, y)
+    assert made == [(4, 3)]
+    assert model.score(x, y) > 0.9
+    assert any(isinstance(part, nn.Tanh) for part in model.learner_.trained_module().modules())
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"batch": 0}, "batch must be a whole number of at least 1"),
+        ({"epochs": 1.5}, "epochs must be a whole number"),
+        ({"hidden": (0,)}, "a size in hidden"),
+        ({"method": "derp"}, "did you mean"),
+        ({"method": "ewc"}, "told where tasks begin"),
+        ({"memory": 0}, "memory must be"),
+        ({"lr": -1.0}, "lr must be"),
+        ({"module": lambda inputs, outputs: "net"}, "it gave str"),
+        ({"module": lambda inputs, outputs: nn.Linear(3, 3)}, "cannot take examples of shape"),
+    ],
+)
+def test_a_parameter_that_makes_no_sense_is_refused_and_said(
+    told: dict[str, Any], message: str
+) -> None:
+    x, y = blobs(30)
+    model = small(**told)
+    with pytest.raises(InputError, match=message):
+        model.fit(x, y)
+    assert not hasattr(model, "learner_")
+
+
+def test_values_too_large_for_32_bits_are_refused() -> None:
+    x, y = blobs(30)
+    x[3, 2] = 1e300
+    with pytest.raises(ValueError, match="too large for 32 bits"):
+        small().fit(x, y)
