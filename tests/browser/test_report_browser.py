@@ -218,7 +218,8 @@ def test_a_run_has_a_page_with_a_heat_map_and_its_command(browser: Chromium, rep
     browser.wait("!!document.querySelector('.heat')")
     assert texts(browser, "h1")[-1] == "DER++, buffer 500, seq-mnist"
     browser.click(".chips a:nth-child(4)")
-    browser.wait("location.hash === '#run/seq-mnist/derpp/500@2'")
+    browser.wait("document.title === 'DER++ 500, seq-mnist, seed 2: recollect report'")
+    assert browser.js("location.hash") == "#run/seq-mnist/derpp/500@2"
     assert texts(browser, ".heat caption") == ["Class-IL, seed 2", "Task-IL, seed 2"]
     first = texts(browser, ".heat:first-of-type tbody tr")
     assert first[0] == "untrained" + "10.0" * 5
@@ -233,7 +234,7 @@ def test_a_run_has_a_page_with_a_heat_map_and_its_command(browser: Chromium, rep
     assert texts(browser, ".command code")[0] == "recollect reproduce seq-mnist --methods derpp"
     assert texts(browser, ".command code")[1].endswith("--seeds 2-2")
     browser.js("history.back()")
-    browser.wait("location.hash === '#run/seq-mnist/derpp/500'")
+    browser.wait("document.title === 'DER++ 500, seq-mnist: recollect report'")
 
 
 def test_what_the_library_does_not_know_is_shown_as_text(browser: Chromium, report: str) -> None:

@@ -75,6 +75,6 @@ function madeBy(commands, again) {
   if (!commands.length && !again) return el("p", { class: "faint" }, "No command is known for this number.");
   return [
     commands.length > 0 && [el("p", { class: "label" }, "Made by"), commands.map(command)],
-    again && [el("p", { class: "label" }, commands.length ? "This alone, again" : "The command that makes it"), command(again)],
+    again && [el("p", { class: "label" }, commands.length ? "This alone, again" : "The command that trains it again"), command(again)],
   ];
 }

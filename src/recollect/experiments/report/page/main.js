@@ -10,7 +10,7 @@ function showView() {
   byId("overview").replaceChildren(...[overview()].flat(Infinity));
   byId("view").replaceChildren(...[SHOW[state.view]()].flat(Infinity).filter(Boolean));
   byId("views").replaceChildren(...Object.entries(VIEWS).map(([view, title]) => el("a", { href: address(view), "aria-current": state.view === view ? "page" : null }, title)));
-  document.title = state.view === "run" ? `${named(state.row)}, ${state.row.benchmark}: recollect report` : `${VIEWS[state.view]}: recollect report`;
+  document.title = state.view === "run" ? `${named(state.row)}, ${groupTitle(state.row)}${state.seed === null ? "" : `, seed ${state.seed}`}: recollect report` : `${VIEWS[state.view]}: recollect report`;
 }
 
 const chips = {
