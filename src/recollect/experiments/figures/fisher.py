@@ -144,6 +144,10 @@ def draw(drawn: FisherData) -> Figure:
                 _draw_panel(shown, drawn.ends, place)
                 letter = chr(ord("a") + side * len(buffers) + column)
                 place.set_title(f"({letter}) {what}, buffer {buffer}")
+        axes[0].set_ylim(
+            min(np.interp(drawn.ends[-1] / FIRST_SHOWN, c.steps, c.mean) for c in drawn.curves),
+            1.5 * max(c.mean[-1] + c.std[-1] for c in drawn.curves),
+        )
         caption(
             figure,
             f"The energy of the Fisher matrix along training on {drawn.benchmark}",
@@ -202,7 +206,6 @@ def _draw_panel(curves: Sequence[Curve], ends: Sequence[int], axes: Axes) -> Non
             label=title_of(curve.method),
         )  # fmt: skip
     axes.set_yscale("log")
-    axes.set_ylim(bottom=min(np.interp(ends[-1] / FIRST_SHOWN, c.steps, c.mean) for c in curves))
     axes.set_xlabel("steps k")
     axes.set_ylabel("$L_k$")
     axes.legend(loc="lower right")

@@ -71,7 +71,7 @@ def draw(drawn: BatchesData) -> Figure:
             first, second = number % DIGITS, (number + 1) % DIGITS
             place.set_title(f"{first} and {second}", fontsize=9, loc="center")
             place.set(xticks=[], yticks=[])
-            place.spines[:].set_color("white")
+            place.spines[:].set(visible=True, color="#cccccc")
             if first == 0:
                 place.set_ylabel(f"round {number // DIGITS + 1}")
         caption(
