@@ -179,7 +179,7 @@ def test_bad_rows_end_it_or_are_left_out(stream: Stream, sensors: Sensors, told:
     said = stream(path, "--predictions", "p.jsonl", "--skip-bad")
     assert said.status == 0
     assert "continuing after 20 examples" in said.err
-    assert "1 rows could not be read and were left out" in said.err
+    assert "left out, because they could not be read: 1" in said.err
     assert [line["n"] for line in told("p.jsonl")] == [*range(1, 61)]
 
 

@@ -41,6 +41,7 @@ Sensors = Callable[..., Path]
         (("sensors.csv", "--optimiser", "Newton"), "Newton"),
         (("sensors.csv", "--device", "abacus"), "unknown device 'abacus'"),
         (("sensors.csv", "--network", "resnet18"), "resnet18 takes images"),
+        (("sensors.csv", "--network", "resnet18", "--standardise"), "--standardise is for the mlp"),
         (("sensors.csv", "--delimiter", ",,"), "--delimiter is one character"),
         (("sensors.csv", "--label", "sort"), "there is no column 'sort' (columns: a, b, c, kind)"),
         (("sensors.csv", "--ignore", "z"), "there is no column 'z'"),

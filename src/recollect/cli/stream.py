@@ -103,7 +103,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _end(plan: Plan, feed: Feed, loop: Loop, stop: Stop) -> int:
     if feed.faults.count:
-        notice(f"{feed.faults.count} rows could not be read and were left out")
+        notice(f"left out, because they could not be read: {feed.faults.count}")
     if loop.learner is None:
         notice("nothing arrived that could be learned from")
     else:

@@ -114,18 +114,17 @@ class Loop:
         plan, feed = self._plan, self._feed
         learner = self.learner or plan.learner(batch[0], feed.kind, self._folder.path)
         x = np.stack([record.x for record in batch])
-        predicted = self._predicted(learner, x)
+        # Without a file for them, nobody asks: the learner counts its own.
+        predicted = self._predicted(learner, x) if plan.predictions else []
         labelled = [number for number, record in enumerate(batch) if record.label is not None]
         if labelled:
             learner.observe(x[labelled], [batch[number].label for number in labelled])
         self._whole = False  # from here on, what is written must follow what was learned
         output = self._predictions or self._begin(learner, batch[0])
-        lines = []
-        for record, guess in zip(batch, predicted, strict=True):
-            self._count += 1
-            self._places[record.source] = record.place
-            lines.append({"n": self._count, "label": record.label, **guess})
-        output.write(lines)
+        pairs = enumerate(zip(batch, predicted, strict=False), self._count + 1)
+        output.write([{"n": n, "label": record.label, **guess} for n, (record, guess) in pairs])
+        self._count += len(batch)
+        self._places.update({record.source: record.place for record in batch})
         self._whole = True
         self._unsaved += 1
 

@@ -147,6 +147,8 @@ def plan_of(chosen: argparse.Namespace) -> Plan:
         number = getattr(chosen, name)
         if number is not None and number < least:
             raise InputError(f"--{name} must be at least {least}, not {number}")
+    if chosen.standardise and chosen.network == "resnet18":
+        raise InputError("--standardise is for the mlp: resnet18 normalises within")
     if any(units < 1 for units in chosen.hidden):
         raise InputError(f"--hidden must be numbers of units, each at least 1, not {chosen.hidden}")
     if len({*(chosen.classes or ())}) < len(chosen.classes or ()):
