@@ -76,7 +76,8 @@ def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        found.update(tensor.flatten().view(torch.uint8).numpy().data)
+        if tensor.numel():  # one without elements cannot be looked at as bytes
+            found.update(tensor.flatten().view(torch.uint8).numpy().data)
     return found.hexdigest()
 
 
