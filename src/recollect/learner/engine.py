@@ -41,14 +41,14 @@ class Settings:
     optimiser: str
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def capacity(self, kind: Kind, outputs: int) -> int:
+    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory holds, of this kind and with so many logits."""
         if isinstance(self.memory, int) or not self.method.uses_memory():
             return self.memory if isinstance(self.memory, int) else 0
         sizes = {
             "x": torch.Size(kind.shape).numel() * kind.dtype.itemsize,
             "y": 8,
-            "logits": outputs * 4,
+            "logits": outputs * dtype.itemsize,
         }
         each = sum(sizes[name] for name in self.method.remembers)
         found = bytes_in(self.memory) // each
@@ -107,7 +107,7 @@ class Engine:
             lr=[settings.lr],
             classes=has,
             shape=kind.shape,
-            memory=settings.capacity(kind, has),
+            memory=settings.capacity(kind, has, _dtype(module)),
             replay=settings.replay,
             stored=kind.dtype,
             images=transforms,
