@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, final
@@ -73,7 +74,7 @@ class Learner:
             method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {})
         )
         saved.check(module, self._settings, window)
-        self._module = module
+        self._module = copy.deepcopy(module)
         self._transforms = None
         if transform is not None or replay_transform is not None:
             self._transforms = Transforms(transform, replay_transform)
