@@ -53,6 +53,11 @@ def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
             "use such a network, or say which classes there will be (classes=[...])"
         )
     old = features.head
+    if old.weight.shape[1 if isinstance(old, Dense) else 0] > outputs:  # type: ignore[index]
+        raise InputError(
+            "the last linear layer of the network does not give its logits, so it cannot get more "
+            "of them: say which classes there will be (classes=[...])"
+        )
     name = next(name for name, each in copied.named_modules() if each is old)
     shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
     if len(shared) > 1:
