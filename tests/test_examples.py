@@ -1,0 +1,83 @@
+"""The examples run, and what they claim holds."""
+
+from __future__ import annotations
+
+import importlib.util
+import runpy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from recollect import Learner
+
+FOLDER = Path(__file__).parents[1] / "examples"
+
+
+def example(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(FOLDER / f"{name}.py"))
+
+
+def test_the_examples_are_short_and_explained() -> None:
+    for path in sorted(FOLDER.glob("*.py")):
+        text = path.read_text("utf-8")
+        assert len(text.splitlines()) <= 130, path
+        assert f"python examples/{path.name}" in text, "how to run it"
+
+
+def test_sensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = example("sensors")
+    learners: dict[str, Learner] = made["main"](tmp_path / "one", rows=60)
+    printed = capsys.readouterr().out
+    modes, x, y = made["read_csv"](tmp_path / "one" / "machine.csv")
+    assert len(y) == 60 * 32
+    assert "majority" in printed
+    assert "goes on" not in printed
+    early = [n for n in range(0, len(y), 5) if modes[n] != modes[-1]]  # held out
+    share = {
+        title: np.mean(np.array(each.predict(x[early])) == np.array(y)[early])
+        for title, each in learners.items()
+    }
+    assert share["DER++"] > share["SGD"] + 0.15, share
+    found = {title: each.metrics().accuracy for title, each in learners.items()}
+    assert min(found.values()) > made["majority"](y) + 0.15  # type: ignore[type-var]
+
+    made["main"](tmp_path / "two", rows=60, stop=700)
+    again: dict[str, Learner] = made["main"](tmp_path / "two", rows=60)
+    assert "DER++ goes on after 700 readings" in capsys.readouterr().out
+    for title, learner in again.items():
+        assert learner.seen == len(y) * 4 // 5
+        np.testing.assert_array_equal(
+            learner.predict_proba(x[early]), learners[title].predict_proba(x[early])
+        )
+
+
+def test_images() -> None:
+    shares: dict[str, list[float]] = example("images")["main"](classes=4, passes=2)
+    assert shares["SGD"][-1] > 0.9, "it knows the last class"
+    assert np.mean(shares["SGD"][:-1]) < 0.2, "and forgot the others"
+    assert np.mean(shares["DER++"][:-1]) > np.mean(shares["SGD"][:-1]) + 0.5
+
+
+def test_shifts_of_images_move_them_by_a_pixel() -> None:
+    shifted = example("images")["shifted"]
+    image = torch.zeros(200, 1, 8, 8)
+    image[:, 0, 4, 4] = 1
+    found = shifted(image).flatten(1).argmax(1)
+    assert set(found.tolist()) == {8 * row + column for row in (3, 4, 5) for column in (3, 4, 5)}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("wordllama") is None,
+    reason='the encoder is not installed: pip install "recollect[examples]"',
+)
+def test_encoder(capsys: pytest.CaptureFixture[str]) -> None:
+    shares: dict[str, dict[str, float]] = example("encoder")["main"](topics=4, passes=2)
+    assert list(shares["SGD"]) == ["files", "numbers", "networks", "threads"]
+    early = ["files", "numbers", "networks"]
+    forgot = np.mean([shares["SGD"][topic] for topic in early])
+    kept = np.mean([shares["DER++"][topic] for topic in early])
+    assert kept > forgot + 0.3, (kept, forgot)
+    assert "files" in capsys.readouterr().out.splitlines()[-1].split(",")[0], "the question's topic"
