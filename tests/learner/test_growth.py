@@ -1,0 +1,277 @@
+"""Classes that arrive: the network, the memory and the optimiser grow, and nothing else changes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from recollect import ER, MLP, SGD, DERpp, InputError, Learner
+from recollect.core.optimiser import optimisers
+from recollect.learner.engine import Engine, bytes_in
+from recollect.methods import METHODS
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Linear(16, 6), nn.ReLU(), nn.Linear(6, 1))
+
+
+def convolutional() -> nn.Module:
+    return nn.Sequential(
+        nn.Unflatten(1, (1, 4, 4)), nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Flatten(), nn.Linear(32, 1),
+    )  # fmt: skip
+
+
+class Named(nn.Module):
+    """A head that is no part of a sequence, without a bias."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(16, 8), nn.LayerNorm(8))
+        self.head = nn.Linear(8, 2, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        logits: Tensor = self.head(self.body(x))
+        return logits
+
+
+NETWORKS: list[Callable[[], nn.Module]] = [
+    dense, convolutional, Named, lambda: nn.Linear(16, 1), lambda: nn.Linear(16, 1, bias=False),
+    lambda: MLP(16, 1, hidden=(8,)), lambda: dense().double(),
+]  # fmt: skip
+IDS = ["dense", "batch-norm", "no-bias", "bare", "bare-no-bias", "mlp", "float64"]
+
+
+def some(n: int, seed: int = 0) -> Tensor:
+    return torch.randn(n, 16, generator=torch.Generator().manual_seed(seed))
+
+
+def engine_of(learner: Learner) -> Engine:
+    assert learner._now.engine is not None
+    return learner._now.engine
+
+
+@pytest.mark.parametrize("optimiser", ["SGD", "AdamW"])
+@pytest.mark.parametrize("make", NETWORKS, ids=IDS)
+def test_growth_leaves_what_is_known_unchanged(
+    make: Callable[[], nn.Module], optimiser: str
+) -> None:
+    learner = Learner(make(), DERpp(), memory=20, lr=0.01, optimiser=optimiser)
+    for step in range(6):
+        learner.observe(some(4, step), ["a", "b", "a", "b"])
+    engine = engine_of(learner)
+    state = {name: tensor.clone() for name, tensor in engine.fleet.tensors().items()}
+    x = some(10, seed=99)
+    before = engine.logits(x)
+    bigger = engine.grown(5)
+    after = bigger.logits(x)
+    torch.testing.assert_close(after[:, :2], before)  # a wider product rounds otherwise
+    assert torch.equal(after[:, 2:], torch.zeros(10, 3, dtype=after.dtype))
+    for name, tensor in bigger.fleet.tensors().items():
+        old = state[name]
+        corner = tensor[tuple(slice(size) for size in old.shape)]
+        assert torch.equal(corner, old), name
+        assert tensor.sum().item() == pytest.approx(old.sum().item(), abs=1e-5), name
+    assert engine.outputs == 2, "the smaller one stays"
+    assert torch.equal(engine.logits(x), before)
+
+
+@pytest.mark.parametrize("make", NETWORKS, ids=IDS)
+def test_a_step_with_a_new_class_grows_first(
+    make: Callable[[], nn.Module],
+) -> None:
+    """With a learning rate near 0, growth is all that a step does."""
+    learner = Learner(make(), DERpp(), memory=20, lr=1e-12)
+    for step in range(3):
+        learner.observe(some(4, step), ["a", "b", "a", "b"])
+    x = some(5, seed=50)
+    before = engine_of(learner).logits(x)[:, :2]
+    learner.observe(some(4, seed=51), ["c", "a", "d", "e"])
+    assert learner.classes == ["a", "b", "c", "d", "e"]
+    if make is not convolutional:  # whose statistics have moved
+        after = engine_of(learner).logits(x)
+        torch.testing.assert_close(after[:, :2], before)
+        assert after[:, 2:].abs().max() < 1e-6
+
+
+def test_stored_logits_are_padded_with_zeros() -> None:
+    learner = Learner(dense(), DERpp(), memory=6, lr=0.1)
+    for step in range(2):
+        learner.observe(some(3, step), ["a", "b", "a"])
+    before = engine_of(learner).fleet.memory.fields().logits.clone()
+    assert before.shape == (1, 6, 2)
+    grown = engine_of(learner).grown(4).fleet.memory.fields().logits
+    assert torch.equal(grown[..., :2], before)
+    assert torch.equal(grown[..., 2:], torch.zeros(1, 6, 2))
+
+
+@pytest.mark.parametrize("name", sorted(set(optimisers()) - {"Adafactor"}))
+def test_every_optimiser_goes_on_after_growth(name: str) -> None:
+    learner = Learner(dense(), ER(), memory=30, lr=0.01, optimiser=name)
+    for step in range(12):
+        learner.observe(some(4, step), [step // 4] * 4)
+    assert learner.classes == [0, 1, 2]
+    head = learner.trained_module().state_dict()["2.weight"]
+    assert torch.isfinite(head).all()
+    assert head[2].abs().max() > 0, "the new output has learned"
+
+
+def test_an_optimiser_with_sums_over_rows_wants_to_know_the_classes() -> None:
+    learner = Learner(dense(), ER(), memory=30, lr=0.01, optimiser="Adafactor")
+    learner.observe(some(4), ["a", "a", "b", "b"])
+    before = learner._packed()
+    with pytest.raises(InputError, match=r"say which there will be \(classes=\[\.\.\.\]\)"):
+        learner.observe(some(4), ["a", "a", "b", "c"])
+    assert learner._packed() == before
+
+
+def test_classes_that_come_one_by_one_or_all_at_once() -> None:
+    learner = Learner(MLP(16, 1), ER())
+    learner.observe(some(40), list(range(40)))
+    learner.observe(some(1)[0], 40)
+    assert learner.classes == list(range(41))
+    assert learner.predict_proba(some(3)).shape == (3, 41)
+
+
+def test_a_network_with_room_does_not_grow() -> None:
+    learner = Learner(nn.Linear(16, 10), ER())
+    learner.observe(some(3), ["a", "b", "c"])
+    engine = engine_of(learner)
+    learner.observe(some(3), ["d", "e", "f"])
+    assert engine_of(learner) is engine
+    assert engine.outputs == 10
+
+
+def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.last = nn.Linear(16, 16, bias=False), nn.Linear(16, 16, bias=False)
+            self.last.weight = self.first.weight
+
+        def forward(self, x: Tensor) -> Tensor:
+            logits: Tensor = self.last(self.first(x).relu())
+            return logits
+
+    class Reversed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last, self.first = nn.Linear(8, 2), nn.Linear(16, 8)
+
+        def forward(self, x: Tensor) -> Tensor:
+            logits: Tensor = self.last(self.first(x).relu())
+            return logits
+
+    pooled = nn.Sequential(nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 2, 16), nn.Flatten())
+    cases = [(Tied(), 16, "shares its weights"), (pooled, 2, "last layer is linear")]
+    for module, room, said in cases:
+        learner = Learner(module, ER())
+        learner.observe(some(room), list(range(room)))
+        before = learner._packed()
+        with pytest.raises(InputError, match=said):
+            learner.observe(some(2), [0, room])
+        assert learner._packed() == before
+        learner.observe(some(2), [0, 1])
+    learner = Learner(Reversed(), ER())
+    learner.observe(some(2), [0, 1])
+    with pytest.raises(InputError, match="does not give its logits"):
+        learner.observe(some(2), [1, 2])
+    assert learner.classes == [0, 1]
+
+
+@pytest.mark.parametrize("name", ["er-ring", "er-kmeans", "er-mof", "er-hybrid"])
+def test_methods_that_share_by_class_want_to_know_them(name: str) -> None:
+    learner = Learner(MLP(16, 1), METHODS[name](), memory=12)
+    learner.observe(some(2), ["a", "b"])
+    before = learner._packed()
+    with pytest.raises(InputError, match=r"say which there will be \(classes=\[\.\.\.\]\)"):
+        learner.observe(some(1), ["c"])
+    assert learner._packed() == before
+    told = Learner(MLP(16, 1), METHODS[name](), memory=12, classes=["a", "b", "c"])
+    told.observe(some(2), ["a", "b"])
+    told.observe(some(1), ["c"])
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [("64 MB", 64 * 10**6), ("1.5 GiB", 3 * 2**29), ("200kb", 200_000), (" 7 B ", 7)],
+)
+def test_sizes_in_words(size: str, expected: int) -> None:
+    assert bytes_in(size) == expected
+
+
+@pytest.mark.parametrize("size", ["", "64", "MB", "-3 MB", "3 apples", "1e3 MB", "0x10 B"])
+def test_sizes_that_are_none(size: str) -> None:
+    with pytest.raises(InputError, match="such as '64 MB'"):
+        Learner(MLP(4, 1), ER(), memory=size)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_a_memory_in_bytes_is_used_and_not_exceeded(dtype: torch.dtype) -> None:
+    learner = Learner(nn.Linear(16, 1).to(dtype), DERpp(), memory="10 kB", lr=1e-3)
+    for step in range(60):
+        learner.observe(some(5, step), [step // 10] * 5)
+        row = 16 * 4 + 8 + len(learner.classes) * dtype.itemsize
+        assert 10_000 - row < learner.memory_bytes <= 10_000
+
+
+def test_images_of_bytes_need_a_byte_a_pixel() -> None:
+    learner = Learner(MLP(100, 1), ER(), memory="1 MB")
+    learner.observe(np.zeros((10, 10), dtype=np.uint8), "a")
+    assert engine_of(learner).fleet.memory.capacity == 10**6 // (100 + 8)
+
+
+def test_a_memory_without_room_for_one_example_is_refused() -> None:
+    learner = Learner(MLP(16, 1), ER(), memory="71 B")
+    with pytest.raises(InputError, match="no room for an example of 72 bytes"):
+        learner.observe(some(1), ["a"])
+    exact = Learner(MLP(16, 1), DERpp(), memory="76 B")
+    exact.observe(some(1), ["a"])
+    before = exact._packed()
+    with pytest.raises(InputError, match="no room for an example of 80 bytes"):
+        exact.observe(some(1), ["b"])
+    assert exact._packed() == before
+
+
+def test_what_stays_when_the_memory_shrinks_is_uniform_over_the_stream(
+    chance: Callable[..., float],
+) -> None:
+    """Twenty examples, of which a memory keeps fourteen, then ten: every one equally often."""
+    counts = torch.zeros(20)
+    sizes = set()
+    for seed in range(400):
+        learner = Learner(nn.Linear(1, 1), DERpp(), memory="224 B", lr=1e-6, seed=seed, replay=2)
+        x = torch.arange(20.0).unsqueeze(1)
+        learner.observe(x[:16], ["a"] * 16)  # 4 + 8 + 4 bytes a row: 14 of them
+        learner.observe(x[16:18], ["a", "a"])
+        learner.observe(x[18:], ["b", "c"])  # 4 + 8 + 12 bytes a row: 9 of them
+        kept = engine_of(learner).fleet.memory.fields()
+        sizes.add(kept.x.shape[1])
+        places = kept.x.flatten().long()
+        assert len(set(places.tolist())) == 9
+        labels = torch.where(places < 18, 0, places - 17)
+        assert torch.equal(kept.y.flatten(), labels), "an example lost its label"
+        counts[places] += 1
+    assert sizes == {9}
+    assert chance(counts) > 1e-3
+
+
+def test_a_memory_that_is_not_full_shrinks_without_loss() -> None:
+    learner = Learner(nn.Linear(1, 1), DERpp(), memory="240 B", lr=1e-6)
+    learner.observe(torch.arange(5.0).unsqueeze(1), ["a"] * 5)
+    learner.observe(torch.arange(5.0, 8.0).unsqueeze(1), ["b", "c", "b"])
+    kept = engine_of(learner).fleet.memory.fields()
+    assert kept.x.shape == (1, 10, 1)
+    assert sorted(kept.x.flatten()[:8].tolist()) == [0, 1, 2, 3, 4, 5, 6, 7]
+    learner.observe(torch.arange(8.0, 10.0).unsqueeze(1), ["c", "c"])
+    assert sorted(engine_of(learner).fleet.memory.fields().x.flatten().tolist()) == [*range(10)]
+
+
+def test_methods_without_a_memory_need_none() -> None:
+    learner = Learner(MLP(16, 1), SGD(), memory="1 B")
+    learner.observe(some(2), ["a", "b"])
+    assert learner.memory_bytes == 0
