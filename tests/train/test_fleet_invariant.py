@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from itertools import pairwise
 from typing import Any
 
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
-from recollect.core.network import Network, Strategy
+from recollect.core.network import Strategy
 from recollect.memory import Remembered
 from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
-from recollect.train.planner import Planner
+from recollect.train.ahead import Ahead
 
 SHAPE, CLASSES = (1, 4, 4), 3
 BATCH, CAPACITY, REPLAY, TOTAL = 4, 7, 5, 46  # twelve steps, the last of two examples
@@ -105,11 +105,17 @@ def data(runs: Sequence[int], n: int) -> tuple[Tensor, Tensor]:
     return torch.stack(x), torch.stack(y)
 
 
-def fleet_of(method: str, net: str, runs: Sequence[int], memory: int = CAPACITY) -> Fleet:
+def fleet_of(
+    method: str,
+    net: str,
+    runs: Sequence[int],
+    memory: int = CAPACITY,
+    strategy: Strategy | None = None,
+) -> Fleet:
     return Fleet(
         [METHODS[method](run) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
         lr=[RATES[run] for run in runs], classes=CLASSES, shape=SHAPE, memory=memory,
-        replay=REPLAY, stored=torch.uint8, dtype=torch.float64, tasks=2,
+        replay=REPLAY, stored=torch.uint8, dtype=torch.float64, tasks=2, strategy=strategy,
     )  # fmt: skip
 
 
@@ -117,10 +123,7 @@ def history(
     method: str, net: str, runs: Sequence[int], strategy: Strategy | None = None
 ) -> list[Moment]:
     """Everything that happens to a fleet, step by step."""
-    with pytest.MonkeyPatch.context() as patch:
-        if strategy is not None:
-            patch.setattr("recollect.train.fleet.Network", partial(Network, strategy=strategy))
-        fleet = fleet_of(method, net, runs)
+    fleet = fleet_of(method, net, runs, strategy=strategy)
     assert fleet.network.strategy == (strategy or STRATEGIES[net])
     x, y = data(runs, TOTAL)
     probe = torch.rand(1, 8, *SHAPE, dtype=torch.float64, generator=torch.manual_seed(0))
@@ -128,9 +131,9 @@ def history(
     moments = []
     with pytest.MonkeyPatch.context() as patch:
         plans: list[Tensor] = []
-        plan = fleet.planner.plan
+        plan = fleet._ahead.plan
 
-        def noted(self: Planner, *args: Any) -> dict[str, Tensor]:
+        def noted(self: Ahead, *args: Any) -> dict[str, Tensor]:
             found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
             rows = (found["read"][0], found["write"][0])
@@ -138,7 +141,7 @@ def history(
             return found
 
         patch.setattr("recollect.train.fleet.Step", WatchedStep)
-        patch.setattr(Planner, "plan", noted)
+        patch.setattr(Ahead, "plan", noted)
         half = TOTAL // 2 // BATCH * BATCH
         fleet.start_task(lambda index: looked_up(x, y, index), half, BATCH)
         for start in range(0, TOTAL, BATCH):
