@@ -243,7 +243,7 @@ def test_what_stays_when_the_memory_shrinks_is_uniform_over_the_stream(
     """Twenty examples, of which a memory keeps fourteen, then ten: every one equally often."""
     counts = torch.zeros(20)
     sizes = set()
-    for seed in range(400):
+    for seed in range(200):
         learner = Learner(nn.Linear(1, 1), DERpp(), memory="224 B", lr=1e-6, seed=seed, replay=2)
         x = torch.arange(20.0).unsqueeze(1)
         learner.observe(x[:16], ["a"] * 16)  # 4 + 8 + 4 bytes a row: 14 of them
