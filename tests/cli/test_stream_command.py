@@ -166,6 +166,10 @@ def test_only_rows_without_labels_are_no_error(stream: Stream, told: Told) -> No
     said = stream("new.csv", "--predictions", "p.jsonl")
     assert said.status == 0
     assert [line["predicted"] for line in told("p.jsonl")] == [None, None]
+    with Path("new.csv").open("a") as file:
+        file.write("3,x\n")
+    assert "continuing after 2 examples" in stream("new.csv", "--predictions", "p.jsonl").err
+    assert [line["label"] for line in told("p.jsonl")] == [None, None, "x"]
 
 
 def test_bad_rows_end_it_or_are_left_out(stream: Stream, sensors: Sensors, told: Told) -> None:

@@ -158,8 +158,8 @@ class Loop:
         return bool(time.monotonic() - self._saved_at >= seconds)
 
     def _save(self) -> None:
-        if self.learner is None or self._predictions is None or not self.learner.steps:
-            return  # nothing was learned, and reading starts over
+        assert self.learner is not None
+        assert self._predictions is not None
         self._predictions.settle()
         self.learner.notes = {
             "count": self._count,
