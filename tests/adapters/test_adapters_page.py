@@ -17,7 +17,7 @@ from recollect.adapters.extras import MissingExtraError
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)
 PRINTED = [
-    r"\[0 1 2 3 4 5 6 7 8 9\]: (\d+\.\d) % right",
+    r"None: (\d+\.\d) % right\nrange\(0, 10\): (\d+\.\d) % right",
     r"five folds: (\d\.\d+)\nafter more rows: (\d\.\d+)",
     r"Accuracy: (\d+\.\d+)%",
     r"\[(True|False), (True|False), (True|False)\]",

@@ -20,6 +20,7 @@ from torch import nn
 from recollect import InputError
 from recollect.adapters import RiverClassifier
 
+NOT_OURS = "check_learn_many_matches_learn_one"  # a frame is one step, not one for every row
 LABELS_MATTER = ("check_learn_one", "check_classifier_tracks_seen_labels")
 
 
@@ -29,25 +30,17 @@ def small(**told: Any) -> RiverClassifier:
 
 
 def suite() -> Iterator[Any]:
-    """Every check of River's suite once or more, within the time that tests have here.
+    """Every check of River's suite, within the time that tests have here.
 
-    Most checks come for three streams: booleans, the same as numpy's, and seven classes. The second
-    is taken where labels matter, and the longest check for the third alone.
+    Most checks come for three streams: booleans, the same as numpy's, and seven classes. The last
+    is taken, and where labels matter all three.
     """
-    model, met = small(), Counter[str]()
-    for check in yield_checks(small(seed=None)):
+    checks = [check for check in yield_checks(small(seed=None)) if check.__name__ != NOT_OURS]
+    last = {check.__name__: place for place, check in enumerate(checks)}
+    for place, check in enumerate(checks):
         name = check.__name__
-        met[name] += 1
-        if name in model._unit_test_skips():
-            continue
-        if met[name] == 2 and name not in (
-            "check_learn_one",
-            "check_classifier_tracks_seen_labels",
-        ):
-            continue
-        if name == "check_bounded_memory_growth" and met[name] < 3:
-            continue
-        yield pytest.param(check, id=f"{name}-{met[name]}")
+        if name in LABELS_MATTER or last[name] == place:
+            yield pytest.param(check, id=f"{name}-{place}")
 
 
 @pytest.mark.parametrize("check", list(suite()))
@@ -55,11 +48,10 @@ def test_rivers_own_checks(check: Any) -> None:
     check(small(seed=None))
 
 
-def test_the_suite_is_whole_but_for_one_check_that_does_not_apply() -> None:
-    """A frame is one step, not one for every row."""
+def test_the_suite_is_whole_but_for_the_check_that_the_model_declares() -> None:
     asked = {check.__name__ for check in yield_checks(small(seed=None))}
     ran = {str(param.id).rpartition("-")[0] for param in suite()}
-    assert asked - ran == {"check_learn_many_matches_learn_one"}
+    assert asked - ran == {NOT_OURS} == small()._unit_test_skips()
 
 
 def drifting(n: int, seed: int = 0) -> Iterator[tuple[dict[Any, Any], str]]:
