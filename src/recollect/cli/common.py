@@ -15,13 +15,17 @@ from recollect.errors import InputError
 from recollect.experiments import Results, Summary
 from recollect.experiments.results import check_writable
 from recollect.experiments.store import Kept, Store
+from recollect.experiments.tensorboard import check_tensorboard, log_results
 from recollect.streams.data.places import cache_folder
 from recollect.train import Checkpoints, Job, Result, train_all
+from recollect.train.loop import check
 from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from recollect.experiments.on_ray import OnRay
 
 __all__ = [
     "SETTINGS",
@@ -71,6 +75,10 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fresh", action="store_true",
                         help="start over: neither continue a stopped command "
                              "nor use what the store has")  # fmt: skip
+    parser.add_argument("--on", metavar="WHERE",
+                        help="ray: a Ray cluster of this machine; or ray:ADDRESS")  # fmt: skip
+    parser.add_argument("--tensorboard", type=Path, metavar="DIR",
+                        help="write accuracies for TensorBoard there")  # fmt: skip
     add_store(parser)
 
 
@@ -100,7 +108,10 @@ def train(
 
     Runs that the store has are not trained again, and those that are trained go there.
     """
+    elsewhere = runner_named(chosen.on)
     shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
+    for job in jobs:
+        check(job)
     shelf.store.add([])  # a store that cannot be written is said before the work, not after
     there = sum(run is not None for job in jobs for run in shelf.find(job))
     if there:
@@ -113,18 +124,37 @@ def train(
         kept.clear()
     elif any(kept.folder.glob("*")):
         notice("continuing where this command was stopped (--fresh starts over)")
+
+    def done(job: Job, results: list[Result]) -> None:
+        finished(job, results)
+        if chosen.tensorboard:
+            log_results(results, chosen.tensorboard)
+
     with showing_progress(jobs) as progress:
         return Results(
             train_all(
                 jobs,
-                workers=workers(chosen),
+                workers=elsewhere.workers if elsewhere else workers(chosen),
                 progress=progress,
-                finished=finished,
+                finished=done,
                 notice=notice,
                 checkpoints=kept,
                 shelf=shelf,
+                runner=elsewhere,
             )
         )
+
+
+def runner_named(where: str | None) -> OnRay | None:
+    """What does the work elsewhere, if a person asked for it."""
+    if where is None:
+        return None
+    name, _, address = where.partition(":")
+    if name != "ray":
+        raise InputError(f"unknown place {where!r}: give ray, or ray:ADDRESS")
+    from recollect.experiments.on_ray import OnRay
+
+    return OnRay(address or None)
 
 
 def workers(chosen: argparse.Namespace) -> int:
@@ -138,6 +168,8 @@ def check_places(chosen: argparse.Namespace) -> None:
     """Refuse folders and files that cannot be used, before any work is done."""
     if chosen.json:
         check_writable(chosen.json)
+    if chosen.tensorboard:
+        check_tensorboard()
     if chosen.data_dir and not chosen.data_dir.is_dir():
         raise InputError(f"there is no folder {str(chosen.data_dir)!r}: correct --data-dir")
 

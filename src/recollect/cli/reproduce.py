@@ -18,6 +18,7 @@ from recollect.cli.common import (
     train,
     workers,
 )
+from recollect.errors import InputError
 from recollect.experiments import Results
 from recollect.experiments.reproduce import (
     Comparison,
@@ -35,17 +36,27 @@ from recollect.train import Job, Result, device_named
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_parser"]
+__all__ = ["SCORES", "add_parser", "print_table", "told"]
 
 MARKS = {"reproduced": "[green]✓[/]", "above": "[cyan]▲[/]", "below": "[red]▼[/]", None: ""}
 RULE = "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10) + 0.5   ▲ above   ▼ below"
+SCORES = {
+    "accuracy": "accuracy after the last task",
+    "fwt": "forward transfer",
+    "bwt": "backward transfer",
+    "forgetting": "forgetting",
+}
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
     parser = commands.add_parser("reproduce", help="the paper's table, with ours beside it")
-    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("benchmark", nargs="?", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("--all", action="store_true",
+                        help="every table of the paper that this machine can do")  # fmt: skip
+    parser.add_argument("--scores", nargs="+", choices=SCORES, metavar="SCORE",
+                        help=f"what to print: {', '.join(SCORES)}")  # fmt: skip
     parser.add_argument("--methods", nargs="+", metavar="METHOD",
                         help=f"some of: {', '.join(METHODS)} (default: all)")  # fmt: skip
     parser.add_argument("--buffers", nargs="+", type=int, metavar="N",
@@ -56,6 +67,12 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def command(chosen: argparse.Namespace) -> int:
     """Train every row of the table and print it."""
+    if chosen.all == bool(chosen.benchmark):
+        raise InputError("name a benchmark, or give --all for every table: one of the two")
+    if chosen.all:
+        from recollect.cli.everything import everything
+
+        return everything(chosen)
     known = benchmark(chosen.benchmark)
     rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
     seeds = seeds_from(chosen.seeds)
@@ -67,20 +84,26 @@ def command(chosen: argparse.Namespace) -> int:
     plans = plans_of(known, rows, seeds, chosen.epochs)
     precise = chosen.full_precision
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
-    results = train(chosen, jobs, _tell)
+    results = train(chosen, jobs, told)
     if chosen.json:
         write_json(chosen.json, results, Store(chosen.store))
-    screen = console()
-    ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
-    behind = seeds_label(results.summaries())
-    screen.print(f"{known.name}: accuracy after the last task, {behind}", style="bold")
-    screen.print("; ".join(ways), style="dim")
-    screen.print(_table(known, results))
-    screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
+    for score in chosen.scores or ["accuracy"]:
+        print_table(known, results, score)
     return 0
 
 
-def _tell(job: Job, results: list[Result]) -> None:
+def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:
+    """The table of a score for a benchmark, with the paper's beside ours."""
+    screen = console()
+    ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
+    behind = seeds_label(results.summaries())
+    screen.print(f"{known.name}: {SCORES[score]}, {behind}", style="bold")
+    screen.print("; ".join(ways), style="dim")
+    screen.print(_table(known, results, score))
+    screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
+
+
+def told(job: Job, results: list[Result]) -> None:
     """Where there is no terminal for a bar, a line for every finished row."""
     if not sys.stderr.isatty():
         means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
@@ -88,9 +111,13 @@ def _tell(job: Job, results: list[Result]) -> None:
         notice(f"{label(job)}: {means}")
 
 
-def _table(known: Benchmark, results: Results) -> Table:
-    summaries = results.summaries()
-    settings = [s for s in SETTINGS if any(s in summary.first.accuracy for summary in summaries)]
+def _table(known: Benchmark, results: Results, score: str) -> Table:
+    summaries = [
+        each
+        for each in results.summaries()
+        if any(each.mean(score, setting) for setting in each.first.accuracy)
+    ]
+    settings = [s for s in SETTINGS if any(each.mean(score, s) for each in summaries)]
     table = compact_table()
     table.add_column("method")
     table.add_column("buffer", justify="right")
@@ -107,7 +134,7 @@ def _table(known: Benchmark, results: Results) -> Table:
             table.add_section()
         previous = run.method
         compared = [
-            compare(known, summary, setting) if setting in run.accuracy else None
+            compare(known, summary, setting, score) if summary.mean(score, setting) else None
             for setting in settings
         ]
         table.add_row(

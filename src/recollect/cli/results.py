@@ -30,7 +30,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--all-code", action="store_true",
                         help="runs of older code too, not only the newest of each")  # fmt: skip
     parser.add_argument("--import", dest="sources", nargs="+", type=Path, metavar="FILE",
-                        default=[], help="take in what --json wrote, here or on another machine")  # fmt: skip
+                        default=[], help="take in what --json wrote anywhere")  # fmt: skip
     parser.add_argument("--export", type=Path, metavar="FILE",
                         help=f"write a table ({', '.join(FORMATS)}) or all (.json)")  # fmt: skip
     add_store(parser)

@@ -29,7 +29,7 @@ from recollect.train import device_named
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_parser"]
+__all__ = ["add_hyperparameters", "add_parser", "given_values"]
 
 SIZES = {"bs": "batch size", "mbs": "replay batch size"}
 METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
@@ -42,14 +42,23 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("method", help=f"one of: {', '.join(METHODS)}")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
                         help="examples to remember (default: the paper's smallest)")  # fmt: skip
-    for name in hyperparameter_names():
-        parser.add_argument(f"--{name}", type=float, nargs="+", metavar="VALUE",
-                            help=f"{SIZES.get(name, name)} (default: the paper's); "
-                                 f"several values span a grid")  # fmt: skip
+    add_hyperparameters(parser, "several values span a grid")
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
     add_common(parser)
     parser.set_defaults(command=command)
+
+
+def add_hyperparameters(parser: argparse.ArgumentParser, use: str) -> None:
+    """An option for every hyper-parameter of any method."""
+    for name in hyperparameter_names():
+        told = f"{SIZES.get(name, name)} (default: the paper's); {use}"
+        parser.add_argument(f"--{name}", type=float, nargs="+", metavar="VALUE", help=told)
+
+
+def given_values(chosen: argparse.Namespace) -> dict[str, list[float]]:
+    """The hyper-parameters that a person gave, by symbol."""
+    return {n: getattr(chosen, n) for n in hyperparameter_names() if getattr(chosen, n)}
 
 
 def hyperparameter_names() -> list[str]:
@@ -68,14 +77,13 @@ def command(chosen: argparse.Namespace) -> int:
     sizes: list[int | None] = list(chosen.buffer or [None])
     if chosen.buffer is None and kind.uses_memory():
         sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
-    given = {n: getattr(chosen, n) for n in hyperparameter_names() if getattr(chosen, n)}
     plans = [
         plan(
             kind,
             benchmark=known,
             buffer=size,
             seeds=seeds,
-            values=given,
+            values=given_values(chosen),
             epochs=chosen.epochs,
             validation=chosen.validation,
         )

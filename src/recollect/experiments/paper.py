@@ -9,7 +9,16 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-__all__ = ["Published", "Verdict", "buffers", "has", "hyperparameters", "published", "verdict"]
+__all__ = [
+    "Published",
+    "Verdict",
+    "buffers",
+    "has",
+    "hyperparameters",
+    "published",
+    "search_space",
+    "verdict",
+]
 
 Verdict = Literal["reproduced", "above", "below"]
 
@@ -106,6 +115,20 @@ def buffers(benchmark: str, method: str) -> tuple[int, ...]:
     """
     found = {key[3] for key in _results() if key[0] == benchmark and key[2] == method}
     return tuple(sorted(size for size in found if size is not None))
+
+
+@cache
+def search_space(benchmark: str, method: str) -> dict[str, list[float]]:
+    """The values that the paper tried for a method, by hyper-parameter; none if it did not say.
+
+    >>> search_space("seq-mnist", "derpp")
+    {'lr': [0.03, 0.1], 'alpha': [0.2, 0.5, 1.0], 'beta': [0.2, 0.5, 1.0]}
+    """
+    return {
+        row["parameter"]: [float(value) for value in row["values"].split()]
+        for row in _rows("search-space.csv")
+        if (row["benchmark"], row["method"]) == (benchmark, ALIKE.get(method, method))
+    }
 
 
 def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str, float]:

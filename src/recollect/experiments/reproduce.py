@@ -112,13 +112,20 @@ def plans_of(
     ]
 
 
-def compare(benchmark: Benchmark, summary: Summary, setting: str) -> Comparison:
-    """Our accuracy in a setting against the paper's; no verdict on a stand-in's data."""
-    ours = summary.mean("accuracy", setting)
+def compare(
+    benchmark: Benchmark, summary: Summary, setting: str, score: str = "accuracy"
+) -> Comparison:
+    """Our score in a setting against the paper's; no verdict on a stand-in's data.
+
+    A score is `accuracy`, `fwt`, `bwt` or `forgetting`.
+    """
+    ours = summary.mean(score, setting)
     if ours is None:
-        raise InputError(f"these runs were not scored in the setting {setting!r}")
+        raise InputError(f"these runs have no {score} in the setting {setting!r}")
     run = summary.first
     metric = metric_of(benchmark, run.epochs) or ""
+    if score != "accuracy":
+        metric = score if metric == "accuracy" else ""
     theirs = paper.published(benchmark.paper, setting, run.method, run.buffer, metric)
     if theirs is None or benchmark.stands_in:
         return Comparison(ours, None, None)

@@ -23,7 +23,7 @@ from recollect.train.checkpoint import Checkpoints, TimeUp
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 
-__all__ = ["Shelf", "cores", "train_all"]
+__all__ = ["Event", "Runner", "Shelf", "Work", "cores", "one_thread", "train_all"]
 
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
@@ -58,6 +58,7 @@ def train_all(
     notice: Notice = lambda text: None,
     checkpoints: Checkpoints | None = None,
     shelf: Shelf | None = None,
+    runner: Runner | None = None,
 ) -> list[Result]:
     """Train all jobs and return their results in order.
 
@@ -69,7 +70,8 @@ def train_all(
 
     With `checkpoints`, jobs continue where they were saved last. If their time limit comes, those
     at work stop with `TimeUp`, and no others begin; what they keep is for the next call. Runs
-    that are on the `shelf` are not trained again, and every fleet that is done goes there.
+    that are on the `shelf` are not trained again, and every fleet that is done goes there. A
+    `runner` does the work elsewhere than on this machine.
     """
     for job in jobs:
         check(job)
@@ -109,7 +111,8 @@ def train_all(
             keep(place, there)
     rest = [_missing(pieces[place][1], known[place]) for place in left]
     work = Work(rest, checkpoints, tell, notice)
-    for place, kind, value in work.on_gpu() if on_gpu else work.on_cores(workers):
+    events = runner(work) if runner else work.on_gpu() if on_gpu else work.on_cores(workers)
+    for place, kind, value in events:
         if kind == "steps":
             tell(place, value * len(rest[place].runs))
         elif kind == "stopped":
@@ -235,6 +238,9 @@ class Work:
     def _share(self, place: int, part: Job, told: list[int], steps: int) -> None:
         told.append(steps * len(part.runs))
         self.tell(place, told[-1])
+
+
+Runner = Callable[[Work], Iterator[Event]]
 
 
 def _start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:

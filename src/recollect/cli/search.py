@@ -1,0 +1,182 @@
+"""`recollect search`: the paper's protocol for choosing hyper-parameters."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from recollect.cli.common import (
+    SETTINGS,
+    add_common,
+    check_places,
+    compact_table,
+    console,
+    notice,
+    train,
+    workers,
+)
+from recollect.cli.reproduce import MARKS
+from recollect.cli.run import add_hyperparameters, given_values
+from recollect.experiments import Results, paper
+from recollect.experiments.bayes import bayesian
+from recollect.experiments.reproduce import compare, stream_or_stand_in
+from recollect.experiments.search import Tried, by_criterion, criterion, grid, points_of, searched
+from recollect.experiments.store import Store, write_json
+from recollect.experiments.values import seeds_from
+from recollect.methods import METHODS, Method, method
+from recollect.methods.method import symbol
+from recollect.streams import BENCHMARKS, Benchmark, benchmark
+from recollect.train import Result, device_named
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["add_parser"]
+
+SHOWN = 10
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("search", help="choose hyper-parameters as the paper does")
+    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")
+    parser.add_argument("--trials", type=int, metavar="N",
+                        help="so many trials between the grid's bounds, with Optuna")  # fmt: skip
+    parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
+                        help="seeds of a configuration on the validation split "
+                             "(default: 1)")  # fmt: skip
+    add_hyperparameters(parser, "values to try instead of the paper's grid")
+    add_common(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Try the grid on the validation split, then the best of it on the test set."""
+    known, kind = benchmark(chosen.benchmark), method(chosen.method)
+    seeds, search_seeds = seeds_from(chosen.seeds), seeds_from(chosen.search_seeds)
+    workers(chosen)
+    device = device_named(chosen.device)
+    check_places(chosen)
+    size = _buffer(known, kind, chosen.buffer)
+    axes = grid(known, kind, given_values(chosen))
+    points = points_of(axes)
+    plan = partial(searched, kind, benchmark=known, buffer=size, epochs=chosen.epochs)
+    plan(points, seeds=search_seeds)  # what is wrong is said before data are loaded
+    known, tests = stream_or_stand_in(known, chosen.data_dir, notice)
+    plan = partial(plan, benchmark=known)
+    part = known.stream(True, chosen.data_dir, notice)
+
+    def on_validation(some: Sequence[Mapping[str, float]]) -> Results:
+        jobs = plan(some, seeds=search_seeds).jobs(part, None, device, chosen.full_precision)
+        return train(chosen, jobs)
+
+    if chosen.trials is None:
+        notice(f"{len(points)} configurations on the validation split")
+        found = on_validation(points)
+    else:
+        found = _bayes(chosen.trials, axes, on_validation)
+    ranked = by_criterion(found)
+    best = {name: ranked[0].values[name] for name in axes}
+    notice(f"the best on the test set, {len(seeds)} seeds: {_said(best)}")
+    jobs = plan([best], seeds=seeds, validation=False).jobs(
+        tests, None, device, chosen.full_precision
+    )
+    results = train(chosen, jobs)
+    if chosen.json:
+        write_json(chosen.json, [*found, *results], Store(chosen.store))
+    _show(known, kind, size, list(axes), ranked, results)
+    return 0
+
+
+def _bayes(
+    trials: int,
+    axes: Mapping[str, Sequence[float]],
+    train_points: Callable[[Sequence[Mapping[str, float]]], Results],
+) -> Results:
+    everything: list[Result] = []
+
+    def score(some: Sequence[Mapping[str, float]]) -> list[float]:
+        results = train_points(some)
+        everything.extend(results)
+        return [_score(point, results) for point in some]
+
+    bayesian(axes, trials, score)
+    return Results(everything)
+
+
+def _score(point: Mapping[str, float], results: Results) -> float:
+    scores = [
+        criterion(run)
+        for run in results
+        if all(run.hyperparameters[name] == value for name, value in point.items())
+    ]
+    return sum(scores) / len(scores)
+
+
+def _buffer(known: Benchmark, kind: type[Method], given: int | None) -> int | None:
+    if given is None and kind.uses_memory():
+        size = (*paper.buffers(known.paper, kind.name), 200)[0]
+        notice(f"no --buffer given: using {size}")
+        return size
+    return given
+
+
+def _said(values: Mapping[str, float]) -> str:
+    return ", ".join(f"{symbol(name)} {value:g}" for name, value in values.items())
+
+
+def _show(
+    known: Benchmark,
+    kind: type[Method],
+    size: int | None,
+    names: Sequence[str],
+    ranked: Sequence[Tried],
+    results: Results,
+) -> None:
+    screen = console()
+    held = f", buffer {size}" if size else ""
+    screen.print(f"{known.name} · {kind.title}{held}: validation, best first", style="bold")
+    screen.print(_ranking(names, ranked))
+    theirs = {
+        name: value
+        for name, value in paper.hyperparameters(known.paper, kind.name, size).items()
+        if name in names
+    }
+    best = {name: ranked[0].values[name] for name in names}
+    if theirs and known.stands_in is None:
+        same = "the same" if theirs == best else _said(theirs)
+        place = next((n for n, one in enumerate(ranked, 1) if _is(one, theirs)), None)
+        where = f" (number {place} here)" if place and theirs != best else ""
+        screen.print(f"chosen: {_said(best)}; the paper chose {same}{where}")
+    screen.print(f"\non the test set, {len(results)} seeds", style="bold")
+    summary = results.summaries()[0]
+    for setting in summary.first.accuracy:
+        one = compare(known, summary, setting)
+        beside = f"   paper {one.paper.mean:.2f} ±{one.paper.std:.2f}" if one.paper else ""
+        screen.print(f"{SETTINGS[setting]:10s} {one.ours}{beside}  {MARKS[one.verdict]}")
+
+
+def _is(one: Tried, values: Mapping[str, float]) -> bool:
+    return all(one.values.get(name) == value for name, value in values.items())
+
+
+def _ranking(names: Sequence[str], ranked: Sequence[Tried]) -> Table:
+    table = compact_table()
+    for name in ("", *(symbol(name) for name in names), "criterion"):
+        table.add_column(name, justify="right")
+    settings = list(ranked[0].summary.first.accuracy)
+    for setting in settings:
+        table.add_column(SETTINGS[setting], justify="right")
+    for number, one in enumerate(ranked[:SHOWN], 1):
+        means = (one.summary.mean("accuracy", setting) for setting in settings)
+        table.add_row(
+            str(number), *(f"{one.values[name]:g}" for name in names), f"{one.score.mean:.2f}",
+            *(f"{mean.mean:.2f}" if mean else "-" for mean in means),
+        )  # fmt: skip
+    if len(ranked) > SHOWN:
+        table.caption = f"and {len(ranked) - SHOWN} more: recollect results --validation"
+    return table

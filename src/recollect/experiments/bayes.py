@@ -1,0 +1,66 @@
+"""Bayesian search with Optuna: it asks for a batch of trials, and they train as fleets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from recollect.errors import InputError, RecollectError
+
+__all__ = ["bayesian"]
+
+BATCH = 16
+WHOLE = ("bs", "mbs", "nb", "gmbs", "inner", "retrain")
+
+Score = Callable[[Sequence[Mapping[str, float]]], Sequence[float]]
+
+
+def bayesian(
+    axes: Mapping[str, Sequence[float]],
+    trials: int,
+    score: Score,
+    *,
+    seed: int = 0,
+    batch: int = BATCH,
+) -> list[dict[str, float]]:
+    """Try so many points between the least and the largest value of each axis; all of them.
+
+    `score` trains a batch of points and says how good each is. A value is drawn on a logarithmic
+    scale where its bounds allow it; one that has a single value keeps it.
+    """
+    optuna = _optuna()
+    if trials < 1:
+        raise InputError(f"the number of trials must be at least 1, not {trials}")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    study = optuna.create_study(direction="maximize", sampler=sampler)
+    tried: list[dict[str, float]] = []
+    while len(tried) < trials:
+        asked = [study.ask() for _ in range(min(batch, trials - len(tried)))]
+        points = [
+            {name: _suggested(trial, name, values) for name, values in axes.items()}
+            for trial in asked
+        ]
+        for trial, value in zip(asked, score(points), strict=True):
+            study.tell(trial, value)
+        tried += points
+    return tried
+
+
+def _suggested(trial: Any, name: str, values: Sequence[float]) -> float:
+    low, high = min(values), max(values)
+    if low == high:
+        return float(low)
+    if name in WHOLE:
+        return float(trial.suggest_int(name, int(low), int(high), log=low >= 1))
+    return float(trial.suggest_float(name, low, high, log=low > 0))
+
+
+def _optuna() -> Any:
+    try:
+        import optuna
+    except ImportError:
+        raise RecollectError(
+            "Bayesian search needs Optuna: pip install 'recollect[search]'"
+        ) from None
+    return optuna

@@ -1,0 +1,85 @@
+"""How long a command will take, told before it starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+
+from recollect.errors import RecollectError
+from recollect.train import Fleet, Job
+from recollect.train.devices import wait_for
+from recollect.train.parallel import one_thread
+
+__all__ = ["in_words", "seconds_for"]
+
+WARM, TIMED = 3, 10
+RUNS = 5
+
+
+def seconds_for(
+    jobs: Sequence[Job], workers: int, told: Callable[[int], None] = lambda done: None
+) -> float:
+    """About how many seconds training will take: a few steps of every kind of job are timed.
+
+    What a method does between tasks is not in it, nor is evaluation.
+    """
+    costs: dict[tuple[object, ...], float] = {}
+    total = 0.0
+    for number, job in enumerate(jobs):
+        kind = (job.kind, job.batch, job.replay, min(len(job.runs), RUNS), job.stream.shape)
+        if kind not in costs:
+            costs[kind] = _step(job)
+        side_by_side = 1 if job.device.type == "cuda" else workers
+        total += costs[kind] * job.total_steps / side_by_side
+        told(number + 1)
+    return total
+
+
+def _step(job: Job) -> float:
+    """The seconds that a step takes, for one of the runs of a fleet."""
+    some = replace(job, runs=job.runs[:RUNS])
+    runs, batch, stream = some.runs, job.batch, job.stream
+    count = (WARM + TIMED) * batch
+    x = torch.zeros(len(runs), count, *stream.shape, dtype=stream.dtype, device=job.device)
+    y = torch.zeros(len(runs), count, dtype=torch.int64, device=job.device)
+    try:
+        with one_thread():
+            fleet = Fleet(
+                [run.method for run in runs],
+                job.network,
+                seeds=[run.seed for run in runs],
+                lr=[0.0001] * len(runs),
+                classes=stream.classes,
+                shape=stream.shape,
+                memory=job.buffer or 0,
+                replay=job.replay,
+                stored=stream.dtype,
+                images=stream.images,
+                device=job.device,
+                compiled=False,
+                tasks=stream.tasks,
+            )
+            fleet.learn(x[:, : WARM * batch], y[:, : WARM * batch], batch)
+            wait_for(job.device)
+            began = time.perf_counter()
+            fleet.learn(x[:, WARM * batch :], y[:, WARM * batch :], batch)
+            wait_for(job.device)
+    except (RecollectError, RuntimeError):
+        return 0.0  # an estimate must not stop what it is an estimate of
+    return (time.perf_counter() - began) / TIMED / len(runs)
+
+
+def in_words(seconds: float) -> str:
+    """A time as a person says it.
+
+    >>> in_words(40), in_words(600), in_words(9000)
+    ('about 40 seconds', 'about 10 minutes', 'about 2.5 hours')
+    """
+    if seconds < 90:
+        return f"about {max(round(seconds, -1), 10):.0f} seconds"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} minutes"
+    return f"about {seconds / 3600:.1f} hours"

@@ -1,0 +1,131 @@
+"""Fleets on a Ray cluster: more machines than one, any of which may die."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, final
+
+import torch
+
+from recollect.errors import RecollectError
+from recollect.streams import Stream
+from recollect.train import Job, Result, TimeUp
+from recollect.train.loop import train
+from recollect.train.parallel import Event, Work, one_thread
+
+__all__ = ["OnRay"]
+
+RETRIES = 5
+LOOK = 1.0
+
+
+@final
+class OnRay:
+    """Trains pieces on a Ray cluster: one at a given address, or one of this machine's own.
+
+    A worker or a node that dies costs the pieces that it had: they are trained again elsewhere.
+    Pieces come back as they finish. Every node needs recollect, in the same version.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._ray = ray = _ray()
+        if not ray.is_initialized():
+            try:
+                ray.init(address=address, include_dashboard=False, log_to_driver=False,
+                         logging_level="ERROR")  # fmt: skip
+            except ConnectionError as error:
+                raise RecollectError(
+                    f"there is no Ray cluster at {address}: {str(error).splitlines()[0]}"
+                ) from None
+
+    @property
+    def workers(self) -> int:
+        """How many pieces can train at once."""
+        found = self._ray.cluster_resources()
+        return max(int(found.get("GPU", 0)) or int(found.get("CPU", 1)), 1)
+
+    @property
+    def device(self) -> torch.device:
+        """Where pieces train: on GPUs, if the cluster has any."""
+        return torch.device("cuda" if self._ray.cluster_resources().get("GPU") else "cpu")
+
+    def __call__(self, work: Work) -> Iterator[Event]:
+        """What happens, as `Work` says it: results of pieces, in the order they come."""
+        ray = self._ray
+        gpus = 1 if any(piece.device.type == "cuda" for piece in work.pieces) else 0
+        remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(_trained)
+        streams: dict[int, Any] = {}
+        tries = [0] * len(work.pieces)
+        running: dict[Any, int] = {}
+
+        def send(place: int) -> None:
+            piece = work.pieces[place]
+            if id(piece.stream) not in streams:
+                streams[id(piece.stream)] = ray.put(piece.stream)
+            running[remote.remote(_but_stream(piece), streams[id(piece.stream)])] = place
+
+        for place in sorted(range(len(work.pieces)), key=lambda n: -work.pieces[n].work):
+            send(place)
+        try:
+            while running:
+                ready, _ = ray.wait(list(running), timeout=LOOK)
+                for done in ready:
+                    place = running.pop(done)
+                    try:
+                        results = ray.get(done)
+                    except ray.exceptions.RayTaskError as error:
+                        raise _cause(error) from None
+                    except ray.exceptions.RayError as error:
+                        tries[place] += 1
+                        if tries[place] > RETRIES:
+                            raise RecollectError(
+                                f"a piece of work failed {tries[place]} times on the Ray cluster: "
+                                f"{str(error).splitlines()[0]}"
+                            ) from None
+                        work.notice("a worker of the Ray cluster died: its work is done again")
+                        send(place)
+                        continue
+                    yield place, "steps", work.pieces[place].steps
+                    yield place, "results", results
+                if work.checkpoints is not None and work.checkpoints.time_is_up():
+                    left = len(running)
+                    if left:
+                        yield (
+                            next(iter(running.values())),
+                            "stopped",
+                            TimeUp(
+                                f"the time limit came with {left} pieces of work left; "
+                                f"the same command continues with them"
+                            ),
+                        )
+                        return
+        finally:
+            for unfinished in running:
+                ray.cancel(unfinished, force=True)
+
+
+def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
+    with one_thread():
+        return train(Job(stream=stream, **parts), lambda steps: None, None)
+
+
+def _but_stream(piece: Job) -> dict[str, Any]:
+    """A piece without the data, which travel once for all pieces."""
+    return {f.name: getattr(piece, f.name) for f in fields(Job) if f.name != "stream"}
+
+
+def _cause(error: Any) -> Exception:
+    """What went wrong in a worker, as it would have gone wrong here."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, RecollectError):
+        return cause
+    return RuntimeError(f"training failed on the Ray cluster:\n{error}")
+
+
+def _ray() -> Any:
+    try:
+        import ray
+    except ImportError:
+        raise RecollectError("--on ray needs Ray: pip install 'recollect[ray]'") from None
+    return ray

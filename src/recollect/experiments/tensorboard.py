@@ -1,0 +1,58 @@
+"""Results for TensorBoard: accuracies over tasks, and final scores with hyper-parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from recollect.errors import RecollectError
+from recollect.train import Result
+
+__all__ = ["check_tensorboard", "log_results"]
+
+
+def check_tensorboard() -> None:
+    """Say what is missing before any work is done."""
+    _writer()
+
+
+def log_results(results: Iterable[Result], folder: Path | str) -> None:
+    """Write a folder for every run, named by what it was.
+
+    The step of an accuracy is the number of tasks that were learned. Where there is one row of
+    accuracies only (a stream without boundaries), it is the last.
+    """
+    kind = _writer()
+    for run in results:
+        with kind(str(Path(folder) / _name(run))) as writer:
+            for setting, rows in run.matrix.items():
+                for learned, row in enumerate(rows, 1):
+                    known = [value for value in row[:learned] if value is not None]
+                    for task, value in enumerate(row, 1):
+                        if value is not None:
+                            writer.add_scalar(f"{setting}/task {task}", value, learned)
+                    if known:
+                        mean = sum(known) / len(known)
+                        writer.add_scalar(f"{setting}/mean of tasks so far", mean, learned)
+            for score in ("accuracy", "fwt", "bwt", "forgetting"):
+                for setting, value in getattr(run, score).items():
+                    if value is not None:
+                        writer.add_scalar(f"final {score}/{setting}", value, run.steps)
+
+
+def _name(run: Result) -> str:
+    values = "-".join(f"{name}{value:g}" for name, value in run.hyperparameters.items())
+    split = "-validation" if run.validation else ""
+    held = f"-{run.buffer}" if run.buffer else ""
+    return f"{run.benchmark}/{run.method}{held}{split}/{values}/seed{run.seed}"
+
+
+def _writer() -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        raise RecollectError(
+            "--tensorboard needs TensorBoard: pip install 'recollect[tensorboard]'"
+        ) from None
+    return SummaryWriter

@@ -1,0 +1,131 @@
+"""Fleets on a real Ray cluster of two nodes, one of which is killed in the middle."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch import Tensor
+
+from recollect.cli.common import runner_named
+from recollect.errors import InputError, RecollectError
+from recollect.experiments.plan import plan
+from recollect.experiments.store import Kept, Store
+from recollect.methods import ER, DERpp, Method, Step
+from recollect.streams import benchmark
+from recollect.train import Job, Result, train_all
+from recollect.train.parallel import Work
+
+ray: Any = pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """A head and a second node, each with one core for training."""
+    from ray.cluster_utils import Cluster
+
+    head = {"num_cpus": 1, "include_dashboard": False}
+    some: Any = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        ray.init(address=some.address, log_to_driver=False, logging_level="ERROR")
+        some.second = some.add_node(num_cpus=1)
+        some.wait_for_nodes()
+        yield some
+    finally:
+        ray.shutdown()
+        some.shutdown()
+
+
+def jobs(kinds: tuple[type[Method], ...], seeds: int) -> list[Job]:
+    """Some jobs on the digits."""
+    known = benchmark("seq-digits")
+    stream = known.stream()
+    return [
+        job
+        for kind in kinds
+        for job in plan(kind, benchmark=known, buffer=20, seeds=range(seeds), epochs=4).jobs(stream)
+    ]
+
+
+def scores(results: list[Result]) -> list[Any]:
+    return [(run.method, run.seed, run.matrix) for run in results]
+
+
+def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
+    cluster: Any, tmp_path: Path
+) -> None:
+    class Marked(ER):
+        """ER that leaves a file with the name of the node on which it is learning."""
+
+        def loss(self, step: Step) -> Tensor:
+            (tmp_path / ray.get_runtime_context().get_node_id()).touch()
+            return super().loss(step)
+
+    from recollect.experiments.on_ray import OnRay
+
+    runner = OnRay()
+    assert runner.workers == 2
+    assert runner.device.type == "cpu"
+    expected = train_all(jobs((ER, DERpp), seeds=6), workers=2)
+    told: list[str] = []
+    came: list[int] = []
+    shelf = Kept(Store(), "recollect test")
+    killed = threading.Event()
+
+    def kill() -> None:
+        deadline = time.monotonic() + 120
+        while time.monotonic() < deadline and not (tmp_path / cluster.second.node_id).exists():
+            time.sleep(0.01)
+        cluster.remove_node(cluster.second, allow_graceful=False)
+        killed.set()
+
+    threading.Thread(target=kill, daemon=True).start()
+    found = train_all(
+        jobs((Marked, DERpp), seeds=6),
+        workers=runner.workers,
+        runner=runner,
+        notice=told.append,
+        finished=lambda job, results: came.append(len(results)),
+        shelf=shelf,
+    )
+    assert killed.wait(60)
+    assert scores(found) == scores(expected)
+    assert any("died" in text for text in told)
+    assert came == [6, 6]
+    assert sorted(scores(list(Store().results()))) == sorted(scores(expected))
+
+
+def test_an_error_in_a_worker_is_the_users_error(cluster: Any) -> None:
+    from recollect.experiments.on_ray import OnRay
+
+    class Broken(ER):
+        def loss(self, step: Any) -> Any:
+            raise InputError("it cannot be done")
+
+    known = benchmark("seq-digits")
+    (job,) = plan(Broken, benchmark=known, buffer=20, seeds=[0]).jobs(known.stream())
+    with pytest.raises(InputError, match="it cannot be done"):
+        list(OnRay()(Work([job], None, lambda place, steps: None, lambda text: None)))
+
+
+def test_places_are_named() -> None:
+    assert runner_named(None) is None
+    with pytest.raises(InputError, match="unknown place"):
+        runner_named("moon")
+
+
+def test_an_address_where_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from recollect.experiments.on_ray import OnRay
+
+    def nowhere(**options: Any) -> None:
+        raise ConnectionError("nobody answers")
+
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(ray, "init", nowhere)
+    with pytest.raises(RecollectError, match=r"no Ray cluster at 10\.0\.0\.1:1"):
+        OnRay("10.0.0.1:1")
