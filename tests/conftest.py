@@ -24,9 +24,10 @@ torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
-def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every test has a result store of its own."""
-    monkeypatch.setenv("RECOLLECT_STORE", str(tmp_path / "store" / "results.sqlite"))
+    folder = tmp_path_factory.mktemp("store", numbered=True)
+    monkeypatch.setenv("RECOLLECT_STORE", str(folder / "results.sqlite"))
 
 
 @pytest.fixture(scope="session")

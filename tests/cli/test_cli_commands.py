@@ -244,7 +244,7 @@ def test_nothing_moves_where_there_is_no_terminal(command: Command) -> None:
         ("run", "seq-digits", "sgd", "--seeds", "2", "--workers", "2"),
         ("reproduce", "seq-digits", "--methods", "sgd", "--seeds", "2", "--workers", "2"),
     ):
-        said = command(*words)
+        said = command(*words, "--fresh")
         assert said.status == 0
         for moving in ("\r", "\x1b", "━ ", "%", "starting"):
             assert moving not in said.err

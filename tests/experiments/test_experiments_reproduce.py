@@ -114,7 +114,7 @@ def test_there_is_no_verdict_without_the_papers_data_or_row() -> None:
 
 def test_a_setting_that_was_not_scored_is_refused() -> None:
     (summary,) = scored(85.0).summaries()
-    with pytest.raises(InputError, match="not scored in the setting 'domain'"):
+    with pytest.raises(InputError, match="no accuracy in the setting 'domain'"):
         compare(benchmark("seq-mnist"), summary, "domain")
 
 

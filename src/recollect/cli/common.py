@@ -113,10 +113,6 @@ def train(
     for job in jobs:
         check(job)
     shelf.store.add([])  # a store that cannot be written is said before the work, not after
-    there = sum(run is not None for job in jobs for run in shelf.find(job))
-    if there:
-        total = sum(len(job.runs) for job in jobs)
-        notice(f"{there} of {total} runs are in the store already (--fresh trains them again)")
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     kept = kept.of(jobs, workers(chosen))
@@ -124,6 +120,10 @@ def train(
         kept.clear()
     elif any(kept.folder.glob("*")):
         notice("continuing where this command was stopped (--fresh starts over)")
+    there = sum(run is not None for job in jobs for run in shelf.find(job))
+    if there:
+        total = sum(len(job.runs) for job in jobs)
+        notice(f"{there} of {total} runs are in the store already (--fresh trains them again)")
 
     def done(job: Job, results: list[Result]) -> None:
         finished(job, results)
