@@ -60,7 +60,8 @@ def _done(transform: Transform | None, x: Tensor, views: Tensor) -> Tensor:
     devices = [x.device] if x.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(views[0, 0]))
-        changed: object = transform(x[0])
+        # A transform may work in place; what arrived is not its to change, for it is kept.
+        changed: object = transform(x[0].clone())
     if not isinstance(changed, Tensor) or len(changed) != x.shape[1]:
         raise InputError(f"a transform must give a tensor of {x.shape[1]} examples back")
     return changed.unsqueeze(0)

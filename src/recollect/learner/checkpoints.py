@@ -40,7 +40,9 @@ class Checkpoints:
         path = self.folder / f"{seen:015d}{SUFFIX}"
         write(path, data)
         with suppress(OSError):  # an old file that stays does no harm
-            for old in [*self.files()[self.last :], *self.folder.glob(f".*{SUFFIX}.*.part")]:
+            others = [other for other in self.files() if other != path]
+            halves = self.folder.glob(f".*{SUFFIX}.*.part")
+            for old in [*others[self.last - 1 :], *halves]:
                 old.unlink(missing_ok=True)
         return path
 

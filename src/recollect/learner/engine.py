@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -16,7 +17,7 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError, RecollectError
 from recollect.learner.examples import Kind
-from recollect.learner.growth import outputs_of, padded, with_outputs
+from recollect.learner.growth import outputs_of, padded, said, with_outputs
 from recollect.memory import ClassRing, Clock
 from recollect.methods import Method
 from recollect.train import Fleet
@@ -128,15 +129,8 @@ class Engine:
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss. `undo` takes it back."""
         self._guard.note()
-        try:
+        with _users():
             return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
-        except (RecollectError, torch.OutOfMemoryError):
-            raise
-        except (RuntimeError, IndexError, ValueError, TypeError) as error:
-            raise InputError(
-                f"the network or a transform cannot take these examples: "
-                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
-            ) from error
 
     def undo(self) -> None:
         """Take back what was done since `begin`."""
@@ -150,7 +144,8 @@ class Engine:
 
     def logits(self, x: Tensor) -> Tensor:
         """What the network says of a batch `[n, ...]`, `[n, outputs]`."""
-        parts = [self.fleet.scores(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
+        with _users():
+            parts = [self.fleet.scores(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def grown(self, outputs: int) -> Engine:
@@ -183,6 +178,11 @@ class Engine:
             elif part == "optimiser":
                 owner = rest.rpartition(".")[0]
                 like = tensor.shape == old[owner].shape[1:]
+                if tensor.dim() and not like and old[owner].shape[1:] != weights[owner]:
+                    raise InputError(
+                        f"{self.settings.optimiser} keeps {rest} in a shape that does not grow "
+                        f"with the classes: say which there will be (classes=[...])"
+                    )
                 state[name] = padded(tensor, weights[owner]) if like else tensor
             else:
                 state[name] = padded(tensor, shapes[name])
@@ -218,6 +218,19 @@ class Engine:
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         return module
+
+
+@contextmanager
+def _users() -> Iterator[None]:
+    """What the user's network and transforms raise becomes an `InputError`, whatever it is."""
+    try:
+        yield
+    except (RecollectError, torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the network or a transform cannot take these examples: {said(error)}"
+        ) from error
 
 
 def _dtype(module: nn.Module) -> torch.dtype:

@@ -11,7 +11,7 @@ from recollect.core.dense import Dense
 from recollect.core.features import Features
 from recollect.errors import InputError
 
-__all__ = ["outputs_of", "padded", "with_outputs"]
+__all__ = ["outputs_of", "padded", "said", "with_outputs"]
 
 
 def outputs_of(module: nn.Module, example: Tensor) -> int:
@@ -21,11 +21,12 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
             logits: object = module(torch.stack([example, example]))
-    except RuntimeError as error:
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # it is the user's network: there is no list of what it may raise
         raise InputError(
-            f"the network cannot take examples of shape {list(example.shape)}: "
-            f"{str(error).splitlines()[0]}"
-        ) from None
+            f"the network cannot take examples of shape {list(example.shape)}: {said(error)}"
+        ) from error
     finally:
         for name, each in module.named_modules():
             each.training = training[name]
@@ -66,10 +67,11 @@ def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
             f"more outputs: say which classes there will be (classes=[...])"
         )
     new: nn.Linear | Dense
-    if isinstance(old, Dense):
-        new = Dense(features.size, outputs)
-    else:
-        new = nn.Linear(features.size, outputs, bias=old.bias is not None)
+    with torch.random.fork_rng(devices=[]):  # the user's generator is left alone
+        if isinstance(old, Dense):
+            new = Dense(features.size, outputs)
+        else:
+            new = nn.Linear(features.size, outputs, bias=old.bias is not None)
     new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
     for part, parameter in new.named_parameters():
         before = getattr(old, part)
@@ -80,6 +82,11 @@ def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
     path, _, last = name.rpartition(".")
     setattr(copied.get_submodule(path), last, new)
     return copied
+
+
+def said(error: Exception) -> str:
+    """The first line of what an error says, or its name."""
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
 def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:

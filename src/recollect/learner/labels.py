@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -12,6 +13,8 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 
 __all__ = ["Labels", "labels_of"]
+
+PLAIN_BITS = 1024
 
 
 @final
@@ -73,10 +76,13 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
     >>> labels_of("cat"), labels_of(["cat", "dog"]), labels_of(np.array([1, 2]))
     ((['cat'], False), (['cat', 'dog'], True), ([1, 2], True))
     """
-    if isinstance(y, Tensor):
-        y = y.detach().cpu().numpy()
-    elif not isinstance(y, np.ndarray | np.generic | str | bytes) and hasattr(y, "__array__"):
-        y = np.asarray(y)
+    try:
+        if isinstance(y, Tensor):
+            y = y.detach().cpu().numpy()
+        elif not isinstance(y, np.ndarray | np.generic | str | bytes) and hasattr(y, "__array__"):
+            y = np.asarray(y)
+    except Exception as error:  # whatever an object that calls itself an array may do
+        raise InputError(f"the labels cannot be read: {error}") from None
     if isinstance(y, np.ndarray) and y.ndim == 0:
         y = y.item()
     if isinstance(y, np.ndarray):
@@ -92,13 +98,19 @@ def _plain(label: Any) -> Hashable:
     """A label that equals itself and can be looked up, and no array's scalar."""
     if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.dim() == 0):
         label = label.item()
+    if type(label) is tuple:
+        label = tuple(_plain(each) for each in label)
     try:
         hash(label)
     except TypeError:
         raise InputError(
             f"a label must be hashable, such as a number or a text, not {type(label).__name__}"
         ) from None
-    if isinstance(label, Tensor) or label != label:
+    try:
+        itself = not isinstance(label, Tensor) and bool(label == label)
+    except Exception:  # such as a missing value, which neither equals itself nor does not
+        itself = False
+    if not itself:
         raise InputError(f"{label!r} cannot be a label")
     return label  # type: ignore[no-any-return]
 
@@ -109,8 +121,12 @@ def encoded(label: Hashable) -> Any:
     >>> encoded("cat"), encoded((1, b"a")), decoded(encoded((1, b"a")))
     ('cat', {'tuple': [1, {'bytes': '61'}]}, (1, b'a'))
     """
-    if label is None or type(label) in (str, int, float, bool):
+    if label is None or type(label) in (str, bool):
         return label
+    if type(label) is int:
+        return label if label.bit_length() < PLAIN_BITS else {"int": hex(label)}
+    if type(label) is float:
+        return label if math.isfinite(label) else {"float": repr(label)}
     if type(label) is bytes:
         return {"bytes": label.hex()}
     if type(label) is tuple:
@@ -129,6 +145,10 @@ def decoded(data: Any) -> Hashable:
         ((kind, value),) = data.items()
         if kind == "bytes" and isinstance(value, str):
             return bytes.fromhex(value)
+        if kind == "int" and isinstance(value, str):
+            return int(value, 16)
+        if kind == "float" and isinstance(value, str):
+            return float(value)
         if kind == "tuple" and isinstance(value, list):
             return tuple(decoded(each) for each in value)
     raise DataError(f"{data!r} is no label that was written by recollect")

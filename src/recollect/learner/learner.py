@@ -120,7 +120,8 @@ class Learner:
 
         It is one step, whatever the size of the batch. What cannot be learned from raises an
         `InputError`, and a step to where nothing is finite a `DivergedError`: in either case, and
-        if the process is interrupted here, the learner is exactly what it was.
+        if the process is interrupted here, the learner is exactly what it was. A checkpoint that
+        cannot be written is a `DataError`: then the step was learned, but not saved.
         """
         labels, several = labels_of(y)
         batch = batch_of(tensor_of(x), len(labels) if several else None, self._device)
@@ -150,7 +151,10 @@ class Learner:
                 if self._now is before:
                     engine.undo()
             if self._checkpoints is not None and self._checkpoints.due(self.steps):
-                self._save_checkpoint()
+                try:
+                    self._save_checkpoint()
+                except InputError as error:  # which would say that nothing was changed
+                    raise DataError(f"the step was learned, but not saved: {error}") from None
         return loss
 
     def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
@@ -261,6 +265,7 @@ class Learner:
     ) -> Learner:
         facts, tensors = unpacked(data)
         with saved.careful():
+            saved.check_facts(facts, tensors)
             told = saved.told(facts, method)
             learner = cls(module, **told, **extras)
             learner._restore(facts, tensors)

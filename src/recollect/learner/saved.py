@@ -18,7 +18,17 @@ from recollect.learner.record import Record
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method
 
-__all__ = ["careful", "check", "facts", "kind", "record", "restore", "tensors", "told"]
+__all__ = [
+    "careful",
+    "check",
+    "check_facts",
+    "facts",
+    "kind",
+    "record",
+    "restore",
+    "tensors",
+    "told",
+]
 
 LARGEST = 2**63
 
@@ -27,6 +37,8 @@ def check(module: nn.Module, settings: Settings, window: int) -> None:
     """Refuse what no learner can be made of."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
+    if next(module.parameters(), None) is None:
+        raise InputError("the network has no weights, so there is nothing that could learn")
     method = settings.method
     if not isinstance(method, Method):
         raise InputError(f"the method must be one of recollect's, such as DERpp(), not {method!r}")
@@ -84,6 +96,33 @@ def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
     return {"method": method, **{name: facts[name] for name in names}}
 
 
+def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse facts that contradict each other or the tensors, before anything is made of them."""
+    clock, kind = facts["clock"], facts["kind"]
+    counts = [facts["predicted"], facts["outputs"], facts["window"]]
+    if clock is not None:
+        counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
+    right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
+    weights = _part(tensors, "engine.weights").values()
+    sound = (
+        all(_whole(count) and 0 <= count < LARGEST for count in counts)
+        and isinstance(facts["labels"], list)
+        and isinstance(facts["fixed"], bool)
+        and isinstance(facts["notes"], dict)
+        and (clock is None) == (kind is None)
+        and (clock is None or (clock["seen"] == facts["predicted"] and clock["tasks"] == 1))
+        and facts["outputs"] <= sum(tensor.numel() for tensor in weights)
+        and tensors["record.ring"].shape == (facts["window"],)
+        and right[0] == right[1]
+        and len(right[0]) == 1
+        and right[0][0] <= len(facts["labels"])
+    )
+    if kind is not None and "engine.memory.x" in tensors:
+        sound = sound and list(tensors["engine.memory.x"].shape[1:]) == kind["shape"]
+    if not sound:
+        raise DataError("it does not hold a whole learner: its facts contradict each other")
+
+
 def kind(facts: Mapping[str, Any]) -> Kind:
     """The kind of the examples."""
     found = facts["kind"]
@@ -123,7 +162,7 @@ def careful() -> Iterator[None]:
         raise
     except torch.OutOfMemoryError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RuntimeError) as error:
+    except Exception as error:
         raise DataError(f"it does not hold a whole learner: {error!r}") from None
 
 

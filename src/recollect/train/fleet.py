@@ -268,6 +268,13 @@ class Fleet:
         if mine.keys() != tensors.keys():
             raise InputError("the saved state belongs to another network or method")
         for name, tensor in mine.items():
+            if (tensor.shape, tensor.dtype) != (tensors[name].shape, tensors[name].dtype):
+                raise InputError(
+                    f"the saved {name} is {list(tensors[name].shape)} of {tensors[name].dtype}, "
+                    f"and here it is {list(tensor.shape)} of {tensor.dtype}: it belongs to another "
+                    f"network"
+                )
+        for name, tensor in mine.items():
             tensor.copy_(tensors[name])
         self.clock = clock
         self._begin_task()

@@ -26,6 +26,8 @@ class Guard:
     ) -> None:
         self._tensors = list(tensors)
         self._before = [tensor.clone() for tensor in tensors]
+        # A network may hold infinities on purpose, such as a mask; those do not tell of a step.
+        self._watched = [t for t in tensors if t.is_floating_point() and bool(t.isfinite().all())]
         self._memory = memory
         self._optimiser = optimiser
         self._kept: Mapping[str, Tensor] = {}
@@ -52,8 +54,9 @@ class Guard:
 
     def finite(self, loss: Tensor) -> bool:
         """Whether the step led somewhere: its loss and all that it changed are numbers."""
-        each = [loss, *(t for t in self._tensors if t.is_floating_point())]
-        return bool(torch.stack([tensor.sum() for tensor in each]).isfinite().all())
+        kept = self._optimiser.tensors().values() if self._optimiser is not None else ()
+        each = [loss, *self._watched, *(t for t in kept if t.is_floating_point())]
+        return bool(torch.stack([_sum(tensor) for tensor in each]).isfinite().all())
 
     @torch.no_grad()
     def undo(self) -> None:
@@ -65,3 +68,8 @@ class Guard:
             self._optimiser.restore(self._kept)
         if self._written is not None:
             self._memory.write(*self._written)
+
+
+def _sum(tensor: Tensor) -> Tensor:
+    """The sum in a type in which that of many small numbers does not overflow."""
+    return tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
