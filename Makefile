@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup run test lint bench bench-gpu bench-methods clean
+.PHONY: setup run test lint bench bench-gpu bench-methods bench-learner soak clean
 
 run: setup
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
@@ -24,6 +24,12 @@ bench: setup
 
 bench-methods: setup
 	$(BIN)/python -m benchmarks.methods
+
+bench-learner: setup
+	$(BIN)/python -m benchmarks.learner
+
+soak: setup
+	$(BIN)/python -m benchmarks.soak
 
 bench-gpu: setup
 	$(BIN)/python -m benchmarks.gpu

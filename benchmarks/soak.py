@@ -1,0 +1,230 @@
+"""`make soak`: a learner behind a long stream that drifts, and whether it stays as it was.
+
+Two million examples pass through `Learner.observe` in batches of ten, once with DER++ and once with
+plain SGD. Twenty classes come and go a few at a time and each moves while the stream goes on. The
+resident memory and the time of a step at the end are compared with those before. A shared machine
+changes its speed by the minute, so a step of a plain loop, which has no state that could grow, is
+timed now and then in between, and the learner's times are given in that measure too.
+"""
+
+from __future__ import annotations
+
+import gc
+import resource
+import sys
+import time
+from argparse import ArgumentParser
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import final
+
+import numpy as np
+import torch
+
+from benchmarks.plain import PlainDERpp, plain_mlp
+from recollect import MLP, SGD, DERpp, Learner, Method
+from recollect.train.parallel import one_thread
+
+EXAMPLES, BATCH, PHASE = 2_000_000, 10, 2_000
+CLASSES, FEATURES, AT_ONCE = 20, 32, 3
+METHODS: tuple[Method, ...] = (DERpp(alpha=0.2, beta=1.0), SGD())
+GROWTH, SLOWER = 1_000_000, 1.1
+MEASURED = 20
+
+
+@final
+class Drifting:
+    """A stream without end: every class is a cloud whose centre goes round a circle of its own.
+
+    A phase has examples of three classes, and which three is drawn anew for each, so that a class
+    is away for a while and comes back elsewhere. A round takes a hundred phases or more.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        rng = np.random.default_rng(seed)
+        self._seed = seed
+        self._centre = rng.normal(size=(CLASSES, FEATURES)) / 3
+        self._axes = rng.normal(size=(2, CLASSES, FEATURES)) / 4
+        self._speed = 2 * np.pi / rng.uniform(100, 400, CLASSES)
+
+    def phase(self, number: int, apart: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """The examples of a phase, x `[PHASE, FEATURES]` and y `[PHASE]`.
+
+        Those for another value of `apart` are others of the same kind, to test with.
+        """
+        chosen = np.random.default_rng((self._seed, number)).choice(CLASSES, AT_ONCE, replace=False)
+        rng = np.random.default_rng((self._seed, number, 1 + apart))
+        y = chosen[rng.integers(0, AT_ONCE, PHASE)]
+        angle = self._speed[y] * (number + np.arange(PHASE) / PHASE)
+        centre = self._centre[y]
+        centre = centre + np.cos(angle)[:, None] * self._axes[0, y]
+        centre = centre + np.sin(angle)[:, None] * self._axes[1, y]
+        x = centre + 0.7 * rng.normal(size=(PHASE, FEATURES))
+        return x.astype(np.float32), y
+
+    def batches(self, phases: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The stream, BATCH examples at a time."""
+        for number in range(phases):
+            x, y = self.phase(number)
+            for start in range(0, PHASE, BATCH):
+                yield x[start : start + BATCH], y[start : start + BATCH]
+
+    def held_out(self, phases: int, most: int = 200) -> tuple[np.ndarray, np.ndarray]:
+        """Other examples of phases that were met, spread over the whole stream."""
+        numbers = np.unique(np.linspace(0, phases - 1, most).astype(int))
+        some = [self.phase(number, apart=1) for number in numbers.tolist()]
+        return np.concatenate([x[:50] for x, _ in some]), np.concatenate([y[:50] for _, y in some])
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a learner did over a stream."""
+
+    method: str
+    examples: int
+    overall: float
+    recent: float
+    held_out: float
+    seconds: np.ndarray
+    plain: np.ndarray
+    resident: np.ndarray
+
+    @property
+    def grown(self) -> int:
+        """By how many bytes the resident memory grew in the last half."""
+        return int(self.resident[-1] - self.resident[len(self.resident) // 2])
+
+    @property
+    def tenths(self) -> tuple[float, float]:
+        """The median seconds of a step in the first tenth after a warm-up, and in the last."""
+        return _tenths(self.seconds)
+
+    @property
+    def slower(self) -> float:
+        """How many times as long a step takes at the end, by the clock."""
+        first, last = self.tenths
+        return last / first
+
+    @property
+    def slower_than_plain(self) -> float:
+        """The same, in steps of the plain loop at the same time."""
+        first, last = _tenths(self.plain)
+        return self.slower / (last / first)
+
+
+def soak(method: Method, examples: int, seed: int = 0) -> Outcome:
+    """Let a learner observe so many examples, one step after the other."""
+    stream, phases = Drifting(seed), examples // PHASE
+    steps, samples = phases * PHASE // BATCH, 2 * (phases // 2)
+    # Every page of these is touched now: what grows later is the learner.
+    seconds, plain = np.full(steps, 1.0), np.full(steps // MEASURED, 1.0)
+    resident = np.full(samples + 1, 1)
+    measure = _Measure()
+    learner = Learner(MLP(FEATURES, 1), method, memory=500, lr=0.03, seed=seed, replay=10)
+    every, taken = steps // samples, 0
+    for step, (x, y) in enumerate(stream.batches(phases)):
+        if step % every == 0 and taken < samples:
+            resident[taken], taken = _resident(), taken + 1
+        began = time.perf_counter()
+        learner.observe(x, y)
+        seconds[step] = time.perf_counter() - began
+        if step % MEASURED == 0:
+            plain[step // MEASURED] = measure.seconds()
+    resident[taken] = _resident()
+    metrics = learner.metrics()
+    assert metrics.accuracy is not None
+    assert metrics.recent is not None
+    x, y = stream.held_out(phases)
+    right = float((np.array(learner.predict(x)) == y).mean())
+    return Outcome(
+        method.title, learner.seen, metrics.accuracy, metrics.recent, right, seconds, plain,
+        resident,
+    )  # fmt: skip
+
+
+def main() -> int:
+    """Soak every method, print what came of it; the result is 1 if a promise is not kept."""
+    parser = ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
+    parser.add_argument("--examples", type=int, default=EXAMPLES)
+    examples: int = parser.parse_args().examples
+    if examples < 10 * PHASE:
+        parser.error(f"the stream needs {10 * PHASE} examples or more")
+    print(
+        f"{examples:,} examples in batches of {BATCH}, {CLASSES} classes, {AT_ONCE} at a time, "
+        f"that drift and come back\nMLP {FEATURES}-100-100, memory 500, one CPU core\n\n"
+        f"         prequential accuracy  held-out, of  µs a step, median of     last over first  "
+        f"resident memory\n"
+        f"method   overall     recently    all it met  first tenth  last tenth  clock  plain loop  "
+        f"in last half"
+    )
+    found = []
+    with one_thread():
+        for method in METHODS:
+            outcome = soak(method, examples)
+            first, last = outcome.tenths
+            print(
+                f"{outcome.method:7s} {outcome.overall:8.2%} {outcome.recent:12.2%} "
+                f"{outcome.held_out:13.2%} {1e6 * first:12.0f} {1e6 * last:11.0f} "
+                f"{outcome.slower:6.2f} {outcome.slower_than_plain:11.2f} "
+                f"{outcome.grown / 1e3:+10.0f} kB",
+                flush=True,
+            )
+            found.append(outcome)
+    print()
+    kept = [
+        promise
+        for each in found
+        for promise in (
+            _kept(f"MB, growth in the last half, {each.method}", each.grown / 1e6, GROWTH / 1e6),
+            _kept(
+                f"times, last tenth over first, in steps of the plain loop, {each.method}",
+                each.slower_than_plain,
+                SLOWER,
+            ),
+        )
+    ]
+    rehearsed, forgot = found
+    better = rehearsed.held_out > forgot.held_out
+    print(f"{'ok  ' if better else 'MISS'} DER++ knows more of what it met than SGD")
+    return 0 if all(kept) and better else 1
+
+
+@final
+class _Measure:
+    """A step of the plain loop, always the same: how fast the machine is now."""
+
+    def __init__(self) -> None:
+        self._x, self._y = torch.zeros(BATCH, FEATURES), torch.arange(BATCH)
+        self._loop = PlainDERpp(plain_mlp(FEATURES, CLASSES), self._x[0], CLASSES, 500, BATCH)
+        for _ in range(100):
+            self.seconds()
+
+    def seconds(self) -> float:
+        """How long it takes."""
+        began = time.perf_counter()
+        self._loop.step(self._x, self._y)
+        return time.perf_counter() - began
+
+
+def _tenths(seconds: np.ndarray) -> tuple[float, float]:
+    tenth = len(seconds) // 10
+    first = seconds[tenth // 10 : tenth // 10 + tenth]
+    return float(np.median(first)), float(np.median(seconds[-tenth:]))
+
+
+def _resident() -> int:
+    """How many bytes of this process are in memory."""
+    gc.collect()
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()
+
+
+def _kept(what: str, value: float, at_most: float) -> bool:
+    kept = value <= at_most
+    print(f"{'ok  ' if kept else 'MISS'} {value:6.3f} <= {at_most:g}   {what}")
+    return kept
+
+
+if __name__ == "__main__":
+    sys.exit(main())
