@@ -41,7 +41,6 @@ class Settings:
     replay: int
     optimiser: str
     options: Mapping[str, Any] = field(default_factory=dict)
-    spare: int = 0
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory holds, of this kind and with so many logits."""
@@ -188,30 +187,7 @@ class Engine:
             else:
                 state[name] = padded(tensor, shapes[name])
         bigger.fleet.restore(state, self.fleet.clock)
-        bigger.start_outputs(self.outputs, self._level())
         return bigger
-
-    @torch.no_grad()
-    def start_outputs(self, first: int, level: float) -> None:
-        """Let the outputs from `first` on say `level` of every example, and have said so."""
-        network, memory = self.fleet.network, self.fleet.memory.tensors
-        biases = [name for name in network.head_axes if name.split(".")[-1] == "bias"]
-        for name in biases:
-            network.weights.named()[name][:, first:] = level
-        if biases and "logits" in memory:
-            memory["logits"][:, first:] = level
-
-    @torch.no_grad()
-    def _level(self) -> float:
-        """What outputs say, on average, of remembered examples of other classes."""
-        memory, fleet = self.fleet.memory.tensors, self.fleet
-        filled = min(fleet.seen, fleet.memory.capacity, ROWS)
-        if not filled or self.outputs < 2 or fleet.planner.places:
-            return 0.0
-        logits = self.logits(memory["x"][:filled])
-        other = torch.ones_like(logits, dtype=torch.bool)
-        other.scatter_(1, memory["y"][:filled, None], False)
-        return float(logits[other].mean())
 
     def _kept(self, capacity: int) -> Tensor | None:
         """The rows of memory that stay if it must shrink, a uniform choice; None if all do."""

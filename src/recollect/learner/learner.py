@@ -32,9 +32,8 @@ class Learner:
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
     of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its own.
-    Labels are any hashable values. One that is new takes an output that waited for it; when none
-    is left, the network's last linear layer gets more, `spare` of them to wait. Outputs that wait
-    learn to say no. With `classes`, which lists all there will be, none is added. `transform` and `replay_transform` change the
+    Labels are any hashable values. One that is new gives the network's last linear layer one more
+    output, unless `classes` lists all there will be. `transform` and `replay_transform` change the
     batches that are learned and replayed, but not what is kept or predicted. With a folder for
     `checkpoints`, the state is saved there after every `checkpoint_every` steps, and the newest
     `keep` are kept.
@@ -66,14 +65,13 @@ class Learner:
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
-        spare: int = 10,
         window: int = 1000,
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int = 3,
     ) -> None:
         self._settings = Settings(
-            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare
+            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {})
         )
         saved.check(module, self._settings, window)
         self._module = copy.deepcopy(module)
@@ -132,11 +130,11 @@ class Learner:
             known = before.labels.with_new(labels)
             if self._checkpoints is not None and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or self._engine(batch, known)
+            engine = before.engine or self._engine(batch, len(known))
             engine.kind.check(batch)
             guessed = self._guesses(before, batch)
             if len(known) > engine.outputs:
-                engine = engine.grown(len(known) + self._settings.spare)
+                engine = engine.grown(len(known))
             numbers = known.numbers(labels)
             engine.begin()
             try:
@@ -309,13 +307,9 @@ class Learner:
         self.saved = self.seen
         return path
 
-    def _engine(self, batch: Tensor, known: Labels) -> Engine:
+    def _engine(self, batch: Tensor, outputs: int) -> Engine:
         """The engine for examples such as these, the first that arrive."""
-        kind = Kind(tuple(batch.shape[1:]), batch.dtype)
-        engine = self._made(kind, len(known))
-        if engine.outputs > len(known) or known.fixed or not self._settings.spare:
-            return engine
-        return self._made(kind, len(known) + self._settings.spare)
+        return self._made(Kind(tuple(batch.shape[1:]), batch.dtype), outputs)
 
     def _made(self, kind: Kind, outputs: int) -> Engine:
         return Engine(self._module, self._settings, kind, outputs, self._transforms, self._device)

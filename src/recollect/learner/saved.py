@@ -75,7 +75,6 @@ def facts(settings: Settings, engine: Engine | None) -> dict[str, Any]:
         "replay": settings.replay,
         "optimiser": settings.optimiser,
         "optimiser_options": dict(settings.options),
-        "spare": settings.spare,
         "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
         "outputs": engine.outputs if engine else 0,
         "clock": asdict(engine.fleet.clock) if engine else None,
@@ -93,7 +92,7 @@ def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
         method = METHODS[name](**facts["hyperparameters"])
     elif method.name != name:
         raise InputError(f"the saved learner learned with {name}, not with {method.name}")
-    names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare", "window")
+    names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "window")
     return {"method": method, **{name: facts[name] for name in names}}
 
 
