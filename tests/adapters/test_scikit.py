@@ -101,18 +101,14 @@ def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
 def test_classes_that_arrive_late_and_out_of_order_are_learned_and_the_early_ones_kept() -> None:
     x, y = blobs(600, classes=4)
     names = np.array(["delta", "alpha", "charlie", "bravo"])[y]
-    scores = {}
-    for method in ("derpp", "sgd"):
-        model = small(memory=200, method=method)
-        for label in ("delta", "alpha", "charlie", "bravo"):
-            chosen = names == label
-            model.partial_fit(x[chosen], names[chosen])
-            assert label in model.classes_
-            assert model.classes_.tolist() == sorted(model.classes_)
-        scores[method] = model.score(x, names)
+    model = small(memory=200, method="derpp")
+    for label in ("delta", "alpha", "charlie", "bravo"):
+        chosen = names == label
+        model.partial_fit(x[chosen], names[chosen])
+        assert label in model.classes_
+        assert model.classes_.tolist() == sorted(model.classes_)
     assert model.classes_.tolist() == ["alpha", "bravo", "charlie", "delta"]
-    assert scores["derpp"] > 0.85
-    assert scores["sgd"] < 0.6, "without a memory the early classes are forgotten"
+    assert model.score(x, names) > 0.85
 
 
 def test_a_drifting_stream_is_followed_better_than_by_the_majority() -> None:

@@ -165,7 +165,7 @@ OTHERS: dict[str, Callable[[], nn.Module]] = {
     "wider": lambda: MLP(4, 1, hidden=(7,)),
     "deeper": lambda: MLP(4, 1, hidden=(6, 6)),
     "other names": lambda: nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 1)),
-    "more outputs": lambda: MLP(4, 9, hidden=(6,)),
+    "more outputs": lambda: MLP(4, 90, hidden=(6,)),
     "other inputs": lambda: MLP(5, 1, hidden=(6,)),
     "other type": lambda: MLP(4, 1, hidden=(6,)).double(),
 }
@@ -304,19 +304,38 @@ def test_resume_with_another_network_is_refused(tmp_path: Path) -> None:
         Learner.resume(tmp_path, MLP(4, 1, hidden=(7,)))
 
 
+def test_two_learners_do_not_mix_their_checkpoints(tmp_path: Path) -> None:
+    """Another one would be resumed from the files of the first."""
+    first = Learner(network(), ER(), checkpoints=tmp_path, checkpoint_every=1)
+    first.observe(*batch(0))
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    second = Learner(network(), ER(), checkpoints=tmp_path, checkpoint_every=2)
+    second.observe(*batch(1))
+    with pytest.raises(DataError, match=r"learned, but not saved.*another learner.*resume"):
+        second.observe(*batch(2))
+    with pytest.raises(InputError, match="another learner"):
+        second.checkpoint()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == kept
+    resumed = Learner.resume(tmp_path, network(), checkpoint_every=1)
+    assert resumed is not None
+    resumed.observe(*batch(1))
+    assert resumed.saved == 8
+
+
 @pytest.mark.parametrize("keep", [1, 2, 3])
 def test_what_was_just_saved_is_there_whatever_lies_in_the_folder(
     keep: int, tmp_path: Path
 ) -> None:
-    """An earlier, longer stream was learned with the same folder."""
-    for steps in (6, 2):
-        learner = Learner(network(), ER(), checkpoints=tmp_path, checkpoint_every=1, keep=keep)
-        for step in range(steps):
-            learner.observe(*batch(step))
-    assert learner.saved == 8
+    """A learner that goes on from an older state, beside the files of the newer ones."""
+    learner = Learner(network(), ER(), checkpoints=tmp_path, checkpoint_every=1, keep=9)
+    for step in range(6):
+        learner.observe(*batch(step))
+    older = tmp_path / "000000000000004.recollect"
+    again = Learner.load(older, network(), checkpoints=tmp_path, checkpoint_every=1, keep=keep)
+    again.observe(*batch(1))
     saved = tmp_path / "000000000000008.recollect"
-    assert saved.exists()
-    assert Learner.load(saved, network())._packed() == learner._packed()
+    assert again.saved == 8
+    assert Learner.load(saved, network())._packed() == again._packed()
 
 
 def test_checkpoint_needs_a_folder() -> None:

@@ -95,12 +95,9 @@ def test_the_options_are_copied() -> None:
     assert learner._settings.options == {"momentum": 0.9}
 
 
-TWO_STEPS = "its correction is a step of its own, which only plain descent adds up"
-
-
 @pytest.mark.parametrize(
     "method",
-    [ER(), DERpp(), pytest.param(AGEMR(), marks=pytest.mark.xfail(reason=TWO_STEPS))],
+    [ER(), DERpp(), AGEMR()],
     ids=["er", "derpp", "agem-r"],
 )
 def test_one_observation_is_one_step_of_the_optimiser(method: Any) -> None:

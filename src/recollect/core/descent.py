@@ -68,12 +68,25 @@ class Descent:
         each, gradients = zip(*found, strict=True)
         return torch.stack(each, 1), Gradients.beside(gradients)
 
-    def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
-        """Take `rate` (times `scale` `[K]`) of a gradient away from the weights."""
+    def descend(
+        self,
+        direction: Gradient | Weights,
+        scale: Tensor | None = None,
+        also: tuple[Gradient, Tensor] | None = None,
+    ) -> None:
+        """Take `rate` (times `scale` `[K]`) of a gradient away from the weights.
+
+        The step may go against a second gradient as well, times a scale `[K]` of its own.
+        """
         if self._optimiser is not None:
+            if also is not None:
+                direction = direction.dense() if isinstance(direction, Gradient) else direction
+                direction = direction.add_(*also)
             self._optimiser.descend(direction, scale)
         else:
             self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
+            if also is not None:
+                self.weights.add_(also[0], -self.rate * also[1])
         self._leaves = self.network.watch(self.weights)
 
     @torch.no_grad()

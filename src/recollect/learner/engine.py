@@ -17,8 +17,8 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError, RecollectError
 from recollect.learner.examples import Kind
-from recollect.learner.growth import outputs_of, padded, said, with_outputs
-from recollect.memory import ClassRing, Clock
+from recollect.learner.growth import laid_over, outputs_of, padded, said, with_outputs
+from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.train import Fleet
 from recollect.train.guard import Guard
@@ -41,6 +41,7 @@ class Settings:
     replay: int
     optimiser: str
     options: Mapping[str, Any] = field(default_factory=dict)
+    spare: int = 0
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory holds, of this kind and with so many logits."""
@@ -87,12 +88,13 @@ class Engine:
         transforms: Transforms | None,
         device: torch.device,
     ) -> None:
-        self.module, self.settings, self.kind = module, settings, kind
+        self.settings, self.kind = settings, kind
         self._transforms, self._device = transforms, device
-        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype), _dtype(module))
+        self.module = module = module.to(device)
+        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), _dtype(module))
         has = outputs_of(module, blank)
         if has < outputs:
-            self.module = module = with_outputs(module, outputs)
+            self.module = module = with_outputs(module, outputs, settings.seed)
             has = outputs_of(module, blank)
             if has < outputs:
                 raise InputError(
@@ -151,17 +153,12 @@ class Engine:
     def grown(self, outputs: int) -> Engine:
         """The same with more outputs; this one stays as it is.
 
-        The new outputs are zero for every example, and so are the logits in memory for them: what
-        the network would have said.
+        The new outputs start at the level that outputs have for examples of other classes, and
+        the memory gets the logits that they have for what it holds: as if they had been there.
         """
-        rule = self.settings.method.rule(max(self.fleet.memory.capacity, 1))
-        if isinstance(rule, ClassRing):
-            raise InputError(
-                f"{self.settings.method.title} shares its memory among the classes: say which "
-                f"there will be (classes=[...])"
-            )
         bigger = self._again(outputs)
-        shapes = {name: tensor.shape for name, tensor in bigger.fleet.tensors().items()}
+        larger = bigger.fleet.tensors()
+        shapes = {name: tensor.shape for name, tensor in larger.items()}
         weights = {n: t.shape[1:] for n, t in bigger.fleet.weights.named().items()}
         old = self.fleet.weights.named()
         kept = self._kept(bigger.fleet.memory.capacity)
@@ -184,10 +181,36 @@ class Engine:
                         f"with the classes: say which there will be (classes=[...])"
                     )
                 state[name] = padded(tensor, weights[owner]) if like else tensor
+            elif part == "weights":
+                state[name] = laid_over(tensor, larger[name])
             else:
                 state[name] = padded(tensor, shapes[name])
         bigger.fleet.restore(state, self.fleet.clock)
+        bigger._start_outputs(self.outputs, self._level())
         return bigger
+
+    @torch.no_grad()
+    def _start_outputs(self, first: int, level: float) -> None:
+        """Let the outputs from `first` on begin at a level; the memory notes what they say."""
+        network, memory = self.fleet.network, self.fleet.memory.tensors
+        for name in network.head_axes:
+            if name.split(".")[-1] == "bias":
+                network.weights.named()[name][:, first:] = level
+        filled = min(self.fleet.seen, self.fleet.memory.capacity)
+        if filled and "logits" in memory:
+            memory["logits"][:filled, first:] = self.logits(memory["x"][:filled])[:, first:]
+
+    @torch.no_grad()
+    def _level(self) -> float:
+        """What outputs say, on average, of remembered examples of other classes."""
+        memory, fleet = self.fleet.memory.tensors, self.fleet
+        filled = min(fleet.seen, fleet.memory.capacity, ROWS)
+        if not filled or self.outputs < 2 or not {"x", "y"} <= memory.keys():
+            return 0.0
+        logits = self.logits(memory["x"][:filled])
+        other = torch.ones_like(logits, dtype=torch.bool)
+        other.scatter_(1, memory["y"][:filled, None], False)
+        return float(logits[other].mean())
 
     def _kept(self, capacity: int) -> Tensor | None:
         """The rows of memory that stay if it must shrink, a uniform choice; None if all do."""
@@ -202,8 +225,8 @@ class Engine:
 
     def _again(self, outputs: int) -> Engine:
         return Engine(
-            with_outputs(self.module, outputs), self.settings, self.kind, outputs,
-            self._transforms, self._device,
+            with_outputs(self.module, outputs, self.settings.seed), self.settings, self.kind,
+            outputs, self._transforms, self._device,
         )  # fmt: skip
 
     def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:

@@ -11,7 +11,7 @@ from recollect.core.dense import Dense
 from recollect.core.features import Features
 from recollect.errors import InputError
 
-__all__ = ["outputs_of", "padded", "said", "with_outputs"]
+__all__ = ["laid_over", "outputs_of", "padded", "said", "with_outputs"]
 
 
 def outputs_of(module: nn.Module, example: Tensor) -> int:
@@ -36,15 +36,17 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
 
 
 @torch.no_grad()
-def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
+def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     """A copy of a module whose last linear layer has so many outputs.
 
-    The new ones are zero for every example until they learn; those that were there say what they
-    said.
+    The new ones start as such a layer starts; those that were there say what they said.
 
-    >>> grown = with_outputs(nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2)), 5)
-    >>> grown(torch.ones(1, 4)).shape, grown(torch.ones(1, 4))[0, 2:]
-    (torch.Size([1, 5]), tensor([0., 0., 0.], grad_fn=<SliceBackward0>))
+    >>> small = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> grown = with_outputs(small, 5)
+    >>> grown(torch.ones(1, 4)).shape
+    torch.Size([1, 5])
+    >>> torch.allclose(grown(torch.ones(1, 4))[:, :2], small(torch.ones(1, 4)))
+    True
     """
     copied = copy.deepcopy(module)
     features = Features(copied)
@@ -68,6 +70,7 @@ def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
         )
     new: nn.Linear | Dense
     with torch.random.fork_rng(devices=[]):  # the user's generator is left alone
+        torch.manual_seed(seed)
         if isinstance(old, Dense):
             new = Dense(features.size, outputs)
         else:
@@ -75,7 +78,7 @@ def with_outputs(module: nn.Module, outputs: int) -> nn.Module:
     new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
     for part, parameter in new.named_parameters():
         before = getattr(old, part)
-        parameter.copy_(padded(before, parameter.shape))
+        parameter.copy_(laid_over(before, parameter))
         parameter.requires_grad_(before.requires_grad)
     if not name:
         return new
@@ -89,10 +92,15 @@ def said(error: Exception) -> str:
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
+def laid_over(tensor: Tensor, larger: Tensor) -> Tensor:
+    """The larger tensor, with this one in the place of its first entries along every axis."""
+    room = larger.clone()
+    room[tuple(slice(size) for size in tensor.shape)] = tensor
+    return room
+
+
 def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
     """The tensor with zeros after its end along every axis, up to a shape."""
     if tensor.shape == shape:
         return tensor
-    room = tensor.new_zeros(shape)
-    room[tuple(slice(size) for size in tensor.shape)] = tensor
-    return room
+    return laid_over(tensor, tensor.new_zeros(shape))

@@ -32,11 +32,12 @@ class Learner:
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
     of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its own.
-    Labels are any hashable values. One that is new gives the network's last linear layer one more
-    output, unless `classes` lists all there will be. `transform` and `replay_transform` change the
-    batches that are learned and replayed, but not what is kept or predicted. With a folder for
-    `checkpoints`, the state is saved there after every `checkpoint_every` steps, and the newest
-    `keep` are kept.
+    Labels are any hashable values. One that is new takes an output that waited for it; when none
+    is left, the network's last linear layer gets more, `spare` of them to wait. Outputs that wait
+    learn to say no. With `classes`, which lists all there will be, none is added. `transform`
+    and `replay_transform` change the batches that are learned and replayed, but not what is kept
+    or predicted. With a folder for `checkpoints`, the state is saved there after every
+    `checkpoint_every` steps, and the newest `keep` are kept.
 
     One thread may observe while others predict. The network that is passed is copied.
 
@@ -65,15 +66,16 @@ class Learner:
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
+        spare: int = 10,
         window: int = 1000,
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int = 3,
     ) -> None:
         self._settings = Settings(
-            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {})
+            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare
         )
-        saved.check(module, self._settings, window)
+        saved.check(module, self._settings, window, fixed=classes is not None)
         self._module = copy.deepcopy(module)
         self._transforms = None
         if transform is not None or replay_transform is not None:
@@ -87,6 +89,7 @@ class Learner:
         labels = Labels() if classes is None else Labels(tuple(labels_of(list(classes))[0]), True)
         self._now = _Now(None, labels, Record.empty(window))
         self._turns = Turns()
+        self._continues = False
         self.saved: int | None = None
         self.notes: dict[str, Any] = {}
 
@@ -123,18 +126,19 @@ class Learner:
         if the process is interrupted here, the learner is exactly what it was. A checkpoint that
         cannot be written is a `DataError`: then the step was learned, but not saved.
         """
-        labels, several = labels_of(y)
-        batch = batch_of(tensor_of(x), len(labels) if several else None, self._device)
+        examples = tensor_of(x)
+        labels, several = labels_of(list(y) if self._is_batch(examples, y) else y)
+        batch = batch_of(examples, len(labels) if several else None, self._device)
         with self._turns.one():
             before = self._now
             known = before.labels.with_new(labels)
             if self._checkpoints is not None and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or self._engine(batch, len(known))
+            engine = before.engine or self._engine(batch, known)
             engine.kind.check(batch)
             guessed = self._guesses(before, batch)
             if len(known) > engine.outputs:
-                engine = engine.grown(len(known))
+                engine = engine.grown(len(known) + self._settings.spare)
             numbers = known.numbers(labels)
             engine.begin()
             try:
@@ -267,8 +271,17 @@ class Learner:
         with saved.careful():
             saved.check_facts(facts, tensors)
             told = saved.told(facts, method)
-            learner = cls(module, **told, **extras)
+            others = ("checkpoints", "checkpoint_every", "keep")
+            own = {name: value for name, value in extras.items() if name not in others}
+            folder, every, last = (extras.get(name) for name in others)
+            fixed = saved.classes(facts)
+            learner = cls(module, classes=fixed, **told, **own)
             learner._restore(facts, tensors)
+            if folder is not None:
+                learner._checkpoints = Checkpoints(Path(folder), every, last or 3)
+                learner._continues = True
+            elif every is not None:
+                raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
         return learner
 
     def _restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -288,6 +301,14 @@ class Learner:
         self.notes = dict(facts["notes"])
         self.saved = self.seen
 
+    def _is_batch(self, examples: Tensor, y: object) -> bool:
+        """Whether a tuple is not one label but those of a batch, as a DataLoader gives them."""
+        if not isinstance(y, tuple) or not examples.dim() or len(examples) != len(y):
+            return False
+        engine = self._now.engine
+        axes = len(engine.kind.shape) if engine else max(examples.dim() - 1, 1)
+        return examples.dim() == axes + 1
+
     def _packed(self) -> bytes:
         now = self._now
         facts = {
@@ -303,13 +324,25 @@ class Learner:
     def _save_checkpoint(self) -> Path:
         if self._checkpoints is None:
             raise InputError("this learner has no folder for checkpoints: say checkpoints='...'")
+        if not self._continues and self._checkpoints.files():
+            raise InputError(
+                f"{self._checkpoints.folder} holds the checkpoints of another learner: go on with "
+                f"that one by Learner.resume, or name another folder"
+            )
         path = self._checkpoints.save(self._packed(), self.seen)
-        self.saved = self.seen
+        self.saved, self._continues = self.seen, True
         return path
 
-    def _engine(self, batch: Tensor, outputs: int) -> Engine:
+    def _engine(self, batch: Tensor, known: Labels) -> Engine:
         """The engine for examples such as these, the first that arrive."""
-        return self._made(Kind(tuple(batch.shape[1:]), batch.dtype), outputs)
+        kind = Kind(tuple(batch.shape[1:]), batch.dtype)
+        engine = self._made(kind, len(known))
+        if engine.outputs > len(known) or known.fixed or not self._settings.spare:
+            return engine
+        try:
+            return self._made(kind, len(known) + self._settings.spare)
+        except InputError:  # it cannot grow, and may never have to
+            return engine
 
     def _made(self, kind: Kind, outputs: int) -> Engine:
         return Engine(self._module, self._settings, kind, outputs, self._transforms, self._device)

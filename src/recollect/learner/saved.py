@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -14,14 +14,16 @@ from torch import Tensor, nn
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.learner.engine import Engine, Settings, bytes_in
 from recollect.learner.examples import Kind
+from recollect.learner.labels import Labels
 from recollect.learner.record import Record
-from recollect.memory import Clock
+from recollect.memory import ClassRing, Clock
 from recollect.methods import METHODS, Method
 
 __all__ = [
     "careful",
     "check",
     "check_facts",
+    "classes",
     "facts",
     "kind",
     "record",
@@ -33,7 +35,7 @@ __all__ = [
 LARGEST = 2**63
 
 
-def check(module: nn.Module, settings: Settings, window: int) -> None:
+def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
     """Refuse what no learner can be made of."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
@@ -48,6 +50,11 @@ def check(module: nn.Module, settings: Settings, window: int) -> None:
             f"{method.title} needs to be told where tasks begin and end, and a stream does not "
             f"say; these do not: {', '.join(fit)}"
         )
+    if not fixed and isinstance(method.rule(1), ClassRing):
+        raise InputError(
+            f"{method.title} shares its memory among the classes: say which there will be "
+            f"(classes=[...])"
+        )
     if isinstance(settings.memory, str):
         bytes_in(settings.memory)
     numbers = {"memory": settings.memory, "replay": settings.replay, "window": window}
@@ -56,6 +63,8 @@ def check(module: nn.Module, settings: Settings, window: int) -> None:
             continue
         if not _whole(number) or int(number) < 1:
             raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
+    if not _whole(settings.spare) or settings.spare < 0:
+        raise InputError(f"spare must be a whole number of at least 0, not {settings.spare!r}")
     if not _whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
     lr: object = settings.lr
@@ -75,6 +84,7 @@ def facts(settings: Settings, engine: Engine | None) -> dict[str, Any]:
         "replay": settings.replay,
         "optimiser": settings.optimiser,
         "optimiser_options": dict(settings.options),
+        "spare": settings.spare,
         "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
         "outputs": engine.outputs if engine else 0,
         "clock": asdict(engine.fleet.clock) if engine else None,
@@ -92,8 +102,13 @@ def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
         method = METHODS[name](**facts["hyperparameters"])
     elif method.name != name:
         raise InputError(f"the saved learner learned with {name}, not with {method.name}")
-    names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "window")
+    names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare", "window")
     return {"method": method, **{name: facts[name] for name in names}}
+
+
+def classes(facts: Mapping[str, Any]) -> list[Hashable] | None:
+    """The classes, if they were fixed."""
+    return list(Labels.from_json(facts["labels"], fixed=True).known) if facts["fixed"] else None
 
 
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:

@@ -61,13 +61,13 @@ def projected(step: Step) -> Tensor:
     past = step.draw()
     (now,) = step.net(step.x)
     loss = cross_entropy(now, step.y)
-    gradient = step.gradient(loss)
+    gradient, back = step.gradient(loss), None
     if past.x.shape[1]:
         (then,) = step.net(past.x)
         reference = step.gradient(cross_entropy(then, past.y))
         against = gradient.dot(reference).clamp(max=0)
-        step.descend(reference, -against / reference.dot(reference).clamp(min=SMALL))
-    step.descend(gradient)
+        back = reference, -against / reference.dot(reference).clamp(min=SMALL)
+    step.descend(gradient, also=back)
     return loss.detach()
 
 

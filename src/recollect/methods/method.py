@@ -116,9 +116,17 @@ class Step:
         """The cross-entropy `[K, T]` of each of T batches (x, y), and their gradients."""
         return self._descent.gradients(batches)
 
-    def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
-        """Move the weights against a gradient, by the learning rate (times `scale` `[K]`)."""
-        self._descent.descend(direction, scale)
+    def descend(
+        self,
+        direction: Gradient | Weights,
+        scale: Tensor | None = None,
+        also: tuple[Gradient, Tensor] | None = None,
+    ) -> None:
+        """Move the weights against a gradient, by the learning rate (times `scale` `[K]`).
+
+        The same step may go against a second gradient, times a scale `[K]` of its own.
+        """
+        self._descent.descend(direction, scale, also)
 
     @property
     def weights(self) -> Weights:
