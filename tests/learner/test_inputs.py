@@ -138,7 +138,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (np.ones((2, 4, 1)), ["a", "b"], r"must have the shape \[4\]"),
     (np.ones(4), ["a"], "1 labels and 4 examples"),
     (np.ones((2, 4)), "a", r"not \[2, 4\]"),
-    (np.ones((2, 4)), ("a", "b"), r"not \[2, 4\]"),
+    (np.ones((2, 4)), ("a", "b", "c"), r"not \[2, 4\]"),
     (np.ones((2, 4), dtype=np.uint8), ["a", "b"], "must be float32, .* not uint8"),
     (np.ones((2, 4), dtype=np.int64), ["a", "b"], "must be float32, .* not int64"),
     (np.full((2, 4), np.nan), ["a", "b"], "not finite"),
@@ -253,3 +253,15 @@ def test_what_is_no_network_and_no_method() -> None:
     learner = Learner(nn.Sequential(nn.Linear(4, 3), nn.Unflatten(1, (3, 1))), ER())
     with pytest.raises(InputError, match="one row of logits"):
         learner.observe(np.ones(4), "a")
+
+
+def test_a_tuple_is_a_label_or_the_labels_of_a_batch() -> None:
+    """A DataLoader gives texts as a tuple; a tuple beside one example is its label."""
+    batch, single = (Learner(MLP(4, 1), SGD()) for _ in range(2))
+    batch.observe(np.ones((2, 4)), ("a", "b"))
+    assert batch.classes == ["a", "b"]
+    batch.observe(np.ones((2, 4)), ("b", "c"))
+    assert batch.seen == 4
+    single.observe(np.ones(4), ("a", "b"))
+    single.observe(np.ones(4), ("a", "b", "c", "d"))
+    assert single.classes == [("a", "b"), ("a", "b", "c", "d")]
