@@ -11,13 +11,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import torch
+
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
 from recollect.experiments.results import check_writable
 from recollect.experiments.store import Kept, Store
 from recollect.experiments.tensorboard import check_tensorboard, log_results
 from recollect.streams.data.places import cache_folder
-from recollect.train import Checkpoints, Job, Result, train_all
+from recollect.train import Checkpoints, Job, Result, device_named, train_all
 from recollect.train.loop import check
 from recollect.train.parallel import cores
 
@@ -34,6 +36,7 @@ __all__ = [
     "check_places",
     "compact_table",
     "console",
+    "device_of",
     "label",
     "notice",
     "seeds_label",
@@ -155,6 +158,15 @@ def runner_named(where: str | None) -> OnRay | None:
     from recollect.experiments.on_ray import OnRay
 
     return OnRay(address or None)
+
+
+def device_of(chosen: argparse.Namespace) -> torch.device:
+    """Where to train: what a person named, else the best that there is here or elsewhere."""
+    if chosen.on is not None and chosen.device == "auto":
+        elsewhere = runner_named(chosen.on)
+        assert elsewhere is not None
+        return elsewhere.device
+    return device_named(chosen.device)
 
 
 def workers(chosen: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import final
 
 import torch
 
-from recollect.cli.common import check_places, notice, train, workers
+from recollect.cli.common import check_places, device_of, notice, train, workers
 from recollect.cli.reproduce import SCORES, print_table, told
 from recollect.errors import InputError
 from recollect.experiments import Results
@@ -17,7 +17,7 @@ from recollect.experiments.reproduce import cells, plans_of, stream_or_stand_in
 from recollect.experiments.store import Kept, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable
-from recollect.train import Job, Result, device_named
+from recollect.train import Job, Result
 
 __all__ = ["everything"]
 
@@ -44,7 +44,7 @@ def everything(chosen: argparse.Namespace) -> int:
     """
     if chosen.epochs is not None:
         raise InputError("--all has the paper's epochs: name a benchmark to choose others")
-    device = device_named(chosen.device)
+    device = device_of(chosen)
     count = workers(chosen)
     check_places(chosen)
     tables = [table for each in _asked(device) if (table := _table(chosen, each, device))]

@@ -12,6 +12,7 @@ from recollect.cli.common import (
     check_places,
     compact_table,
     console,
+    device_of,
     label,
     notice,
     seeds_label,
@@ -31,7 +32,7 @@ from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
-from recollect.train import Job, Result, device_named
+from recollect.train import Job, Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -77,7 +78,7 @@ def command(chosen: argparse.Namespace) -> int:
     rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
     seeds = seeds_from(chosen.seeds)
     workers(chosen)
-    device = device_named(chosen.device)
+    device = device_of(chosen)
     check_places(chosen)
     plans_of(known, rows, seeds, chosen.epochs)
     known, stream = stream_or_stand_in(known, chosen.data_dir, notice)

@@ -11,6 +11,7 @@ from recollect.cli.common import (
     check_places,
     compact_table,
     console,
+    device_of,
     notice,
     seeds_label,
     train,
@@ -24,7 +25,6 @@ from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, method
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
-from recollect.train import device_named
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,7 +72,7 @@ def command(chosen: argparse.Namespace) -> int:
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds = seeds_from(chosen.seeds)
     workers(chosen)
-    device = device_named(chosen.device)
+    device = device_of(chosen)
     check_places(chosen)
     sizes: list[int | None] = list(chosen.buffer or [None])
     if chosen.buffer is None and kind.uses_memory():

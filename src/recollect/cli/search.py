@@ -13,6 +13,7 @@ from recollect.cli.common import (
     check_places,
     compact_table,
     console,
+    device_of,
     notice,
     train,
     workers,
@@ -28,7 +29,7 @@ from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS, Method, method
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
-from recollect.train import Result, device_named
+from recollect.train import Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -59,7 +60,7 @@ def command(chosen: argparse.Namespace) -> int:
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds, search_seeds = seeds_from(chosen.seeds), seeds_from(chosen.search_seeds)
     workers(chosen)
-    device = device_named(chosen.device)
+    device = device_of(chosen)
     check_places(chosen)
     size = _buffer(known, kind, chosen.buffer)
     axes = grid(known, kind, given_values(chosen))
