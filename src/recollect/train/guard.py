@@ -55,7 +55,11 @@ class Guard:
     def finite(self, loss: Tensor) -> bool:
         """Whether the step led somewhere: its loss and all that it changed are numbers."""
         kept = self._optimiser.tensors().values() if self._optimiser is not None else ()
-        each = [loss, *self._watched, *(t for t in kept if t.is_floating_point())]
+        each = [
+            loss,
+            *self._watched,
+            *(t for t in kept if t.is_floating_point() and t.device == loss.device),
+        ]
         return bool(torch.stack([_sum(tensor) for tensor in each]).isfinite().all())
 
     @torch.no_grad()
