@@ -10,7 +10,18 @@ import sys
 from collections.abc import Sequence
 
 from recollect import __version__
-from recollect.cli import data, figures, lists, report, reproduce, results, run, search, stream
+from recollect.cli import (
+    data,
+    doctor,
+    figures,
+    lists,
+    report,
+    reproduce,
+    results,
+    run,
+    search,
+    stream,
+)
 from recollect.errors import RecollectError
 from recollect.train import TimeUp
 
@@ -31,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"recollect {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for room in (run, reproduce, search, stream, results, report, figures, lists, data):
+    for room in (
+        run, reproduce, search, stream, results, report, figures, lists, data, doctor,
+    ):  # fmt: skip
         room.add_parser(commands)
     given = sys.argv[1:] if arguments is None else list(arguments)
     chosen = parser.parse_args(given)

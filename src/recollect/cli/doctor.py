@@ -1,0 +1,106 @@
+"""`recollect doctor`: what works on this machine, in one screen."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import platform
+from importlib import metadata
+
+import torch
+
+from recollect import __version__
+from recollect.cli.common import add_store, compact_table, console
+from recollect.errors import RecollectError
+from recollect.experiments.store import Store
+from recollect.streams.data import CATALOGUE, look
+from recollect.train.compiled import compiler_exists
+from recollect.train.parallel import cores
+
+__all__ = ["add_parser"]
+
+EXTRAS = {
+    "digits": ("sklearn", "benchmarks that need no download"),
+    "figures": ("matplotlib", "recollect figures"),
+    "parquet": ("pyarrow", "Parquet files in recollect stream"),
+    "ray": ("ray", "--on ray"),
+    "river": ("river", "RiverClassifier"),
+    "search": ("optuna", "recollect search --trials"),
+    "sklearn": ("sklearn", "SklearnClassifier"),
+    "tensorboard": ("tensorboard", "--tensorboard"),
+}
+YES, NO = "[green]✓[/]", "[yellow]-[/]"
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser("doctor", help="what works on this machine")
+    add_store(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Look, and print; nothing is changed or fetched."""
+    from rich.markup import escape
+
+    table = compact_table()
+    for name in ("", "", "what", "state"):
+        table.add_column(name)
+    for group in (_machine(), _data(), _extras(), _store(chosen)):
+        for works, kind, what, state in group:
+            table.add_row(YES if works else NO, kind, what, escape(state))
+        table.add_section()
+    screen = console()
+    screen.print(f"recollect {__version__}", style="bold")
+    screen.print(table)
+    return 0
+
+
+Line = tuple[bool, str, str, str]
+
+
+def _machine() -> list[Line]:
+    gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    return [
+        (True, "machine", "Python", platform.python_version()),
+        (True, "", "PyTorch", torch.__version__),
+        (True, "", "cores", str(cores())),
+        (bool(gpus), "", "GPU", ", ".join(gpus) or "none that torch can use: all runs on the CPU"),
+        (
+            compiler_exists(), "", "C++ compiler",
+            "long runs are compiled" if compiler_exists() else "none: long runs are not compiled",
+        ),
+    ]  # fmt: skip
+
+
+def _data() -> list[Line]:
+    lines: list[Line] = []
+    for name in CATALOGUE:
+        found = look(name)
+        state = found.where if not found.problem else f"{found.where}: {found.problem}"
+        lines.append((not found.problem, "" if lines else "data", name, state))
+    return lines
+
+
+def _extras() -> list[Line]:
+    lines: list[Line] = []
+    for extra, (module, use) in EXTRAS.items():
+        there = importlib.util.find_spec(module) is not None
+        state = f"for {use}" if there else f"for {use}: pip install 'recollect[{extra}]'"
+        name = extra if not there else f"{extra} ({_version(module)})"
+        lines.append((there, "" if lines else "extras", name, state))
+    return lines
+
+
+def _store(chosen: argparse.Namespace) -> list[Line]:
+    store = Store(chosen.store)
+    try:
+        count = len(store.rows(all_codes=True))
+    except RecollectError as error:
+        return [(False, "store", "results", str(error))]
+    return [(True, "store", f"{count} runs", str(store.path))]
+
+
+def _version(module: str) -> str:
+    names = metadata.packages_distributions().get(module, [module])
+    return f"{names[0]} {metadata.version(names[0])}"
