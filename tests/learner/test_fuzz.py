@@ -198,7 +198,7 @@ def malformed(draw: st.DrawFn, what: str) -> tuple[str, Any, Any]:
             lambda: np.array([y]), lambda: torch.tensor(y, dtype=torch.bfloat16), lambda: NoArray(),
             lambda: torch.tensor(y).float().to_sparse(), lambda: torch.zeros(n, device="meta"),
             lambda: {1: 2}, lambda: float("nan"), lambda: iter(y), lambda: np.array(y)[:, None],
-            lambda: tuple(y), lambda: None,
+            lambda: (*y, 0), lambda: None,
         ]  # fmt: skip
         y = draw(st.sampled_from(wrong_y))()
     elif what == "unknown":

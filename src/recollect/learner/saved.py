@@ -33,6 +33,7 @@ __all__ = [
 ]
 
 LARGEST = 2**63
+MOST_SPARE = 10_000
 
 
 def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
@@ -63,8 +64,8 @@ def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) ->
             continue
         if not _whole(number) or int(number) < 1:
             raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
-    if not _whole(settings.spare) or settings.spare < 0:
-        raise InputError(f"spare must be a whole number of at least 0, not {settings.spare!r}")
+    if not _whole(settings.spare) or not 0 <= settings.spare <= MOST_SPARE:
+        raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
     if not _whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
     lr: object = settings.lr
