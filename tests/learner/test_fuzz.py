@@ -331,8 +331,9 @@ def senseless(draw: st.DrawFn) -> tuple[int, bytes]:
         else:
             name = draw(st.sampled_from(sorted(tensors)))
             odd: list[Callable[[Tensor], Tensor | None]] = [
-                lambda t: None, lambda t: t[:0], lambda t: t.double(), lambda t: t.unsqueeze(0),
-                lambda t: torch.zeros(1, dtype=t.dtype), lambda t: torch.cat([t.view(-1)] * 2),
+                lambda t: None, lambda t: t.flatten()[:0], lambda t: t.double(),
+                lambda t: t.unsqueeze(0), lambda t: torch.zeros(1, dtype=t.dtype),
+                lambda t: torch.cat([t.view(-1)] * 2),
             ]  # fmt: skip
             found = draw(st.sampled_from(odd))(tensors[name])
             tensors.pop(name)
