@@ -393,7 +393,7 @@ def test_load_needs_a_file(where: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "network",
     [
-        MLP(FEATURES, 1, hidden=(4,)), MLP(FEATURES + 1, 1, hidden=(5,)), MLP(FEATURES, 9, (5,)),
+        MLP(FEATURES, 1, hidden=(4,)), MLP(FEATURES + 1, 1, hidden=(5,)), MLP(FEATURES, 90, (5,)),
         nn.Linear(FEATURES, 1), nn.Flatten(), MLP(FEATURES, 1, hidden=(5, 5)),
         MLP(FEATURES, 1, hidden=(5,)).double(), nn.Sequential(MLP(FEATURES, 1, hidden=(5,))),
     ],

@@ -82,7 +82,7 @@ def test_an_optimiser_whose_past_overflows_has_diverged() -> None:
 
 
 def test_an_optimiser_that_cannot_grow_is_told_so() -> None:
-    learner = Learner(nn.Linear(4, 1), ER(), memory=10, optimiser="Adafactor")
+    learner = Learner(nn.Linear(4, 1), ER(), memory=10, optimiser="Adafactor", spare=0)
     learner.observe(X, [0] * 6)
     before = learner._packed()
     with pytest.raises(InputError, match=r"Adafactor keeps .*\(classes="):
@@ -160,15 +160,14 @@ def test_a_saved_weight_is_not_stretched_to_another_shape_or_type(
         Learner.load(tmp_path / "a", other)
 
 
-def test_a_checkpoint_that_was_reported_is_there_whatever_else_the_folder_holds(
-    tmp_path: Path,
-) -> None:
+def test_a_folder_with_the_checkpoints_of_another_learner_is_refused(tmp_path: Path) -> None:
     old = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
     for _ in range(5):
         old.observe(X, Y)
     young = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, keep=1)
     young.observe(X[:2], Y[:2])
-    assert young.checkpoint().exists()
+    with pytest.raises(InputError, match="another learner"):
+        young.checkpoint()
 
 
 def test_a_step_whose_checkpoint_fails_is_no_input_error(tmp_path: Path) -> None:

@@ -134,7 +134,10 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         and right[0][0] <= len(facts["labels"])
     )
     if kind is not None and "engine.memory.x" in tensors:
-        sound = sound and list(tensors["engine.memory.x"].shape[1:]) == kind["shape"]
+        rows, *shape = tensors["engine.memory.x"].shape
+        sound = sound and shape == kind["shape"]
+        if isinstance(facts["memory"], int):
+            sound = sound and rows == facts["memory"] + 1
     if not sound:
         raise DataError("it does not hold a whole learner: its facts contradict each other")
 

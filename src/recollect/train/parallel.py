@@ -106,7 +106,8 @@ def train_all(
 
     for place, found in enumerate(known):
         there = [run for run in found if run is not None]
-        progress(jobs[pieces[place][0]], pieces[place][1].steps * len(there))
+        if there:
+            progress(jobs[pieces[place][0]], pieces[place][1].steps * len(there))
         if len(there) == len(found):
             keep(place, there)
     rest = [_missing(pieces[place][1], known[place]) for place in left]
