@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.core.images import Images
-from recollect.core.network import Network, Strategy
+from recollect.core.network import Strategy
 from recollect.errors import InputError
 from recollect.methods import ICaRL
 from recollect.streams import TaskStream
@@ -56,12 +57,12 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 
 
-def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: bool) -> Fleet:
+def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: Any) -> Fleet:
     return Fleet(
         [ICaRL(WEIGHTS[run]) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
         lr=[RATES[run] for run in runs], classes=CLASSES, shape=(6,), memory=CAPACITY, replay=1,
         stored=torch.float64, dtype=torch.float64, tasks=len(TASKS),
-        recorded=ways.get("recorded"), compiled=ways.get("compiled"),
+        **ways,
     )  # fmt: skip
 
 
@@ -199,9 +200,8 @@ def test_a_run_of_a_fleet_equals_the_run_alone(
     net: str, runs: tuple[int, ...], strategy: Strategy | None
 ) -> None:
     stream = stream_of()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recollect.train.fleet.Network", partial(Network, strategy=strategy))
-        together = fleet_of(net, runs)
+    together = fleet_of(net, runs, strategy=strategy)
+    assert strategy in (None, together.network.strategy)
     alone = [fleet_of(net, [run]) for run in runs]
     for task in range(len(TASKS)):
         for fleet in (together, *alone):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.core.images import Images
-from recollect.core.network import Network, Strategy
+from recollect.core.network import Strategy
 from recollect.errors import InputError
 from recollect.methods import PackNet
 from recollect.streams import TaskStream
@@ -51,12 +52,11 @@ def examples_of(task: int, runs: Sequence[int] = (0,)) -> tuple[Tensor, Tensor]:
 PROBE = torch.rand(1, 9, 3, 4, 4, dtype=torch.float64, generator=torch.manual_seed(5))
 
 
-def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: bool) -> Fleet:
+def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: Any) -> Fleet:
     return Fleet(
         [PackNet(SHARES[run]) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
         lr=[RATES[run] for run in runs], classes=CLASSES, shape=(3, 4, 4), stored=torch.float64,
-        dtype=torch.float64, tasks=TASKS, recorded=ways.get("recorded"),
-        compiled=ways.get("compiled"),
+        dtype=torch.float64, tasks=TASKS, **ways,
     )  # fmt: skip
 
 
@@ -205,9 +205,8 @@ def test_every_task_has_its_share_of_what_is_free() -> None:
 def test_a_run_of_a_fleet_equals_the_run_alone(
     net: str, strategy: Strategy | None, runs: tuple[int, ...]
 ) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("recollect.train.fleet.Network", partial(Network, strategy=strategy))
-        together = fleet_of(net, runs)
+    together = fleet_of(net, runs, strategy=strategy)
+    assert strategy in (None, together.network.strategy)
     alone = [fleet_of(net, [run]) for run in runs]
     for task in range(TASKS):
         learn(together, task, runs)

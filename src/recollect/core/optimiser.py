@@ -73,9 +73,14 @@ class Optimiser:
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Go back to what `tensors` said."""
-        self._torch.state.clear()
+        numbers = {name: number for number, name in enumerate(self._parameters)}
+        state: dict[int, dict[str, Tensor]] = {}
         for full, value in tensors.items():
             name, _, key = full.rpartition(".")
-            if name not in self._parameters:
+            if name not in numbers:
                 raise InputError(f"the optimiser's state has {full}, which is no weight")
-            self._torch.state[self._parameters[name]][key] = value.clone()
+            # Torch counts steps on the CPU, and sees to the device of everything else.
+            kept = value.cpu() if key == "step" else value
+            state.setdefault(numbers[name], {})[key] = kept.clone()
+        groups = self._torch.state_dict()["param_groups"]
+        self._torch.load_state_dict({"state": state, "param_groups": groups})
