@@ -26,6 +26,7 @@ from recollect.experiments.figures import (
     over_time,
     recipe,
     save,
+    streams,
     tiny_memories,
     wall_clock,
 )
@@ -35,7 +36,7 @@ from recollect.experiments.made import Made
 from recollect.experiments.results import Results
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
-from recollect.streams import benchmark
+from recollect.streams import BENCHMARKS, benchmark
 from recollect.train import Result
 
 drawn_here = pytest.mark.skipif(
@@ -262,6 +263,8 @@ def test_every_figure_becomes_a_picture(name: str, results: list[Result], tmp_pa
         made: object = curves()
     elif name == "mnist-360":
         made = mnist360.data(benchmark("digits-360").stream())
+    elif name in BENCHMARKS:
+        made = streams.data(benchmark("seq-digits").stream())
     else:
         made = recipe(name).data(Material(results=results))
     figure = recipe(name).draw(made)
@@ -347,9 +350,11 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     monkeypatch.setattr(fisher, "data", partial(fisher.data, buffers=(20,)))
     assert main(["figures", "--format", "json", "--seeds", "1"]) == 0
     said = capsys.readouterr()
-    wanted = {f"figures/{name}.json" for name in FIGURES if name != "tiny-memories"}
+    without = ("tiny-memories", "seq-cifar10", "seq-tiny-imagenet")
+    wanted = {f"figures/{name}.json" for name in FIGURES if name not in without}
     assert set(said.out.split()) == wanted
     assert "tiny-memories is left out: no results of ER's other memories" in said.err
+    assert "seq-cifar10 is left out: the data of seq-cifar10 are not here" in said.err
     batches = json.loads(Path("figures/mnist-360.json").read_text("utf-8"))
     assert batches["benchmark"] == "digits-360"
 
@@ -363,7 +368,7 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
         (["tiny-memories"], "no results of ER's other memories"),
         (["over-time"], "no results with a sequence of tasks"),
         (["memory", "--from", "none.json"], "none.json cannot be read: No such file"),
-        (["memory", "--from", "file"], "file holds no results as --json writes them"),
+        (["memory", "--from", "file"], "file, run 1: no results as --json writes them"),
         (["memory", "--store", "none.sqlite"], "there is no result store 'none.sqlite'"),
         (["memory", "--out", "file"], "cannot write into 'file': it is a file; give a folder"),
         (["wall-clock", "--bench", "none.txt"], "none.txt cannot be read"),

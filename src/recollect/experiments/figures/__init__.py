@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from recollect.errors import unknown_name
+from recollect.errors import InputError, unknown_name
 from recollect.experiments.figures import (
     fisher,
     memory,
     mnist360,
     over_time,
+    streams,
     tiny_memories,
     wall_clock,
 )
 from recollect.experiments.figures.look import check_matplotlib, save
 from recollect.experiments.reproduce import stream_or_stand_in
-from recollect.streams import benchmark
+from recollect.streams import benchmark, twin
+from recollect.streams.data import look
 from recollect.train import Result
 
 if TYPE_CHECKING:
@@ -70,6 +73,17 @@ def _mnist360(material: Material) -> mnist360.BatchesData:
     return mnist360.data(stream)
 
 
+def _arrivals(name: str, material: Material) -> streams.ArrivalsData:
+    known = benchmark(name)
+    # Nothing stands in for photographs, and a picture is no reason to fetch hundreds of megabytes.
+    if twin(known) is None and look(known.dataset, material.folder).where == "not here":
+        raise InputError(
+            f"the data of {name} are not here: run recollect data fetch {known.dataset}"
+        )
+    _, stream = stream_or_stand_in(known, material.folder, material.report)
+    return streams.data(stream)
+
+
 def _wall_clock(material: Material) -> wall_clock.WallClockData:
     if material.bench is not None:
         return wall_clock.from_bench(material.bench)
@@ -87,4 +101,10 @@ FIGURES = {
     "over-time": Recipe(
         "accuracy on a task over time", lambda m: over_time.data(m.results), over_time.draw
     ),
+    **{
+        name: Recipe(
+            f"the first examples of each task of {name}", partial(_arrivals, name), streams.draw
+        )
+        for name in ("seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet")
+    },
 }
