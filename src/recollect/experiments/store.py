@@ -8,12 +8,13 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
 
 from recollect.errors import DataError
+from recollect.experiments.files import read_json
 from recollect.experiments.made import Made, code_version
 from recollect.experiments.results import Results, write_whole
 from recollect.streams.data.places import cache_folder
@@ -217,36 +218,10 @@ def run_key(run: Result) -> str:
     return _hashed(facts, run.hyperparameters)
 
 
-def read_json(path: Path | str) -> list[tuple[Result, Made]]:
-    """The runs in a file that `--json` wrote, here or elsewhere."""
-    try:
-        data = json.loads(Path(path).read_text("utf-8"))
-        return [_read(dict(each)) for each in data]
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError):
-        raise DataError(f"{path} holds no results as --json writes them") from None
-
-
 def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
     """Write one JSON object per run, with where it came from: `read_json` reads it anywhere."""
     made = {row.key: asdict(row.made) for row in store.rows()}
     write_whole(path, [{**run.as_json(), "made": made.get(run_key(run))} for run in results])
-
-
-def _read(data: dict[str, Any]) -> tuple[Result, Made]:
-    made = data.pop("made", None) or {}
-    unknown = {
-        "version": "",
-        "code": "imported",
-        "machine": data["device"],
-        "command": "",
-        "created": "",
-    }
-    known = {field.name for field in fields(Result)}
-    if data.keys() != known:
-        raise KeyError("fields")
-    return Result(**data), Made(**{**unknown, **made})
 
 
 def _stored(key: str, made: str, result: str) -> Stored:
