@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
@@ -21,6 +22,7 @@ from recollect.cli.common import (
 )
 from recollect.errors import InputError
 from recollect.experiments import Results
+from recollect.experiments.estimate import in_words, seconds_by_method
 from recollect.experiments.reproduce import (
     Comparison,
     cells,
@@ -28,7 +30,7 @@ from recollect.experiments.reproduce import (
     plans_of,
     stream_or_stand_in,
 )
-from recollect.experiments.store import Store, write_json
+from recollect.experiments.store import Kept, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
@@ -47,6 +49,7 @@ SCORES = {
     "bwt": "backward transfer",
     "forgetting": "forgetting",
 }
+MOST_OF = 0.3
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 
 
@@ -85,6 +88,8 @@ def command(chosen: argparse.Namespace) -> int:
     plans = plans_of(known, rows, seeds, chosen.epochs)
     precise = chosen.full_precision
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
+    if chosen.methods is None and chosen.on is None:
+        _foretell(chosen, jobs)
     results = train(chosen, jobs, told)
     if chosen.json:
         write_json(chosen.json, results, Store(chosen.store))
@@ -110,6 +115,25 @@ def told(job: Job, results: list[Result]) -> None:
         means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
                          for n in s.first.accuracy)  # fmt: skip
         notice(f"{label(job)}: {means}")
+
+
+def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
+    """Say how long all methods will take, and which of them takes most of it."""
+    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
+    left = [job for job in jobs if not all(shelf.find(job))]
+    times = seconds_by_method(left, workers(chosen))
+    total = sum(times.values())
+    if not total:
+        return
+    slowest = max(times, key=times.__getitem__)
+    notice(f"{in_words(total)} of training, more or less, without evaluation")
+    if len(times) > 1 and times[slowest] > MOST_OF * total:
+        titles = {job.kind.name: job.kind.title for job in jobs}
+        title = titles.pop(slowest)
+        notice(
+            f"{title} takes {in_words(times[slowest])} of it; to leave it out: "
+            f"--methods {' '.join(titles)}"
+        )
 
 
 def _table(known: Benchmark, results: Results, score: str) -> Table:

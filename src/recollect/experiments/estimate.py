@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import torch
@@ -13,29 +13,32 @@ from recollect.train import Fleet, Job
 from recollect.train.devices import wait_for
 from recollect.train.parallel import one_thread
 
-__all__ = ["in_words", "seconds_for"]
+__all__ = ["in_words", "seconds_by_method", "seconds_for"]
 
 WARM, TIMED = 3, 10
 RUNS = 5
 
 
-def seconds_for(
-    jobs: Sequence[Job], workers: int, told: Callable[[int], None] = lambda done: None
-) -> float:
+def seconds_for(jobs: Sequence[Job], workers: int) -> float:
+    """About how many seconds training will take, all methods together."""
+    return sum(seconds_by_method(jobs, workers).values())
+
+
+def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
     """About how many seconds training will take: a few steps of every kind of job are timed.
 
     What a method does between tasks is not in it, nor is evaluation.
     """
     costs: dict[tuple[object, ...], float] = {}
-    total = 0.0
-    for number, job in enumerate(jobs):
+    found: dict[str, float] = {}
+    for job in jobs:
         kind = (job.kind, job.batch, job.replay, min(len(job.runs), RUNS), job.stream.shape)
         if kind not in costs:
             costs[kind] = _step(job)
         side_by_side = 1 if job.device.type == "cuda" else workers
-        total += costs[kind] * job.total_steps / side_by_side
-        told(number + 1)
-    return total
+        seconds = costs[kind] * job.total_steps / side_by_side
+        found[job.kind.name] = found.get(job.kind.name, 0.0) + seconds
+    return found
 
 
 def _step(job: Job) -> float:
