@@ -55,4 +55,4 @@ def test_the_extras_are_those_of_the_package() -> None:
     import tomllib
 
     declared = set(tomllib.loads(text)["project"]["optional-dependencies"])
-    assert set(doctor.EXTRAS) == declared - {"dev", "examples"}
+    assert set(doctor.EXTRAS) == declared - {"dev", "docs", "examples"}

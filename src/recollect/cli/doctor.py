@@ -13,21 +13,23 @@ from recollect import __version__
 from recollect.cli.common import add_store, compact_table, console
 from recollect.errors import RecollectError
 from recollect.experiments.store import Store
+from recollect.methods import others
 from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
 from recollect.train.parallel import cores
 
 __all__ = ["add_parser"]
 
+# What each needs: the module, its distribution, and what for.
 EXTRAS = {
-    "digits": ("sklearn", "benchmarks that need no download"),
-    "figures": ("matplotlib", "recollect figures"),
-    "parquet": ("pyarrow", "Parquet files in recollect stream"),
-    "ray": ("ray", "--on ray"),
-    "river": ("river", "RiverClassifier"),
-    "search": ("optuna", "recollect search --trials"),
-    "sklearn": ("sklearn", "SklearnClassifier"),
-    "tensorboard": ("tensorboard", "--tensorboard"),
+    "digits": ("sklearn", "scikit-learn", "benchmarks that need no download"),
+    "figures": ("matplotlib", "matplotlib", "recollect figures"),
+    "parquet": ("pyarrow", "pyarrow", "Parquet files in recollect stream"),
+    "ray": ("ray", "ray", "--on ray"),
+    "river": ("river", "river", "RiverClassifier"),
+    "search": ("optuna", "optuna", "recollect search --trials"),
+    "sklearn": ("sklearn", "scikit-learn", "SklearnClassifier"),
+    "tensorboard": ("tensorboard", "tensorboard", "--tensorboard"),
 }
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
@@ -46,7 +48,7 @@ def command(chosen: argparse.Namespace) -> int:
     table = compact_table()
     for name in ("", "", "what", "state"):
         table.add_column(name)
-    for group in (_machine(), _data(), _extras(), _store(chosen)):
+    for group in (_machine(), _data(), _extras(), _packages(), _store(chosen)):
         for works, kind, what, state in group:
             table.add_row(YES if works else NO, kind, what, escape(state))
         table.add_section()
@@ -84,11 +86,22 @@ def _data() -> list[Line]:
 
 def _extras() -> list[Line]:
     lines: list[Line] = []
-    for extra, (module, use) in EXTRAS.items():
+    for extra, (module, package, use) in EXTRAS.items():
         there = importlib.util.find_spec(module) is not None
         state = f"for {use}" if there else f"for {use}: pip install 'recollect[{extra}]'"
-        name = extra if not there else f"{extra} ({_version(module)})"
+        name = extra if not there else f"{extra} ({package} {metadata.version(package)})"
         lines.append((there, "" if lines else "extras", name, state))
+    return lines
+
+
+def _packages() -> list[Line]:
+    """Methods of other packages, and those that could not be used."""
+    found = others()
+    lines: list[Line] = []
+    for name, package in found.packages.items():
+        lines.append((True, "" if lines else "methods", name, f"from {package}"))
+    for problem in found.problems:
+        lines.append((False, "" if lines else "methods", "left out", problem))
     return lines
 
 
@@ -99,8 +112,3 @@ def _store(chosen: argparse.Namespace) -> list[Line]:
     except RecollectError as error:
         return [(False, "store", "results", str(error))]
     return [(True, "store", f"{count} runs", str(store.path))]
-
-
-def _version(module: str) -> str:
-    names = metadata.packages_distributions().get(module, [module])
-    return f"{names[0]} {metadata.version(names[0])}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from recollect.cli.common import SETTINGS, console
-from recollect.methods import METHODS, REQUIREMENTS, requirements
+from recollect.methods import REQUIREMENTS, every_method, others, requirements
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 
@@ -22,30 +22,33 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 
 def list_methods(chosen: argparse.Namespace) -> int:
     """Print every method with its hyper-parameters and needs, and which requirements it meets."""
+    from rich.markup import escape
     from rich.table import Table
 
+    known, packages = every_method(), others().packages
     table = Table(title="Methods")
     for column in ("name", "title", "hyper-parameters", "memory", "needs", "what it does"):
         table.add_column(column)
-    for name, kind in METHODS.items():
+    for name, kind in known.items():
         needs = {
             "task boundaries": kind.needs_boundaries,
             "task at test": kind.needs_task,
             "all data": kind.needs_all_data,
         }
+        origin = f" (from {packages[name]})" if name in packages else ""
         table.add_row(
             name,
             kind.title,
             ", ".join(("lr", *map(symbol, kind.hyperparameters()))),
             ", ".join(kind.remembers) or "-",
             ", ".join(need for need, needed in needs.items() if needed) or "-",
-            (kind.__doc__ or "").splitlines()[0],
+            escape(_first_line(kind.__doc__) + origin),
         )
     console().print(table)
     met = Table(title="What general continual learning asks for (Table 1 of the paper)")
     for column in ("method", *REQUIREMENTS):
         met.add_column(column, justify="left" if column == "method" else "center")
-    for kind in METHODS.values():
+    for kind in known.values():
         met.add_row(kind.title, *("✓" if mark else "-" for mark in requirements(kind).values()))
     console().print(met)
     return 0
@@ -69,3 +72,7 @@ def list_benchmarks(chosen: argparse.Namespace) -> int:
         )
     console().print(table)
     return 0
+
+
+def _first_line(doc: str | None) -> str:
+    return next(iter((doc or "").strip().splitlines()), "")

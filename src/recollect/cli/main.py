@@ -22,7 +22,9 @@ from recollect.cli import (
     search,
     stream,
 )
+from recollect.cli.common import notice
 from recollect.errors import RecollectError
+from recollect.methods import others
 from recollect.train import TimeUp
 
 __all__ = ["main"]
@@ -46,6 +48,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         run, reproduce, search, stream, results, report, figures, lists, data, doctor,
     ):  # fmt: skip
         room.add_parser(commands)
+    for problem in others().problems:
+        notice(problem)
     given = sys.argv[1:] if arguments is None else list(arguments)
     chosen = parser.parse_args(given)
     chosen.line = shlex.join(["recollect", *given])

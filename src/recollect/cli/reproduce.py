@@ -32,7 +32,7 @@ from recollect.experiments.reproduce import (
 )
 from recollect.experiments.store import Kept, Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import METHODS
+from recollect.methods import every_method, title_of
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
 from recollect.train import Job, Result
 
@@ -62,7 +62,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--scores", nargs="+", choices=SCORES, metavar="SCORE",
                         help=f"what to print: {', '.join(SCORES)}")  # fmt: skip
     parser.add_argument("--methods", nargs="+", metavar="METHOD",
-                        help=f"some of: {', '.join(METHODS)} (default: all)")  # fmt: skip
+                        help=f"some of: {', '.join(every_method())} "
+                             "(default: the paper's)")  # fmt: skip
     parser.add_argument("--buffers", nargs="+", type=int, metavar="N",
                         help="buffer sizes (default: the paper's)")  # fmt: skip
     add_common(parser)
@@ -163,7 +164,7 @@ def _table(known: Benchmark, results: Results, score: str) -> Table:
             for setting in settings
         ]
         table.add_row(
-            METHODS[run.method].title,
+            title_of(run.method),
             "" if run.buffer is None else str(run.buffer),
             *(text for one in compared for text in _columns(one, known.stands_in is None)),
             f"{summary.seconds:.2f}",

@@ -11,7 +11,7 @@ from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
 from recollect.experiments.results import Results, check_writable
 from recollect.experiments.store import Store, read_json, write_json
-from recollect.methods import METHODS
+from recollect.methods import title_of
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -97,7 +97,7 @@ def _table(results: Results) -> Table:
         values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
         table.add_row(
             run.benchmark,
-            METHODS[run.method].title if run.method in METHODS else run.method,
+            title_of(run.method),
             "" if run.buffer is None else str(run.buffer),
             str(len(summary.runs)),
             *("" if mean is None else str(mean) for mean in means),

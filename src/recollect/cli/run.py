@@ -22,7 +22,7 @@ from recollect.experiments import Results, Summary, paper
 from recollect.experiments.plan import plan
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import METHODS, method
+from recollect.methods import every_method, method
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
 
@@ -39,7 +39,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the parser."""
     parser = commands.add_parser("run", help="train a method on a benchmark")
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
-    parser.add_argument("method", help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
                         help="examples to remember (default: the paper's smallest)")  # fmt: skip
     add_hyperparameters(parser, "several values span a grid")
@@ -63,7 +63,7 @@ def given_values(chosen: argparse.Namespace) -> dict[str, list[float]]:
 
 def hyperparameter_names() -> list[str]:
     """Every hyper-parameter of any method, with the rate and the batch sizes."""
-    own = {symbol(name) for kind in METHODS.values() for name in kind.hyperparameters()}
+    own = {symbol(name) for kind in every_method().values() for name in kind.hyperparameters()}
     return ["lr", *sorted(own), *SIZES]
 
 

@@ -26,7 +26,7 @@ from recollect.experiments.reproduce import compare, stream_or_stand_in
 from recollect.experiments.search import Tried, by_criterion, criterion, grid, points_of, searched
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import METHODS, Method, method
+from recollect.methods import Method, every_method, method
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
 from recollect.train import Result
@@ -43,7 +43,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     """Add the command to the parser."""
     parser = commands.add_parser("search", help="choose hyper-parameters as the paper does")
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
-    parser.add_argument("method", help=f"one of: {', '.join(METHODS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
     parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")
     parser.add_argument("--trials", type=int, metavar="N",
                         help="so many trials between the grid's bounds, with Optuna")  # fmt: skip

@@ -22,7 +22,7 @@ from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading, Record
 from recollect.learner import Learner
 from recollect.memory import ClassRing
-from recollect.methods import METHODS, Method, method
+from recollect.methods import Method, every_method, method
 from recollect.methods.method import symbol
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
@@ -179,13 +179,14 @@ def fit_for_streams() -> list[str]:
     """The methods that ask for no more than a stream gives."""
     return [
         name
-        for name, kind in METHODS.items()
+        for name, kind in every_method().items()
         if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
     ]
 
 
 def _hyperparameters(kind: type[Method], chosen: argparse.Namespace) -> dict[str, Any]:
-    every = {symbol(n) for name in fit_for_streams() for n in METHODS[name].hyperparameters()}
+    known = every_method()
+    every = {symbol(n) for name in fit_for_streams() for n in known[name].hyperparameters()}
     given = {name: getattr(chosen, name) for name in every if getattr(chosen, name) is not None}
     found = axes_of(kind, None, None, {**given, "lr": chosen.lr})
     own = {name: found[name][0] for name in kind.hyperparameters()}

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Sequence
 
 from recollect.experiments.results import Results
-from recollect.methods import METHODS
+from recollect.methods import title_of
 
 __all__ = ["FORMATS", "exported"]
 
@@ -68,7 +68,7 @@ def _means(results: Results) -> Sequence[list[str]]:
         means = (summary.mean("accuracy", setting) for setting in settings)
         rows.append([
             run.benchmark,
-            METHODS[run.method].title if run.method in METHODS else run.method,
+            title_of(run.method),
             str(_blank(run.buffer)),
             str(len(summary.runs)),
             *("" if mean is None else str(mean) for mean in means),

@@ -17,7 +17,7 @@ from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels
 from recollect.learner.record import Record
 from recollect.memory import ClassRing, Clock
-from recollect.methods import METHODS, Method
+from recollect.methods import METHODS, Method, every_method
 
 __all__ = [
     "careful",
@@ -96,11 +96,12 @@ def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
     """The arguments that the learner was made with."""
     name = facts["method"]
     if method is None:
-        if name not in METHODS:
+        known = METHODS.get(name) or every_method().get(name)
+        if known is None:
             raise InputError(
                 f"the saved learner has a method of its own, {name!r}: pass it as method=..."
             )
-        method = METHODS[name](**facts["hyperparameters"])
+        method = known(**facts["hyperparameters"])
     elif method.name != name:
         raise InputError(f"the saved learner learned with {name}, not with {method.name}")
     names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare", "window")

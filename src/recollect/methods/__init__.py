@@ -1,6 +1,5 @@
 """The methods: one short file each, in the order of the paper's tables."""
 
-from recollect.errors import unknown_name
 from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
@@ -20,6 +19,7 @@ from recollect.methods.method import About, Boundary, Method, Step
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.registry import METHODS, every_method, method, others, title_of
 from recollect.methods.requirements import REQUIREMENTS, requirements
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
@@ -56,27 +56,9 @@ __all__ = [
     "Method",
     "PackNet",
     "Step",
+    "every_method",
     "method",
+    "others",
     "requirements",
+    "title_of",
 ]
-
-METHODS: dict[str, type[Method]] = {
-    m.name: m
-    for m in (
-        Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
-        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
-    )
-}  # fmt: skip
-
-
-def method(name: str) -> type[Method]:
-    """The method of that name, or of that title.
-
-    >>> method("derpp").title, method("DER++").name
-    ('DER++', 'derpp')
-    """
-    by_title = {kind.title.lower(): kind for kind in METHODS.values()}
-    known = {**by_title, **METHODS}
-    if name.lower() not in known:
-        raise unknown_name("method", name, METHODS)
-    return known[name.lower()]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.errors import InputError
-from recollect.methods import METHODS
+from recollect.methods import title_of as known_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,7 +107,7 @@ def title_of(method: str) -> str:
     >>> title_of("derpp"), title_of("mine")
     ('DER++', 'mine')
     """
-    return METHODS[method].title if method in METHODS else TITLES.get(method, method)
+    return TITLES.get(method) or known_title(method)
 
 
 def check_matplotlib() -> None:

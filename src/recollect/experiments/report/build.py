@@ -14,7 +14,7 @@ from recollect.experiments.report.compared import METRICS, Compared, compared, t
 from recollect.experiments.report.rows import Configuration, configurations, latest
 from recollect.experiments.results import Mean
 from recollect.experiments.store import Stored
-from recollect.methods import METHODS
+from recollect.methods import METHODS, title_of
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
@@ -42,7 +42,7 @@ def build(rows: Sequence[Stored]) -> dict[str, Any]:
         "repeated": len(rows) - len(kept),
         "settings": {s: SETTINGS.get(s, s) for s in _sorted(_settings(found), SETTINGS)},
         "metrics": METRICS,
-        "methods": {m: METHODS[m].title if m in METHODS else m
+        "methods": {m: title_of(m)
                     for m in _sorted((each.first.method for each in found), METHODS)},
         "benchmarks": {b: _benchmark(b)
                        for b in _sorted((each.first.benchmark for each in found), BENCHMARKS)},

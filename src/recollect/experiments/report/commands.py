@@ -8,7 +8,7 @@ from itertools import groupby
 
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
-from recollect.methods import METHODS
+from recollect.methods import every_method
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -19,9 +19,9 @@ __all__ = ["again", "usual"]
 def again(run: Result, seeds: Sequence[int]) -> str:
     """The command that trains these seeds of a run again; empty if no command can.
 
-    Benchmarks and methods of other packages, and data given as arrays, have no such command.
+    Methods that are not known by name, and data given as arrays, have no such command.
     """
-    kind, known = METHODS.get(run.method), BENCHMARKS.get(run.benchmark)
+    kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
     if kind is None or known is None:
         return ""
     options = {"lr", "bs", "mbs", *map(symbol, kind.hyperparameters())}
@@ -41,7 +41,7 @@ def usual(run: Result) -> bool:
 
     Of what is not known here, nobody can say so, and it counts as usual.
     """
-    kind, known = METHODS.get(run.method), BENCHMARKS.get(run.benchmark)
+    kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
     if kind is None or known is None:
         return True
     try:

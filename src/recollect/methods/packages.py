@@ -1,0 +1,91 @@
+"""Methods of other packages, which offer them as entry points of the group `recollect.methods`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import final
+
+from recollect.methods.method import Method, symbol
+
+__all__ = ["GROUP", "RESERVED", "Others", "look_for"]
+
+GROUP = "recollect.methods"
+
+# Options of commands and arguments of `recollect.run`: a hyper-parameter cannot be told from them.
+RESERVED = frozenset({
+    "batch", "benchmark", "bs", "buffer", "checkpoint", "classes", "command", "data_dir",
+    "delimiter", "device", "epochs", "every", "features", "follow", "format", "fresh",
+    "full_precision", "header", "help", "hidden", "hyperparameters", "idle", "ignore", "json",
+    "label", "line", "lr", "mbs", "memory", "method", "network", "on", "optimiser", "order",
+    "predictions", "replay", "replayed", "search_seeds", "seed", "seeds", "size", "skip_bad",
+    "sources", "standardise", "store", "tensorboard", "time_limit", "trials", "validation", "width",
+    "window", "workers",
+})  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class Others:
+    """The methods of other packages by name, the package of each, and what had to be left out."""
+
+    methods: Mapping[str, type[Method]]
+    packages: Mapping[str, str]
+    problems: tuple[str, ...]
+
+
+def look_for(own: Mapping[str, type[Method]]) -> Others:
+    """Read the entry points of all installed packages, beside the library's own methods.
+
+    One that cannot be used becomes a sentence in `problems`: it must not be in the way of others.
+    """
+    methods: dict[str, type[Method]] = {}
+    packages: dict[str, str] = {}
+    problems = []
+    for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, _package(each))):
+        taken = {
+            text.lower() for name, kind in {**own, **methods}.items() for text in (name, kind.title)
+        }
+        try:
+            kind = entry.load()
+            fault = _fault(kind, entry.name, taken)
+        except (Exception, SystemExit) as error:
+            said = " ".join(str(error).split())
+            fault = f"it cannot be imported ({type(error).__name__}: {said})"
+        if fault:
+            problems.append(f"the method {entry.name} of {_package(entry)} is left out: {fault}")
+        else:
+            methods[entry.name], packages[entry.name] = kind, _package(entry)
+    return Others(methods, packages, tuple(problems))
+
+
+def _package(entry: EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
+
+
+def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
+    """Why this cannot be a method of that name; None if it can."""
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        return f"{kind!r} is no subclass of recollect.Method"
+    own, title = getattr(kind, "name", None), getattr(kind, "title", None)
+    if own != name:
+        return f"its class has the name {own!r}, and the entry point must have the same"
+    if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
+        return "a name is made of small letters, digits and hyphens"
+    if not (isinstance(title, str) and title.strip() and title.isprintable() and "[" not in title):
+        return f"a title is one line of plain text, and its class has {title!r}"
+    if name in taken or title.lower() in taken:
+        return f"there is a method with the name {name} or the title {title} already"
+    if kind.loss is Method.loss and kind.learn is Method.learn:
+        return "it defines neither loss nor learn"
+    for each in map(symbol, kind.hyperparameters()):
+        if each in RESERVED:
+            return f"its hyper-parameter {each} needs another name: recollect has an option {each}"
+    for each, usual in vars(Method).items():
+        if each in Method.__annotations__ and not isinstance(getattr(kind, each), type(usual)):
+            if each == "batch" and isinstance(kind.batch, int):
+                continue
+            return f"its declaration {each} = {getattr(kind, each)!r} should be such as {usual!r}"
+    return None
