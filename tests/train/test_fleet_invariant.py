@@ -140,7 +140,7 @@ def history(
             plans.extend(torch.where(row == spare, -1, row - first) for row in rows)
             return found
 
-        patch.setattr("recollect.train.fleet.Step", WatchedStep)
+        patch.setattr("recollect.train.stepper.Step", WatchedStep)
         patch.setattr(Ahead, "plan", noted)
         half = TOTAL // 2 // BATCH * BATCH
         fleet.start_task(lambda index: looked_up(x, y, index), half, BATCH)

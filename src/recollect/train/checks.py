@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+import torch
 from torch import Tensor
 
+from recollect.core.inputs import as_input
+from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.methods import Method
 
-__all__ = ["check_batch", "check_runs"]
+__all__ = ["check_alike", "check_batch", "check_network", "check_runs"]
 
 
 def check_runs(
@@ -44,3 +47,39 @@ def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, classes: int) -> No
             f"labels must be in 0..{classes - 1}, the head of the network, "
             f"not {int(y.min())}..{int(y.max())}"
         )
+
+
+def check_network(
+    network: Network,
+    logits: Callable[[Tensor], Tensor],
+    runs: int,
+    shape: tuple[int, ...],
+    stored: torch.dtype,
+    classes: int,
+) -> None:
+    """Refuse a network that does not take the examples, or whose head is of another size."""
+    blank = torch.zeros(runs, 2, *shape, dtype=stored, device=network.device)
+    try:
+        network.settle(as_input(blank, network.dtype))
+        found = list(logits(blank).shape[1:])
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        raise InputError(
+            f"the network cannot take examples of shape {list(shape)}: {str(error).splitlines()[0]}"
+        ) from None
+    if found != [2, classes]:
+        raise InputError(f"the network must give {classes} logits for an example, not {found[1:]}")
+
+
+def check_alike(mine: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
+    """Refuse a saved state that is not one of the same network and method."""
+    if mine.keys() != saved.keys():
+        raise InputError("the saved state belongs to another network or method")
+    for name, tensor in mine.items():
+        theirs = saved[name]
+        if (tensor.shape, tensor.dtype) != (theirs.shape, theirs.dtype):
+            raise InputError(
+                f"the saved {name} is {list(theirs.shape)} of {theirs.dtype}, and here it is "
+                f"{list(tensor.shape)} of {tensor.dtype}: it belongs to another network"
+            )

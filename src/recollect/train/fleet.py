@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import accumulate
 from typing import Any, TypeVar
 
 import torch
@@ -17,16 +16,13 @@ from recollect.core.inputs import as_input
 from recollect.core.network import Network, Strategy
 from recollect.core.optimiser import Optimiser
 from recollect.core.transforms import Transforms
-from recollect.errors import DivergedError, InputError
-from recollect.memory import ClassRing, Clock, Memory, Remembered
-from recollect.methods import About, Boundary, Method, Step
+from recollect.errors import InputError
+from recollect.memory import ClassRing, Clock, Memory
+from recollect.methods import About, Boundary, Method
 from recollect.train.ahead import Ahead
-from recollect.train.checks import check_batch, check_runs
-from recollect.train.compiled import Compiled, compiler_exists
+from recollect.train.checks import check_alike, check_batch, check_network, check_runs
+from recollect.train.compiled import compiler_exists
 from recollect.train.execution import (
-    Lanes,
-    Plain,
-    Replayed,
     Stacks,
     compiling_pays,
     fast_arithmetic,
@@ -34,6 +30,7 @@ from recollect.train.execution import (
 from recollect.train.guard import Guard
 from recollect.train.planner import Planner
 from recollect.train.state import State, stacked
+from recollect.train.stepper import Stepper
 
 __all__ = ["Fleet"]
 
@@ -109,17 +106,16 @@ class Fleet:
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
         self.clock = Clock(tasks=tasks)
         self.classes = classes
-        self._check_network(shape, stored)
+        check_network(self.network, self.logits, len(seeds), shape, stored, classes)
         rule = methods[0].rule(memory) if fields else None
         met = None
         if isinstance(rule, ClassRing):
             met = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
-        self._replayed = tuple(fields) if met is None else (*fields, "counts")
-        self._places = self.kind.places or self.kind.luck > 0
-        self._draws = methods[0].draws_per_step()
+        replayed = tuple(fields) if met is None else (*fields, "counts")
+        places = bool(fields) and (self.kind.places or self.kind.luck > 0)
         self.planner = Planner(
-            self.seeds, self.memory, rule, self._draws, replay, images, self.network.noisy,
-            self.kind.luck, self._places, met,
+            self.seeds, self.memory, rule, methods[0].draws_per_step(), replay, images,
+            self.network.noisy, self.kind.luck, places, met,
         )  # fmt: skip
         about = About(
             len(seeds), self.memory.capacity, classes, tasks, per_task or classes, shape,
@@ -134,8 +130,6 @@ class Fleet:
         self._method = stacked(methods, dtype, self.device)
         state = State(self.weights, self.network.buffers, self._method, rates, self.own)
         one_by_one = self.network.strategy == "loop"
-        self._states = state.rows() if one_by_one else [state]
-        self._lanes = Lanes(self.device, len(self._states))
         if compiled is None:
             alike = steps // tasks if self.kind.needs_task else steps
             compiled = compiler_exists() and compiling_pays(
@@ -144,14 +138,15 @@ class Fleet:
         if recorded is None:
             recorded = on_gpu and not (optimiser or guarded)
         # Layers that draw random numbers are seeded from outside the step, every time.
-        self._ways = [way and not self.network.noisy for way in (compiled, recorded)]
-        self._compiled: Compiled | None
-        self._take: Plain | Replayed
-        self._arrange()
-        self._usual: tuple[int, ...] = ()
-        self._ahead = Ahead(self.planner)
+        noisy = self.network.noisy
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
+        self._ahead = Ahead(self.planner)
+        self._stepper = Stepper(
+            self.network, self.memory, state.rows() if one_by_one else [state], replayed,
+            ("slots",) * places + ("luck",) * (self.kind.luck > 0),
+            (compiled and not noisy, recorded and not noisy), images, self.optimiser, self.guard,
+        )  # fmt: skip
 
     @property
     def runs(self) -> int:
@@ -189,7 +184,7 @@ class Fleet:
         check_batch(x, y, batch, self.runs, self.classes)
         count = y.shape[1]
         replay = min(self.planner.replay, self.memory.capacity)
-        self._usual = (batch, *[replay] * self._draws)
+        usual = (batch, *[replay] * self.planner.draws)
         loss = torch.zeros(self.runs, device=self.device)
         start = 0
         with fast_arithmetic(self.device):
@@ -204,7 +199,7 @@ class Fleet:
                     "y": labels,
                     **self._ahead.plan(self.clock, steps, size, sizes, labels),
                 }
-                loss = self._take(stacks, sizes)
+                loss = self._stepper.take(stacks, sizes, usual)
                 self.planner.note(labels)
                 self.clock = self.clock.after(steps, size)
                 start = stop
@@ -235,16 +230,7 @@ class Fleet:
     @property
     def execution(self) -> str:
         """How its steps are carried out, in words."""
-        how = []
-        if isinstance(self._take, Replayed) and self._take.possible:
-            how.append("CUDA graph" if self.device.type == "cuda" else "recorded step")
-        if len(self._lanes) > 1:
-            how.append(f"{len(self._lanes)} streams")
-        if self._compiled is not None:
-            how.append("compiled")
-        if self.network.half:
-            how.append("bf16")
-        return ", ".join([self.network.strategy, *(how or ["eager"])])
+        return self._stepper.execution
 
     def tensors(self) -> Stacks:
         """Every tensor that learning changes; with the clock, its whole state."""
@@ -265,15 +251,7 @@ class Fleet:
             kept = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
             self.optimiser.restore(kept)
         mine = self.tensors()
-        if mine.keys() != tensors.keys():
-            raise InputError("the saved state belongs to another network or method")
-        for name, tensor in mine.items():
-            if (tensor.shape, tensor.dtype) != (tensors[name].shape, tensors[name].dtype):
-                raise InputError(
-                    f"the saved {name} is {list(tensors[name].shape)} of {tensors[name].dtype}, "
-                    f"and here it is {list(tensor.shape)} of {tensor.dtype}: it belongs to another "
-                    f"network"
-                )
+        check_alike(mine, tensors)
         for name, tensor in mine.items():
             tensor.copy_(tensors[name])
         self.clock = clock
@@ -328,13 +306,7 @@ class Fleet:
         """Leave behind what belongs to another task, if the method computes otherwise in each."""
         if self.kind.needs_task and self.clock.task < self.clock.tasks:
             self.network.begin(self.clock.task)
-            self._arrange()
-
-    def _arrange(self) -> None:
-        """Prepare the ways in which steps are taken; nothing is compiled or recorded yet."""
-        compiled, recorded = self._ways
-        self._compiled = Compiled(self._learn_over, self._kind_of_step()) if compiled else None
-        self._take = Replayed(self._step, self.device) if recorded else Plain(self._step)
+            self._stepper.arrange(self.clock.task)
 
     def _boundary(self, examples: Examples, count: int, batch: int) -> Boundary:
         def parted(look: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -360,118 +332,6 @@ class Fleet:
             features=partial(parted, lambda x: self.features(x)[0]),
             scratch=scratch,
         )
-
-    def _check_network(self, shape: tuple[int, ...], stored: torch.dtype) -> None:
-        """Refuse a network that does not take the examples, or whose head is of another size."""
-        blank = torch.zeros(self.runs, 2, *shape, dtype=stored, device=self.device)
-        try:
-            self.network.settle(as_input(blank, self.network.dtype))
-            found = list(self.logits(blank).shape[1:])
-        except torch.OutOfMemoryError:
-            raise
-        except RuntimeError as error:
-            raise InputError(
-                f"the network cannot take examples of shape {list(shape)}: "
-                f"{str(error).splitlines()[0]}"
-            ) from None
-        if found != [2, self.classes]:
-            raise InputError(
-                f"the network must give {self.classes} logits for an example, not {found[1:]}"
-            )
-
-    def _step(
-        self,
-        x: Tensor,
-        y: Tensor,
-        read: Tensor,
-        write: Tensor,
-        sizes: tuple[int, ...],
-        views: Tensor | None = None,
-        noise: Tensor | None = None,
-        slots: Tensor | None = None,
-        luck: Tensor | None = None,
-        counts: Tensor | None = None,
-    ) -> Tensor:
-        """One step of all runs, in place; the loss `[K]`.
-
-        Memory is read and written for all runs at once; between the two, runs that are computed
-        one by one go side by side.
-        """
-        past = self.memory.read(read)
-        if counts is not None:
-            past["counts"] = counts
-        shown, again = x, past
-        if self.images is not None and views is not None:
-            dtype, size = self.network.dtype, x.shape[1]
-            shown = self.images.shown(x, views[:, :size], dtype)
-            if "x" in past:
-                replayed = self.images.again(past.x, views[:, size:], dtype)
-                again = Remembered({**past, "x": replayed})
-        lanes = len(self._states)
-        choice = [tensor for tensor in (slots, luck) if tensor is not None]
-        tensors = (shown, y, *again.values(), *choice)
-        pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
-        usual = (x.shape[1], *sizes) == self._usual
-        learn = [
-            partial(self._compiled, *state.tensors(), *piece)
-            if self._compiled is not None and usual
-            else partial(self._learn, state, sizes, *piece)
-            for state, piece in zip(self._states, pieces, strict=True)
-        ]
-        if noise is not None:
-            learn = [
-                partial(self._seeded, *each) for each in zip(noise.tolist(), learn, strict=True)
-            ]
-        outcomes = self._lanes(learn)
-        loss, *kept = outcomes[0] if lanes == 1 else map(torch.cat, zip(*outcomes, strict=True))
-        if choice:
-            write = self.memory.rows(kept.pop())
-        if self.guard is not None:
-            if not self.guard.finite(loss):
-                raise DivergedError("the loss or the weights are no numbers any more")
-            self.guard.note_rows(write)
-        if write.shape[1]:
-            self.memory.write(write, {"x": x, "y": y, **dict(zip(self._noted, kept, strict=True))})
-        return loss
-
-    @property
-    def _noted(self) -> list[str]:
-        """What the memory keeps besides examples and labels."""
-        return [name for name in self.kind.remembers if name not in ("x", "y")]
-
-    def _seeded(self, seed: int, learn: Callable[[], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
-        with self.network.seeded(seed):
-            return learn()
-
-    def _kind_of_step(self) -> Hashable:
-        """What a compiled step depends on besides the shapes of its tensors."""
-        network = self.network
-        layers = tuple(type(layer) for layer in network.module.modules())
-        how = (network.strategy, network.dtype, network.half)
-        shape = tuple(getattr(self._method, name) for name in self.kind.shaping)
-        task = self.clock.task if self.kind.needs_task else 0
-        return (self.kind, shape, layers, repr(network.module), how, task)
-
-    def _learn_over(self, *tensors: Tensor) -> tuple[Tensor, ...]:
-        """The same with the state as plain tensors, to be compiled."""
-        state = self._states[0]
-        fixed = len(state.tensors())
-        with self.network.written_out():
-            return self._learn(state.over(tensors[:fixed]), self._usual[1:], *tensors[fixed:])
-
-    def _learn(
-        self, state: State, sizes: tuple[int, ...], x: Tensor, y: Tensor, *past: Tensor
-    ) -> tuple[Tensor, ...]:
-        """One step of the runs of a state, in place; the loss and what the method notes."""
-        descent = Descent(self.network, state.weights, state.buffers, state.rate, self.optimiser)
-        fields = len(self._replayed)
-        replayed = Remembered(zip(self._replayed, past[:fields], strict=True))
-        starts = [0, *accumulate(sizes)]
-        draws = [replayed.narrow(*piece) for piece in zip(starts, sizes, strict=False)]
-        step = Step(x, y, descent, draws, state.own, *past[fields:])
-        loss = state.method.learn(step)
-        kept = [step.kept[name] for name in self._noted if name in step.kept]
-        return loss, *kept, *([step.slots] if self._places else [])
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import final
 
 import torch
@@ -12,6 +13,8 @@ from recollect.core.optimiser import Optimiser
 from recollect.memory import Memory
 
 __all__ = ["Guard"]
+
+TRIED = 4
 
 
 @final
@@ -27,12 +30,30 @@ class Guard:
         self._tensors = list(tensors)
         self._before = [tensor.clone() for tensor in tensors]
         # A network may hold infinities on purpose, such as a mask; those do not tell of a step.
-        self._watched = [t for t in tensors if t.is_floating_point() and bool(t.isfinite().all())]
+        self._watched = {
+            place
+            for place, tensor in enumerate(tensors)
+            if tensor.is_floating_point() and bool(tensor.isfinite().all())
+        }
+        self._seldom: dict[int, int] = {}
+        self._notes = 0
         self._memory = memory
         self._optimiser = optimiser
         self._kept: Mapping[str, Tensor] = {}
         self._written: tuple[Tensor, Mapping[str, Tensor]] | None = None
         self._noted = False
+
+    def expect_seldom(self, tensors: Iterable[Tensor]) -> None:
+        """Say which tensors may never change, such as frozen weights: a copy is kept of them.
+
+        They are copied again when torch has counted a change in place. What is written through
+        `.data` is not counted, so the first steps are watched for that; a tensor that changes
+        uncounted is copied before every step, like all others.
+        """
+        wanted = {id(tensor) for tensor in tensors}
+        found = enumerate(self._tensors)
+        self._seldom = {place: t._version for place, t in found if id(t) in wanted}
+        self._notes = 0
 
     def forget(self) -> None:
         """The last step stays: there is nothing to undo."""
@@ -42,7 +63,9 @@ class Guard:
     def note(self) -> None:
         """A step begins."""
         self._written = None
-        torch._foreach_copy_(self._before, self._tensors)
+        if self._seldom and self._notes <= TRIED:
+            self._try_counters()
+        self._copy(self._before, self._tensors)
         if self._optimiser is not None:
             kept = self._optimiser.tensors()
             self._kept = {name: tensor.clone() for name, tensor in kept.items()}
@@ -57,21 +80,44 @@ class Guard:
         kept = self._optimiser.tensors().values() if self._optimiser is not None else ()
         each = [
             loss,
-            *self._watched,
+            *(self._tensors[place] for place in self._changed() if place in self._watched),
             *(t for t in kept if t.is_floating_point() and t.device == loss.device),
         ]
-        return bool(torch.stack([_sum(tensor) for tensor in each]).isfinite().all())
+        sums = torch.stack([_sum(tensor) for tensor in each])
+        return math.isfinite(float(sums.sum())) or bool(sums.isfinite().all())
 
     @torch.no_grad()
     def undo(self) -> None:
         """Bring everything back to where it was when the step began, if one was."""
         if not self._noted:
             return
-        torch._foreach_copy_(self._tensors, self._before)
+        self._copy(self._tensors, self._before)
         if self._optimiser is not None:
             self._optimiser.restore(self._kept)
         if self._written is not None:
             self._memory.write(*self._written)
+
+    def _changed(self) -> list[int]:
+        """The tensors, by place, that may differ from what was noted of them."""
+        return [
+            place
+            for place, tensor in enumerate(self._tensors)
+            if self._notes <= TRIED or self._seldom.get(place, -1) != tensor._version
+        ]
+
+    def _copy(self, to: Sequence[Tensor], of: Sequence[Tensor]) -> None:
+        """Copy what changed; from then on, both sides are the same."""
+        places = self._changed()
+        torch._foreach_copy_([to[place] for place in places], [of[place] for place in places])
+        self._seldom = {place: self._tensors[place]._version for place in self._seldom}
+
+    def _try_counters(self) -> None:
+        """See whether the last step changed something that was not counted."""
+        self._notes += 1
+        for place, version in list(self._seldom.items()):
+            now, before = self._tensors[place], self._before[place]
+            if now._version == version and not torch.equal(now, before):
+                del self._seldom[place]
 
 
 def _sum(tensor: Tensor) -> Tensor:
