@@ -5,7 +5,14 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["DataError", "DivergedError", "InputError", "RecollectError", "unknown_name"]
+__all__ = [
+    "DataError",
+    "DivergedError",
+    "InputError",
+    "MissingExtraError",
+    "RecollectError",
+    "unknown_name",
+]
 
 
 class RecollectError(Exception):
@@ -22,6 +29,10 @@ class DataError(RecollectError):
 
 class DivergedError(RecollectError, ArithmeticError):
     """A step whose loss or weights are not finite; nothing has been changed."""
+
+
+class MissingExtraError(RecollectError, ImportError):
+    """A library that is not installed, and the extra of recollect that brings it."""
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import recollect.adapters
-from recollect.adapters.extras import MissingExtraError
+from recollect.errors import MissingExtraError
 
 PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE.read_text("utf-8"), re.MULTILINE | re.DOTALL)

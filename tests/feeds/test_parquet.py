@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recollect.errors import DataError, InputError
+from recollect.errors import DataError, InputError, MissingExtraError
 from recollect.feeds import Faults, Parquet
 
 Written = Callable[..., str]
@@ -104,11 +104,11 @@ def test_without_pyarrow_the_extra_is_named(
 
     def none(name: str, *rest: Any, **more: Any) -> Any:
         if name.startswith("pyarrow"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", none)
-    with pytest.raises(InputError, match=r'pip install "recollect\[parquet\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "recollect\[parquet\]"'):
         rows_of(Parquet(), path)
 
 

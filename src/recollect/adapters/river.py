@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from recollect.adapters.build import learner_for, whole
-from recollect.adapters.extras import needs
 from recollect.errors import InputError
+from recollect.extras import needs
 from recollect.learner import Learner
 from recollect.methods import Method
 

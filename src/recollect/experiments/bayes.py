@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from recollect.errors import InputError, RecollectError
+from recollect.errors import InputError
+from recollect.extras import needs
 
 __all__ = ["bayesian"]
 
@@ -57,10 +58,6 @@ def _suggested(trial: Any, name: str, values: Sequence[float]) -> float:
 
 
 def _optuna() -> Any:
-    try:
+    with needs("optuna", extra="search", what="Bayesian search"):
         import optuna
-    except ImportError:
-        raise RecollectError(
-            "Bayesian search needs Optuna: pip install 'recollect[search]'"
-        ) from None
     return optuna

@@ -9,6 +9,7 @@ from typing import Any, final
 import torch
 
 from recollect.errors import RecollectError
+from recollect.extras import needs
 from recollect.streams import Stream
 from recollect.train import Job, Result, TimeUp
 from recollect.train.loop import train
@@ -124,8 +125,6 @@ def _cause(error: Any) -> Exception:
 
 
 def _ray() -> Any:
-    try:
+    with needs("ray", extra="ray", what="--on ray"):
         import ray
-    except ImportError:
-        raise RecollectError("--on ray needs Ray: pip install 'recollect[ray]'") from None
     return ray

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recollect.errors import RecollectError
+from recollect.extras import needs
 from recollect.train import Result
 
 __all__ = ["check_tensorboard", "log_results"]
@@ -49,10 +49,6 @@ def _name(run: Result) -> str:
 
 
 def _writer() -> Any:
-    try:
+    with needs("tensorboard", extra="tensorboard", what="--tensorboard"):
         from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise RecollectError(
-            "--tensorboard needs TensorBoard: pip install 'recollect[tensorboard]'"
-        ) from None
     return SummaryWriter

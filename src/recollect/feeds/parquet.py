@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
+from recollect.extras import needs
 from recollect.feeds.columns import column, features_of
 from recollect.feeds.jsonlines import plain_label
 from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, numbers
@@ -108,11 +109,9 @@ class Parquet:
 
 
 def _pyarrow() -> Any:
-    try:
+    with needs("pyarrow", extra="parquet", what="reading Parquet files"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise InputError('Parquet files need pyarrow: pip install "recollect[parquet]"') from None
     return pyarrow
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from recollect.errors import DataError, InputError
+from recollect.errors import DataError, InputError, MissingExtraError
 from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, load, look, mnist
 from recollect.streams.data.digits import held_out
 from recollect.streams.data.places import cache_folder, named_folder, offline
@@ -132,7 +132,7 @@ def test_without_scikit_learn_the_digits_say_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(DataError, match=r'pip install "recollect\[digits\]"'):
+    with pytest.raises(MissingExtraError, match=r'pip install "recollect\[digits\]"'):
         load("digits", tmp_path)
     assert look("digits").where == "not here"
 

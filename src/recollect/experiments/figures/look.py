@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from recollect.errors import InputError
+from recollect.extras import needs
 from recollect.methods import title_of as known_title
 
 if TYPE_CHECKING:
@@ -112,13 +112,8 @@ def title_of(method: str) -> str:
 
 def check_matplotlib() -> None:
     """Refuse to draw without the library that draws."""
-    try:
+    with needs("matplotlib", extra="figures", what="drawing a figure"):
         import matplotlib  # noqa: F401
-    except ModuleNotFoundError:
-        raise InputError(
-            "figures are drawn with matplotlib, which is not installed: run pip install "
-            '"recollect[figures]"'
-        ) from None
 
 
 @contextmanager

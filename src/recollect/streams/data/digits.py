@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
-from recollect.errors import DataError
+from recollect.errors import DataError, MissingExtraError
+from recollect.extras import needs
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Finding, Report
 
@@ -33,7 +34,7 @@ def look(folder: Path | None) -> Finding:
     """Say whether scikit-learn is here and has the digits that it should have."""
     try:
         _read()
-    except DataError as problem:
+    except (DataError, MissingExtraError) as problem:
         return Finding("not here", str(problem))
     return Finding("bundled")
 
@@ -58,13 +59,8 @@ def held_out(y: Tensor) -> Tensor:
 
 def _read() -> tuple[Tensor, Tensor]:
     """Images `[N, 8, 8]` uint8 of values 0..16, and labels `[N]` int64, checked."""
-    try:
+    with needs("sklearn", extra="digits", what="the data set digits"):
         from sklearn.datasets import load_digits
-    except ImportError as problem:
-        raise DataError(
-            "the data set digits comes with scikit-learn, which is not installed: "
-            'run pip install "recollect[digits]"'
-        ) from problem
     bunch = load_digits()
     x, y = torch.from_numpy(bunch.images).to(torch.uint8), torch.from_numpy(bunch.target).long()
     content = x.numpy().tobytes() + y.to(torch.uint8).numpy().tobytes()

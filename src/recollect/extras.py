@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from recollect.errors import RecollectError
+from recollect.errors import MissingExtraError
 
-__all__ = ["MissingExtraError", "needs"]
-
-
-class MissingExtraError(RecollectError, ImportError):
-    """A library that is not installed, and the extra of recollect that brings it."""
+__all__ = ["needs"]
 
 
 @contextmanager
@@ -22,7 +18,7 @@ def needs(library: str, *, extra: str, what: str) -> Iterator[None]:
     ...     import no_such_library
     Traceback (most recent call last):
         ...
-    recollect.adapters.extras.MissingExtraError: Dreaming needs no_such_library, which is not \
+    recollect.errors.MissingExtraError: Dreaming needs no_such_library, which is not \
 installed: run pip install "recollect[dreams]"
     """
     try:
