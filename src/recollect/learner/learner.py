@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import numpy as np
 import torch
@@ -19,6 +19,7 @@ from recollect.learner.engine import Engine, Settings
 from recollect.learner.examples import Kind, batch_of, tensor_of
 from recollect.learner.file import packed, read, unpacked, write
 from recollect.learner.labels import Labels, encoded, labels_of
+from recollect.learner.moment import Moment
 from recollect.learner.record import Metrics, Record
 from recollect.learner.turns import Turns
 from recollect.methods import Method
@@ -87,7 +88,7 @@ class Learner:
         elif checkpoint_every is not None:
             raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
         labels = Labels() if classes is None else Labels(tuple(labels_of(list(classes))[0]), True)
-        self._now = _Now(None, labels, Record.empty(window))
+        self._now = Moment(None, labels, Record.empty(window))
         self._turns = Turns()
         self._continues = False
         self.saved: int | None = None
@@ -145,7 +146,7 @@ class Learner:
                 loss = engine.step(batch, torch.tensor(numbers, device=self._device))
                 outcome = np.array(numbers)
                 record = before.record.after(outcome, outcome == guessed)
-                self._now = _Now(engine, known, record)
+                self._now = Moment(engine, known, record)
             except DivergedError:
                 raise DivergedError(
                     "the loss or the weights are not finite after this step, which was taken "
@@ -271,35 +272,12 @@ class Learner:
         with saved.careful():
             saved.check_facts(facts, tensors)
             told = saved.told(facts, method)
-            others = ("checkpoints", "checkpoint_every", "keep")
-            own = {name: value for name, value in extras.items() if name not in others}
-            folder, every, last = (extras.get(name) for name in others)
-            fixed = saved.classes(facts)
-            learner = cls(module, classes=fixed, **told, **own)
-            learner._restore(facts, tensors)
-            if folder is not None:
-                learner._checkpoints = Checkpoints(Path(folder), every, last or 3)
-                learner._continues = True
-            elif every is not None:
-                raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
+            learner = cls(module, classes=saved.classes(facts), **told, **extras)
+            learner._now = saved.moment(facts, tensors, learner._now.record, learner._made)
+            learner.notes = dict(facts["notes"])
+        learner.saved = learner.seen
+        learner._continues = learner._checkpoints is not None
         return learner
-
-    def _restore(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        labels = Labels.from_json(facts["labels"], fixed=facts["fixed"])
-        engine = None
-        if facts["kind"] is not None:
-            kind = saved.kind(facts)
-            engine = self._made(kind, facts["outputs"])
-            if engine.outputs != facts["outputs"]:
-                raise InputError(
-                    f"the network has {engine.outputs} outputs and the saved one "
-                    f"{facts['outputs']}: pass the network that the learner was made with"
-                )
-            saved.restore(engine, facts, tensors)
-        record = saved.record(self._now.record, facts, tensors)
-        self._now = _Now(engine, labels, record)
-        self.notes = dict(facts["notes"])
-        self.saved = self.seen
 
     def _is_batch(self, examples: Tensor, y: object) -> bool:
         """Whether a tuple is not one label but those of a batch, as a DataLoader gives them."""
@@ -310,16 +288,8 @@ class Learner:
         return examples.dim() == axes + 1
 
     def _packed(self) -> bytes:
-        now = self._now
-        facts = {
-            **saved.facts(self._settings, now.engine),
-            "labels": now.labels.as_json(),
-            "fixed": now.labels.fixed,
-            "predicted": now.record.seen,
-            "window": len(now.record.ring),
-            "notes": self.notes,
-        }
-        return packed(facts, saved.tensors(now.engine, now.record))
+        facts = saved.facts(self._settings, self._now, self.notes)
+        return packed(facts, saved.tensors(self._now))
 
     def _save_checkpoint(self) -> Path:
         if self._checkpoints is None:
@@ -364,17 +334,9 @@ class Learner:
             engine.kind.check(batch)
             return engine.logits(batch)[:, :known], several
 
-    def _guesses(self, now: _Now, batch: Tensor) -> np.ndarray:
+    def _guesses(self, now: Moment, batch: Tensor) -> np.ndarray:
         """The classes, by number, that were predicted for a batch before it is learned."""
         if now.engine is None or not now.labels:
             return np.full(len(batch), -1)
         found: np.ndarray = now.engine.logits(batch)[:, : len(now.labels)].argmax(1).cpu().numpy()
         return found
-
-
-class _Now(NamedTuple):
-    """What a learner is at one moment."""
-
-    engine: Engine | None
-    labels: Labels
-    record: Record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +15,7 @@ from recollect.errors import DataError, InputError, RecollectError
 from recollect.learner.engine import Engine, Settings, bytes_in
 from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels
+from recollect.learner.moment import Moment
 from recollect.learner.record import Record
 from recollect.memory import ClassRing, Clock
 from recollect.methods import METHODS, Method, every_method
@@ -25,9 +26,7 @@ __all__ = [
     "check_facts",
     "classes",
     "facts",
-    "kind",
-    "record",
-    "restore",
+    "moment",
     "tensors",
     "told",
 ]
@@ -73,8 +72,9 @@ def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) ->
         raise InputError(f"lr must be a positive number, not {lr!r}")
 
 
-def facts(settings: Settings, engine: Engine | None) -> dict[str, Any]:
-    """All but tensors, labels and the record of predictions."""
+def facts(settings: Settings, moment: Moment, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """All of a learner but its tensors."""
+    engine, labels, record = moment
     kind = engine.kind if engine else None
     return {
         "method": settings.method.name,
@@ -89,6 +89,11 @@ def facts(settings: Settings, engine: Engine | None) -> dict[str, Any]:
         "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
         "outputs": engine.outputs if engine else 0,
         "clock": asdict(engine.fleet.clock) if engine else None,
+        "labels": labels.as_json(),
+        "fixed": labels.fixed,
+        "predicted": record.seen,
+        "window": len(record.ring),
+        "notes": notes,
     }
 
 
@@ -143,34 +148,41 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         raise DataError("it does not hold a whole learner: its facts contradict each other")
 
 
-def kind(facts: Mapping[str, Any]) -> Kind:
-    """The kind of the examples."""
-    found = facts["kind"]
-    dtype = getattr(torch, found["dtype"])
-    if not isinstance(dtype, torch.dtype):
-        raise DataError(f"{found['dtype']!r} is no type of examples")
-    return Kind(tuple(int(size) for size in found["shape"]), dtype)
-
-
-def tensors(engine: Engine | None, record: Record) -> dict[str, Tensor]:
+def tensors(moment: Moment) -> dict[str, Tensor]:
     """Every tensor of a learner."""
-    kept = {f"record.{name}": tensor for name, tensor in record.tensors().items()}
-    learned = engine.fleet.tensors() if engine else {}
+    kept = {f"record.{name}": tensor for name, tensor in moment.record.tensors().items()}
+    learned = moment.engine.fleet.tensors() if moment.engine else {}
     return {**kept, **{f"engine.{name}": tensor for name, tensor in learned.items()}}
 
 
-def restore(engine: Engine, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Bring an engine to the saved state."""
+def moment(
+    facts: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    empty: Record,
+    make: Callable[[Kind, int], Engine],
+) -> Moment:
+    """The saved moment; `make` makes an engine for examples of a kind, with so many outputs."""
+    labels = Labels.from_json(facts["labels"], fixed=facts["fixed"])
+    record = empty.restored(_part(tensors, "record"), int(facts["predicted"]))
+    if facts["kind"] is None:
+        return Moment(None, labels, record)
+    engine = make(_kind(facts["kind"]), facts["outputs"])
+    if engine.outputs != facts["outputs"]:
+        raise InputError(
+            f"the network has {engine.outputs} outputs and the saved one {facts['outputs']}: "
+            f"pass the network that the learner was made with"
+        )
     clock = facts["clock"]
-    engine.restore(
-        _part(tensors, "engine"),
-        Clock(**{**clock, "past": tuple(clock["past"]), "counts": tuple(clock["counts"])}),
-    )
+    past, counts = tuple(clock["past"]), tuple(clock["counts"])
+    engine.restore(_part(tensors, "engine"), Clock(**{**clock, "past": past, "counts": counts}))
+    return Moment(engine, labels, record)
 
 
-def record(empty: Record, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Record:
-    """The saved record of predictions."""
-    return empty.restored(_part(tensors, "record"), int(facts["predicted"]))
+def _kind(saved: Mapping[str, Any]) -> Kind:
+    dtype = getattr(torch, saved["dtype"])
+    if not isinstance(dtype, torch.dtype):
+        raise DataError(f"{saved['dtype']!r} is no type of examples")
+    return Kind(tuple(int(size) for size in saved["shape"]), dtype)
 
 
 @contextmanager
