@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup run test lint bench bench-gpu bench-methods bench-learner soak clean
+.PHONY: setup run test lint docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
 
 run: setup
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
@@ -18,6 +18,13 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The site goes to site/ and opens from disk: site/index.html.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+docs-serve: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve
 
 bench: setup
 	$(BIN)/python -m benchmarks.cpu
