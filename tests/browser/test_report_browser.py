@@ -2,105 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import fcntl
-import json
-import os
-import select
-import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
-
-from recollect.experiments.made import Made
-from recollect.experiments.report import build, write
-from recollect.experiments.store import Stored, run_key
-from recollect.train import Result
-
-PATIENCE = 30.0
-PROGRAM = next(
-    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None
-)
-HOSTILE = "</script><img src=x onerror=alert(1)>"
+from tests.browser.chromium import PROGRAM, Chromium, count, texts
+from tests.browser.conftest import HOSTILE
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="there is no Chromium here")
-
-
-def made(benchmark: str, method: str, buffer: int | None, seed: int, **others: Any) -> Stored:
-    """A run whose numbers can be told apart."""
-    settings = ["domain"] if benchmark == "rot-mnist" else ["class", "task"]
-    level = 60.0 + seed + (buffer or 0) / 50
-    tasks = 12 if benchmark == "rot-mnist" else 5
-    matrix = [[level - 3 * (i - j) if j < i + 2 else None for j in range(tasks)]
-              for i in range(tasks)]  # fmt: skip
-    facts: dict[str, Any] = {
-        "hyperparameters": {"lr": 0.03, "bs": 10},
-        "accuracy": dict.fromkeys(settings, level),
-        "fwt": dict.fromkeys(settings), "bwt": dict.fromkeys(settings, -9.0),
-        "forgetting": dict.fromkeys(settings, 9.0), "epochs": 1, "validation": False,
-        "matrix": dict.fromkeys(settings, matrix),
-        "untrained": dict.fromkeys(settings, [10.0] * tasks),
-        "train_seconds": 0.5, "steps": 100, "memory_bytes": 800 * (buffer or 0),
-        "diverged": False, "device": "CPU", "execution": "eager",
-    }  # fmt: skip
-    run = Result(benchmark=benchmark, method=method, buffer=buffer, seed=seed, **facts | others)
-    command = f"recollect reproduce {benchmark} --methods {method}"
-    return Stored(run, run_key(run), Made("0.1.0", "abc", "a machine", command, "2026-01-01"))
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The address of a report of two benchmarks, and of somebody's own."""
-    rows = [
-        made(benchmark, method, buffer, seed)
-        for benchmark in ("seq-mnist", "rot-mnist")
-        for method, buffers in (("sgd", [None]), ("er", [200, 500]), ("derpp", [200, 500]))
-        for buffer in buffers
-        for seed in range(3)
-    ]
-    bare: dict[str, Any] = {"matrix": {}, "untrained": None, "accuracy": {"odd": 50.0}}
-    rows += [made("my stream", HOSTILE, 10, 0, **bare, fwt={}, bwt={}, forgetting={})]
-    rows += [made("seq-mnist", "er", 200, seed, hyperparameters={"lr": 0.5, "bs": 10})
-             for seed in range(2)]  # fmt: skip
-    file = tmp_path_factory.mktemp("report") / "report.html"
-    write(build(rows), file)
-    return file.as_uri()
-
-
-@pytest.fixture(scope="module")
-def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    assert PROGRAM is not None
-    browser = Chromium(PROGRAM, tmp_path_factory.mktemp("profile"))
-    yield browser
-    browser.quit()
-
-
-@pytest.fixture
-def browser(started: Chromium, report: str) -> Iterator[Chromium]:
-    """A browser on a desk, which must not complain or fetch anything during a test."""
-    started.complaints.clear()
-    started.fetched.clear()
-    started.screen(1280, 900)
-    yield started
-    assert started.complaints == []
-    assert {address.partition("#")[0] for address in started.fetched} <= {report, "about:blank"}
-
-
-def count(browser: Chromium, selector: str) -> int:
-    found: int = browser.js(f"document.querySelectorAll({json.dumps(selector)}).length")
-    return found
-
-
-def texts(browser: Chromium, selector: str) -> list[str]:
-    found: list[str] = browser.js(
-        f"[...document.querySelectorAll({json.dumps(selector)})].map((e) => e.textContent)"
-    )
-    return found
 
 
 def test_the_tables_are_there_with_ours_the_papers_and_a_verdict(
@@ -110,9 +18,9 @@ def test_the_tables_are_there_with_ours_the_papers_and_a_verdict(
     assert texts(browser, "h1") == ["1 of 99 published accuracy figures reproduced"]
     assert texts(browser, ".benchmark h3") == ["seq-mnist", "rot-mnist", "my stream"]
     rows = texts(browser, ".benchmark:first-of-type tbody tr")
-    assert len(rows) == 6
-    assert rows[1].startswith("ERlr 0.03")
-    assert "65.00 ±1.0080.43 ±1.89▼ below" in rows[1]
+    assert len(rows) == 8
+    assert rows[2].startswith("ERlr 0.03")
+    assert "65.00 ±1.0080.43 ±1.89▼ below" in rows[2]
     assert (
         browser.js("getComputedStyle(document.querySelector('.results thead')).position")
         == "sticky"
@@ -178,43 +86,9 @@ def test_a_number_explains_itself_on_hover_and_from_the_keyboard(
     assert browser.js("document.activeElement.closest('.number') !== null") is True
 
 
-def test_figures_follow_filters_and_hovering(browser: Chromium, report: str) -> None:
-    browser.open(report + "#figures?benchmark=seq-mnist")
-    browser.wait("document.querySelectorAll('figure svg[tabindex]').length === 7")
-    assert count(browser, ".figure:first-child figure:first-child [data-key=er] .mark") == 2
-    browser.hover(".figure:first-child figure [data-key=er] .mark")
-    browser.wait("!document.querySelector('.tip').hidden")
-    assert "buffer 200" in texts(browser, ".tip")[0]
-    assert count(browser, "figure svg.dim [data-key=er].lit") >= 1
-    browser.click('[data-filter=method] [data-value="derpp"]')
-    browser.wait("document.querySelectorAll('[data-key=derpp]').length > 0")
-    assert count(browser, "[data-key=er]") == 0
-    for choice, value in (("Across", "bytes"), ("Accuracy on", "1"), ("Measure", "bwt")):
-        browser.js(
-            f"(() => {{ const s = [...document.querySelectorAll('label.choice')].find((l) => "
-            f"l.textContent.startsWith('{choice}')).querySelector('select'); "
-            f"s.value = '{value}'; s.dispatchEvent(new Event('change')); }})()"
-        )
-    browser.wait("document.body.textContent.includes('Backward transfer, percent')")
-    browser.wait("document.querySelectorAll('figure svg[tabindex]').length === 7")
-
-
-def test_the_points_of_a_figure_can_be_walked_from_the_keyboard(
-    browser: Chromium, report: str
-) -> None:
-    browser.open(report + "#figures?benchmark=seq-mnist&method=er")
-    browser.wait("!!document.querySelector('figure svg[tabindex]')")
-    browser.js("document.querySelector('figure svg[tabindex]').focus()")
-    browser.press("ArrowRight")
-    browser.press("ArrowRight")
-    assert "ER, buffer 500" in texts(browser, "#said")[0]
-    browser.press("Enter")
-    browser.wait("location.hash.startsWith('#run/seq-mnist/er/500')")
-
-
 def test_a_run_has_a_page_with_a_heat_map_and_its_command(browser: Chromium, report: str) -> None:
     browser.open(report)
-    browser.js("document.querySelector('.results tbody tr:last-child th a').click()")
+    browser.js("document.querySelector('.results tbody tr:nth-last-child(2) th a').click()")
     browser.wait("!!document.querySelector('.heat')")
     assert texts(browser, "h1")[-1] == "DER++, buffer 500, seq-mnist"
     browser.click(".chips a:nth-child(4)")
@@ -295,145 +169,3 @@ def test_the_first_tab_leads_past_the_navigation(browser: Chromium, report: str)
     assert browser.js("document.activeElement.textContent") == "Skip to the content"
     browser.press("Enter")
     assert browser.js("document.activeElement.id") == "main"
-
-
-class Chromium:
-    """A headless Chromium with one page, driven through its DevTools protocol over pipes."""
-
-    def __init__(self, program: str, folder: Path) -> None:
-        to_browser, from_us = _high(os.pipe())
-        from_browser, to_us = _high(os.pipe())
-        # Chromium reads its orders from file descriptor 3 and answers on 4.
-        starter = "import os, sys; a, b = map(int, sys.argv[1:3]); os.dup2(a, 3); os.dup2(b, 4); "
-        starter += "os.execv(sys.argv[3], sys.argv[3:])"
-        self._process = subprocess.Popen(
-            [
-                sys.executable, "-c", starter, str(to_browser), str(to_us), program,
-                "--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-                "--no-first-run", "--disable-background-networking", "--disable-component-update",
-                "--disable-sync", "--disable-dev-shm-usage", "--hide-scrollbars",
-                f"--user-data-dir={folder}",
-            ],
-            pass_fds=(to_browser, to_us),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        os.close(to_browser)
-        os.close(to_us)
-        self._out, self._in, self._rest = from_us, from_browser, b""
-        self._number, self._session = 0, None
-        self.complaints: list[str] = []
-        self.fetched: list[str] = []
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.ask("Target.attachToTarget", targetId=target, flatten=True)[
-            "sessionId"
-        ]
-        for domain in ("Page", "Runtime", "Log", "Network"):
-            self.ask(f"{domain}.enable")
-
-    def ask(self, method: str, **parameters: Any) -> dict[str, Any]:
-        """Give an order and wait for its answer."""
-        self._number += 1
-        order = {"id": self._number, "method": method, "params": parameters}
-        if self._session:
-            order["sessionId"] = self._session
-        os.write(self._out, json.dumps(order).encode() + b"\0")
-        while (message := self._next()).get("id") != self._number:
-            self._note(message)
-        assert "error" not in message, message
-        answer: dict[str, Any] = message["result"]
-        return answer
-
-    def screen(self, width: int, height: int, scheme: str = "light") -> None:
-        """Have a screen of this size, on a machine set to light or dark."""
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height,
-                 deviceScaleFactor=1, mobile=width < 600)  # fmt: skip
-        scheme_wanted = [{"name": "prefers-color-scheme", "value": scheme}]
-        self.ask("Emulation.setEmulatedMedia", features=scheme_wanted)
-
-    def open(self, address: str) -> None:
-        """Load a page anew."""
-        self.ask("Page.navigate", url="about:blank")
-        self.ask("Page.navigate", url=address)
-        self.wait("document.readyState === 'complete' && !!document.querySelector('main > *')")
-
-    def js(self, expression: str) -> Any:
-        """What an expression comes to in the page."""
-        answer = self.ask("Runtime.evaluate", expression=expression, returnByValue=True,
-                          awaitPromise=True, userGesture=True)  # fmt: skip
-        assert "exceptionDetails" not in answer, answer
-        return answer["result"].get("value")
-
-    def wait(self, expression: str) -> None:
-        """Until an expression is true."""
-        until = time.monotonic() + PATIENCE
-        while not self.js(expression):
-            assert time.monotonic() < until, f"never came true: {expression}"
-            time.sleep(0.02)
-
-    def hover(self, selector: str) -> None:
-        """Put the mouse on the middle of an element."""
-        found = json.dumps(selector)
-        self.js(f"document.querySelector({found}).scrollIntoView({{block: 'center'}})")
-        x, y = self.js(
-            f"(() => {{ const r = document.querySelector({found}).getBoundingClientRect();"
-            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
-        )
-        self.ask("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
-        self._mouse = (x, y)
-
-    def click(self, selector: str) -> None:
-        """Click on the middle of an element."""
-        self.hover(selector)
-        x, y = self._mouse
-        for kind in ("mousePressed", "mouseReleased"):
-            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
-
-    def press(self, key: str) -> None:
-        """Press a key that has a name, such as Tab."""
-        code = {"Tab": 9, "Enter": 13, "Escape": 27, "ArrowRight": 39}[key]
-        text = {"text": "\r"} if key == "Enter" else {}
-        self.ask("Input.dispatchKeyEvent", type="keyDown", key=key, code=key,
-                 windowsVirtualKeyCode=code, **text)  # fmt: skip
-        self.ask("Input.dispatchKeyEvent", type="keyUp", key=key, code=key,
-                 windowsVirtualKeyCode=code)  # fmt: skip
-
-    def picture(self) -> bytes:
-        """The screen as a PNG."""
-        return base64.b64decode(self.ask("Page.captureScreenshot")["data"])
-
-    def quit(self) -> None:
-        """End the browser."""
-        self._process.terminate()
-        self._process.wait(PATIENCE)
-        os.close(self._out)
-        os.close(self._in)
-
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            ready, _, _ = select.select([self._in], [], [], PATIENCE)
-            assert ready, "the browser does not answer"
-            read = os.read(self._in, 1 << 16)
-            assert read, "the browser is gone"
-            self._rest += read
-        message, _, self._rest = self._rest.partition(b"\0")
-        found: dict[str, Any] = json.loads(message)
-        return found
-
-    def _note(self, message: dict[str, Any]) -> None:
-        """Keep what a person would see in the console, and what the page asks the network for."""
-        name, about = message.get("method", ""), message.get("params", {})
-        if name in ("Runtime.exceptionThrown", "Log.entryAdded") or (
-            name == "Runtime.consoleAPICalled" and about["type"] in ("error", "warning", "assert")
-        ):
-            self.complaints.append(json.dumps(about))
-        elif name == "Network.requestWillBeSent":
-            self.fetched.append(about["request"]["url"])
-
-
-def _high(pair: tuple[int, int]) -> tuple[int, int]:
-    """The same pipe, out of the way of the numbers that the browser wants."""
-    read, written = (fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 10) for number in pair)
-    for number in pair:
-        os.close(number)
-    return read, written

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recollect.cli.common import add_store
 from recollect.errors import InputError
-from recollect.experiments.report import build, write
+from recollect.experiments.report import build, drawn_in, write
 from recollect.experiments.results import check_writable
 from recollect.experiments.store import Store, Stored, read_json, run_key
 
@@ -25,6 +25,9 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
                              "(unless --store names one)")  # fmt: skip
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
                         help="these benchmarks alone")  # fmt: skip
+    parser.add_argument("--figures", type=Path, metavar="DIR",
+                        help="data of figures that recollect figures --format json wrote "
+                             "there")  # fmt: skip
     parser.add_argument("--open", action="store_true", help="open it in the browser")
     add_store(parser)
     parser.set_defaults(command=command)
@@ -33,7 +36,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
 def command(chosen: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     check_writable(chosen.out)
-    data = build(_wanted(_rows(chosen), chosen.benchmark))
+    drawn = drawn_in(chosen.figures) if chosen.figures else {}
+    data = build(_wanted(_rows(chosen), chosen.benchmark), drawn)
     write(data, chosen.out)
     size = chosen.out.stat().st_size / 1e6
     print(f"{chosen.out}: {data['runs']} runs in {len(data['rows'])} configurations, {size:.1f} MB")

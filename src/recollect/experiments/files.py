@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from recollect.errors import DataError
+from recollect.experiments.checks import (
+    WIDEST,
+    Check,
+    between,
+    list_of,
+    number,
+    object_of,
+    or_null,
+    shown,
+    text,
+    truth,
+    whole,
+)
 from recollect.experiments.made import Made
 from recollect.train import Result
 
 __all__ = ["read_json"]
-
-WIDEST = 2**63  # what a store's columns hold
-SHOWN = 40
-
-Check = Callable[[Any], bool]
 
 
 def read_json(path: Path | str) -> list[tuple[Result, Made]]:
@@ -31,12 +38,12 @@ def read_json(path: Path | str) -> list[tuple[Result, Made]]:
         raise DataError(f"{path} holds no results as --json writes them: it is no JSON") from None
     if not isinstance(data, list):
         raise DataError(f"{path} holds no results as --json writes them: it is no list of runs")
-    return [_read(each, f"{path}, run {number}") for number, each in enumerate(data, start=1)]
+    return [_read(each, f"{path}, run {n}") for n, each in enumerate(data, start=1)]
 
 
 def _read(data: Any, where: str) -> tuple[Result, Made]:
     if not isinstance(data, dict):
-        raise DataError(f"{where}: no results as --json writes them: {_shown(data)} is no object")
+        raise DataError(f"{where}: no results as --json writes them: {shown(data)} is no object")
     data = dict(data)
     origin = data.pop("made", None)
     names = [field.name for field in fields(Result)]
@@ -48,7 +55,7 @@ def _read(data: Any, where: str) -> tuple[Result, Made]:
         wanted, good = FIELDS[name]
         if not good(data[name]):
             culprit = _culprit(data[name], good)
-            raise DataError(f"{where}: {name!r} must be {wanted}, not {_shown(culprit)}")
+            raise DataError(f"{where}: {name!r} must be {wanted}, not {shown(culprit)}")
     return Result(**data), _made(origin, data["device"], where)
 
 
@@ -59,63 +66,18 @@ def _made(origin: Any, device: str, where: str) -> Made:
     if not (_texts(origin) and origin.keys() <= unknown.keys()):
         raise DataError(
             f"{where}: 'made' must be an object of texts ({', '.join(unknown)}), "
-            f"not {_shown(origin)}"
+            f"not {shown(origin)}"
         )
     return Made(**{**unknown, **origin})
 
 
-def _text(value: Any) -> bool:
-    if not isinstance(value, str):
-        return False
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a character, which JSON can spell and no file can hold
-        return False
-    return True
-
-
 def _name(value: Any) -> bool:
-    return _text(value) and value != ""
-
-
-def _truth(value: Any) -> bool:
-    return isinstance(value, bool)
-
-
-def _whole(least: int) -> Check:
-    return lambda value: (
-        isinstance(value, int) and not isinstance(value, bool) and least <= value < WIDEST
-    )
-
-
-def _number(value: Any) -> bool:
-    # Whole numbers of any length are JSON; those that no float holds are of no use here.
-    if isinstance(value, int):
-        return not isinstance(value, bool) and abs(value) < WIDEST
-    return isinstance(value, float) and math.isfinite(value)
-
-
-def _between(low: float, high: float) -> Check:
-    return lambda value: _number(value) and low <= value <= high
-
-
-def _or_null(good: Check) -> Check:
-    return lambda value: value is None or good(value)
-
-
-def _object(good: Check) -> Check:
-    return lambda value: (
-        isinstance(value, dict) and all(_text(key) and good(each) for key, each in value.items())
-    )
-
-
-def _list(good: Check) -> Check:
-    return lambda value: isinstance(value, list) and len(value) > 0 and all(map(good, value))
+    return text(value) and value != ""
 
 
 def _table(value: Any) -> bool:
     """Lines of one length, as the accuracy after every task is kept."""
-    lines = _list(_list(_or_null(_percent)))
+    lines = list_of(list_of(or_null(_percent)))
     return lines(value) and len({len(line) for line in value}) == 1
 
 
@@ -127,38 +89,32 @@ def _culprit(value: Any, good: Check) -> Any:
     return next((entry for entry in entries if not good(entry)), value)
 
 
-def _shown(value: Any) -> str:
-    """A value in few letters, for an error."""
-    text = ascii(value)
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
-
-
-_percent = _between(0, 100)
-_change = _or_null(_between(-100, 100))
-_texts = _object(_text)
+_percent = between(0, 100)
+_change = or_null(between(-100, 100))
+_texts = object_of(text)
 _change_words = "an object of numbers from -100 to 100, or null"
 
 FIELDS: dict[str, tuple[str, Check]] = {
     "benchmark": ("a name", _name),
     "method": ("a name", _name),
-    "buffer": ("a whole number from 1 on, or null", _or_null(_whole(1))),
-    "seed": ("a whole number", _whole(-WIDEST)),
-    "hyperparameters": ("an object of numbers", _object(_number)),
-    "accuracy": ("an object of percentages", _object(_percent)),
-    "fwt": (_change_words, _object(_change)),
-    "bwt": (_change_words, _object(_change)),
-    "forgetting": (_change_words, _object(_change)),
-    "epochs": ("a whole number from 1 on", _whole(1)),
-    "validation": ("true or false", _truth),
-    "matrix": ("an object of tables of percentages or null", _object(_table)),
+    "buffer": ("a whole number from 1 on, or null", or_null(whole(1))),
+    "seed": ("a whole number", whole(-WIDEST)),
+    "hyperparameters": ("an object of numbers", object_of(number)),
+    "accuracy": ("an object of percentages", object_of(_percent)),
+    "fwt": (_change_words, object_of(_change)),
+    "bwt": (_change_words, object_of(_change)),
+    "forgetting": (_change_words, object_of(_change)),
+    "epochs": ("a whole number from 1 on", whole(1)),
+    "validation": ("true or false", truth),
+    "matrix": ("an object of tables of percentages or null", object_of(_table)),
     "untrained": (
         "an object of lists of percentages, or null",
-        _or_null(_object(_list(_percent))),
+        or_null(object_of(list_of(_percent))),
     ),
-    "train_seconds": ("a number from 0 on", _between(0, math.inf)),
-    "steps": ("a whole number from 0 on", _whole(0)),
-    "memory_bytes": ("a whole number from 0 on", _whole(0)),
-    "diverged": ("true or false", _truth),
-    "device": ("a text", _text),
-    "execution": ("a text", _text),
+    "train_seconds": ("a number from 0 on", between(0, math.inf)),
+    "steps": ("a whole number from 0 on", whole(0)),
+    "memory_bytes": ("a whole number from 0 on", whole(0)),
+    "diverged": ("true or false", truth),
+    "device": ("a text", text),
+    "execution": ("a text", text),
 }

@@ -16,7 +16,7 @@ from recollect.streams.mnist360 import DIGITS, ROUNDS
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["BatchesData", "Shown", "data", "draw"]
+__all__ = ["BatchesData", "Shown", "data", "draw", "mosaic"]
 
 SIDE = 3
 
@@ -67,7 +67,7 @@ def draw(drawn: BatchesData) -> Figure:
     """A row for each round, a column for each pair; nine images in each place."""
     with new_figure(ROUNDS, DIGITS, 11, 4.6) as (figure, axes):
         for number, (batch, place) in enumerate(zip(drawn.batches, axes, strict=True)):
-            place.imshow(_mosaic(batch), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
+            place.imshow(mosaic(batch), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
             first, second = number % DIGITS, (number + 1) % DIGITS
             place.set_title(f"{first} and {second}", fontsize=9, loc="center")
             place.set(xticks=[], yticks=[])
@@ -84,7 +84,7 @@ def draw(drawn: BatchesData) -> Figure:
     return figure
 
 
-def _mosaic(batch: Shown) -> np.ndarray:
+def mosaic(batch: Shown) -> np.ndarray:
     """The images of a batch side by side, with a white line between them."""
     images = np.array(batch.images, dtype=np.uint8)
     count, height, width = images.shape

@@ -23,8 +23,8 @@ __all__ = ["build"]
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 
 
-def build(rows: Sequence[Stored]) -> dict[str, Any]:
-    """Everything that the report shows of these runs, as plain data.
+def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Everything that the report shows of these runs, and of figures drawn apart, as plain data.
 
     Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
     the verdicts are made. Texts that many runs share are numbers of places in `texts`.
@@ -52,6 +52,7 @@ def build(rows: Sequence[Stored]) -> dict[str, Any]:
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
         "texts": texts.found,
+        "drawn": dict(drawn or {}),
     }  # fmt: skip
 
 

@@ -15,8 +15,8 @@ from recollect.experiments.results import check_writable
 __all__ = ["render", "write"]
 
 SCRIPTS = (
-    "dom.js", "data.js", "state.js", "card.js", "chart.js", "tables.js", "figures.js", "detail.js",
-    "main.js",
+    "dom.js", "data.js", "state.js", "card.js", "chart.js", "tables.js", "paper.js", "figures.js",
+    "detail.js", "main.js",
 )  # fmt: skip
 
 

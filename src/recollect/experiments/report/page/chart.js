@@ -22,7 +22,7 @@ function linearTicks([low, high], count) {
 }
 
 function logTicks([low, high], named) {
-  const steps = Math.log10(high / low) < 1.5 ? [1, 2, 5] : [1];
+  const steps = Math.log10(high / low) < 2.5 ? [1, 2, 5] : [1];
   const ticks = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++) {
     for (const step of steps) {
@@ -30,6 +30,13 @@ function logTicks([low, high], named) {
       if (at >= low && at <= high) ticks.push([at, named(at)]);
     }
   }
+  return ticks;
+}
+
+// Bytes go up by fours: 4 KiB, 16 KiB, ..., 1 MiB.
+function byteTicks([low, high]) {
+  const ticks = [];
+  for (let at = 4 ** Math.ceil(Math.log(low) / Math.log(4)); at <= high; at *= 4) ticks.push([at, bytes(at)]);
   return ticks;
 }
 
@@ -126,6 +133,7 @@ function plot(spec) {
         ticks.map(([at, label]) => [
           svg("line", { x1: x(at), x2: x(at), y1: edge.top, y2: bottom }),
           svg("text", { x: x(at), y: bottom + 16, "text-anchor": "middle" }, label)]),
+        (spec.x.marks ?? []).map((at) => svg("line", { class: "boundary", x1: x(at), x2: x(at), y1: edge.top, y2: bottom })),
         svg("text", { class: "axis", x: (edge.left + right) / 2, y: spec.height - 5, "text-anchor": "middle" }, spec.x.title),
         spec.y.title && svg("text", { class: "axis", transform: `translate(12 ${(edge.top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, spec.y.title)),
       spec.series.map((series) => {
@@ -134,14 +142,17 @@ function plot(spec) {
           const mark = SHAPES[series.shape](px, py, point.size ?? 4);
           mark.classList.add("mark");
           if (point.hollow) mark.classList.add("hollow");
+          if (point.quiet) mark.classList.add("quiet");
           marks.push({ point, series, mark, px, py });
-          const spread = point.low !== undefined && (spec.sideways
+          const spread = point.low !== undefined && !series.band && (spec.sideways
             ? svg("line", { class: "spread", x1: x(point.low), x2: x(point.high), y1: py, y2: py })
             : svg("line", { class: "spread", x1: px, x2: px, y1: y(point.low), y2: y(point.high) }));
           return [spread, mark];
         });
         const line = series.line && svg("path", { class: `line ${series.line}`, d: `M${series.points.map((p) => `${x(p.x)} ${y(p.y)}`).join("L")}` });
-        return svg("g", { class: series.colour, "data-key": series.key }, line, drawn);
+        const edges = series.band && [...series.points.map((p) => [p.x, p.high]), ...series.points.map((p) => [p.x, p.low]).reverse()];
+        const band = edges && svg("path", { class: "band", d: `M${edges.map(([at, value]) => `${x(at)} ${y(Math.max(value, spec.y.domain[0]))}`).join("L")}Z` });
+        return svg("g", { class: series.colour, "data-key": series.key }, band, line, drawn);
       }));
     picture?.remove();
     picture = fresh;

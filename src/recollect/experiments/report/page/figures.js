@@ -1,22 +1,30 @@
 // The figures: each has its own choices, and all of them follow the filters.
 
-const figureState = { across: "buffer", task: "mean", buffer: null, transfer: "forgetting", paper: false };
+const figureState = { across: "bytes", task: "mean", buffer: null, transfer: "forgetting", paper: false };
 
 function showFigures() {
   const groups = grouped(chosen()).map((group) => ({ ...group, rows: oneEach(group.rows) }));
   if (!groups.length) return el("p", { class: "empty" }, "No run fits the filters.");
-  return [
-    part("Accuracy against memory", "After the last task. A line is a method over its buffers; dashed, a method without one.",
+  const sections = [
+    part("memory", "Accuracy against memory", "After the last task. A line is a method over its buffers; dashed, a method without one. Bytes are those of what a run holds besides its network after its last task.",
       (again) => [
-        choice("Across", [["buffer", "buffer, in examples"], ["bytes", "bytes held"]], figureState.across, again("across")),
+        choice("Across", [["bytes", "bytes held"], ["buffer", "buffer, in examples"]], figureState.across, again("across")),
         check("the paper's, hollow", "paper", again),
       ], () => panels(groups, memoryPlot)),
-    part("Accuracy over time", "After each task, from the accuracy matrix, as the mean over seeds.",
+    part("time", "Time per run", "Training alone: the time of a fleet divided by its runs. Compare only what ran alone on one machine.",
+      () => [], () => groups.map((group) => dotPlot(group, null, {
+        title: "seconds a run", log: true, value: (row) => (row.seconds > 0 ? [row.seconds, 0] : null), theirs: () => null, words: ([mean]) => seconds(mean),
+      }))),
+    wallClock(),
+    fisher(),
+    tinyMemories(groups),
+    batches(),
+    part("over-time", "Accuracy over time", "After each task, from the accuracy matrix, as the mean over seeds.",
       (again) => [
-        choice("Accuracy on", [["mean", "the tasks so far"], ...tasksOf(groups).map((n) => [String(n), `task ${n + 1}`])], figureState.task, again("task")),
+        choice("Accuracy on", [["mean", "the tasks so far"], ["each", "four tasks, side by side"], ...tasksOf(groups).map((n) => [String(n), `task ${n + 1}`])], figureState.task, again("task")),
         choice("Buffer", timeBuffers(groups).map((size) => [String(size), String(size)]), String(timeBuffer(groups)), again("buffer")),
-      ], () => panels(groups, (group, setting) => timePlot(group, setting, timeBuffer(groups)))),
-    part("Forgetting and transfer", "One mark a buffer, the larger the buffer the larger the mark. Whiskers are one standard deviation.",
+      ], () => panels(groups, (group, setting) => timePlots(group, setting, timeBuffer(groups)))),
+    part("transfer", "Forgetting and transfer", "One mark a buffer, the larger the buffer the larger the mark. Whiskers are one standard deviation.",
       (again) => [
         choice("Measure", METRICS.slice(1).map((metric) => [metric, report.metrics[metric].toLowerCase()]), figureState.transfer, again("transfer")),
         check("the paper's, hollow", "paper", again),
@@ -24,21 +32,22 @@ function showFigures() {
         title: `${report.metrics[figureState.transfer]}, percent`, value: (row) => score(row, setting, figureState.transfer),
         theirs: (row) => figureState.paper && paperOf(row, setting, figureState.transfer), words: (mean) => plusMinus(mean),
       }))),
-    part("Time per run", "Training alone: the time of a fleet divided by its runs. Compare only what ran alone on one machine.",
-      () => [], () => groups.map((group) => dotPlot(group, null, {
-        title: "seconds a run", log: true, value: (row) => (row.seconds > 0 ? [row.seconds, 0] : null), theirs: () => null, words: ([mean]) => seconds(mean),
-      }))),
-  ];
+  ].filter(Boolean);
+  return [jumps(sections), ...sections];
 }
 
-function part(title, about, choices, contents) {
+// Buttons, not links: the address holds the filters.
+const jumps = (sections) => el("nav", { class: "chips jumps", "aria-label": "Figures" }, sections.map((section) => el("button", { type: "button", class: "quiet",
+  onclick: () => { section.scrollIntoView({ block: "start" }); section.querySelector("h2").focus({ preventScroll: true }); } }, section.querySelector("h2").textContent)));
+
+function part(name, title, about, choices, contents) {
   const holder = el("div", { class: "panels" });
   const redraw = () => {
-    const found = contents().flat().filter(Boolean);
+    const found = contents().flat(Infinity).filter(Boolean);
     holder.replaceChildren(...(found.length ? found : [el("p", { class: "empty" }, "Nothing was measured for this.")]));
   };
   redraw();
-  return el("section", { class: "figure" }, el("h2", {}, title), el("p", { class: "faint" }, about),
+  return el("section", { class: "figure", "data-figure": name }, el("h2", { tabindex: -1 }, title), el("p", { class: "faint" }, about),
     el("div", { class: "choices" }, choices((name) => (value) => { figureState[name] = value; redraw(); })), holder);
 }
 
@@ -74,7 +83,7 @@ function memoryPlot(group, setting) {
     ].filter((each) => each?.points?.length);
   });
   const y = percents(rows.flatMap((row) => { const [mean, std] = score(row, setting, "accuracy"); return [mean - std, mean + std]; }));
-  const ticks = figureState.across === "buffer" ? sizes.map((size) => [size, String(size)]) : logTicks(domain, bytes);
+  const ticks = figureState.across === "buffer" ? sizes.map((size) => [size, String(size)]) : byteTicks(domain);
   return plot({ title: `${group.title}, ${report.settings[setting]}`, height: 340, legend: true, series,
     x: { title: figureState.across === "buffer" ? "buffer, examples" : "bytes held", domain, log: true, ticks },
     y: { title: "accuracy, percent", domain: y, ticks: linearTicks(y, 6) } });
@@ -97,16 +106,23 @@ function overTime(matrix, task) {
   });
 }
 
-function timePlot(group, setting, buffer) {
+// The first task, and some that follow it evenly; never the last, of which nothing is known later.
+function timePlots(group, setting, buffer) {
+  if (figureState.task !== "each") return timePlot(group, setting, buffer, figureState.task === "mean" ? "mean" : Number(figureState.task));
+  const tasks = Math.max(1, ...group.rows.map((row) => row.runs[0].matrix[setting]?.length ?? 1));
+  const shown = Math.min(4, tasks - 1);
+  return Array.from({ length: shown }, (_, n) => timePlot(group, setting, buffer, Math.floor((n * tasks) / shown), `, task ${Math.floor((n * tasks) / shown) + 1}`));
+}
+
+function timePlot(group, setting, buffer, task, more = "") {
   const series = group.rows.filter((row) => row.buffer === null || row.buffer === buffer).flatMap((row) => {
     const matrix = matrixOf(row.runs, setting);
     if (!matrix || matrix.length < 2) return [];
-    const task = figureState.task === "mean" ? "mean" : Number(figureState.task);
     const points = overTime(matrix, task).map((value, n) => value !== null && { x: n + 1, y: value, size: 3,
       lines: [`after task ${n + 1}`, `${fixed(value)} on ${task === "mean" ? "the tasks so far" : `task ${task + 1}`}`], href: addressOf(row) }).filter(Boolean);
     return points.length ? [{ ...lookOf(row), key: row.id, label: named(row), line: "solid", points }] : [];
   });
-  return series.length ? timeAxes(`${group.title}, ${report.settings[setting]}`, series) : null;
+  return series.length ? timeAxes(`${group.title}, ${report.settings[setting]}${more}`, series) : null;
 }
 
 function timeAxes(title, series, height = 340) {
