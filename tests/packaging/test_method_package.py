@@ -1,0 +1,95 @@
+"""Adding a method as the page says: written, checked, built, installed, and run by name."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recollect.core import losses
+from recollect.methods import About, Boundary, Method, Step
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "examples" / "method_package"
+PAGE = (ROOT / "docs" / "extend" / "method.md").read_text("utf-8")
+
+links = pytest.mark.skipif(os.name == "nt", reason="environments are made of links")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+
+
+def public(kind: type) -> set[str]:
+    return {name for name in vars(kind) if not name.startswith("_")}
+
+
+@pytest.fixture(scope="module")
+def newcomer(
+    environment: Callable[[str], Any], build: Callable[..., Path], tmp_path_factory: Any
+) -> Any:
+    """Where the package of the page and the one of the examples are installed."""
+    folder = tmp_path_factory.mktemp("newcomer")
+    (folder / "weighted.py").write_text(blocks("python")[0], "utf-8")
+    (folder / "pyproject.toml").write_text(blocks("toml")[0], "utf-8")
+    found = environment("digits")
+    found.install(str(build(folder)), str(build(EXAMPLE)))
+    return found
+
+
+@links
+def test_both_are_listed_with_their_packages(newcomer: Any) -> None:
+    said = newcomer.run("recollect", "methods")
+    assert "(from recollect-er-ace 0.1.0)" in " ".join(re.sub("[│┃]", " ", said).split())
+    for name in (" er-ace ", " ER-ACE ", " weighted-er ", " Weighted ER "):
+        assert name in said
+
+
+@links
+def test_it_trains_by_name(newcomer: Any) -> None:
+    said = newcomer.run(
+        "recollect", "run", "seq-digits", "er-ace", "--buffer", "50", "--seeds", "2", "--lr", "0.1"
+    )
+    assert "seq-digits · er-ace · 2 seeds" in said
+    found = re.search(r"Class-IL\s+(\d+\.\d+)", said)
+    assert found
+    assert float(found[1]) > 50, "a fifth is what the last task alone would give"
+
+
+@links
+def test_the_page_and_the_examples_own_tests_run(newcomer: Any) -> None:
+    _, *rest = blocks("python")
+    own = (EXAMPLE / "test_er_ace.py").read_text("utf-8")
+    calls = [f"{name}()" for name in re.findall(r"^def (test_\w+)", own, re.MULTILINE)]
+    assert len(calls) == 2
+    said = newcomer.python("\n".join([own, *calls, *rest]))
+    assert said.count("seq-digits weighted-er buffer 200") == 4
+
+
+def test_the_example_is_short() -> None:
+    assert len((EXAMPLE / "recollect_er_ace.py").read_text("utf-8").splitlines()) < 60
+
+
+def test_the_page_has_every_declaration_and_hook() -> None:
+    declared = set(Method.__annotations__) & public(Method) | {"name", "title"}
+    hooks = {name for name in public(Method) - declared if inspect.isfunction(vars(Method)[name])}
+    hooks -= {"hyperparameters", "varying", "uses_memory"}
+    for name in declared:
+        assert re.search(rf"^\|.*`{name}`.*\|", PAGE, re.MULTILINE), name
+    for name in hooks:
+        assert re.search(rf"^\|.*`{name}\(", PAGE, re.MULTILINE), name
+
+
+def test_the_page_has_all_that_a_method_may_use() -> None:
+    step = public(Step) | set(re.findall(r"self\.([a-z]\w*) = ", inspect.getsource(Step)))
+    for name in step:
+        assert f"`step.{name}" in PAGE, name
+    rest = [field.name for kind in (About, Boundary) for field in fields(kind)]
+    for name in [*rest, *public(Boundary), *losses.__all__]:
+        assert re.search(rf"^\|.*`{name}[(`]", PAGE, re.MULTILINE), name
