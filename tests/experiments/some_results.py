@@ -1,0 +1,60 @@
+"""Made-up results that the tests of figures share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from recollect.methods import METHODS
+from recollect.train import Result
+
+PLAIN = Result(
+    benchmark="seq-mnist",
+    method="derpp",
+    buffer=200,
+    seed=0,
+    hyperparameters={"lr": 0.03, "alpha": 0.2, "beta": 1.0, "bs": 10, "mbs": 10},
+    accuracy={"class": 80.0, "task": 99.0},
+    fwt={"class": None, "task": None},
+    bwt={"class": None, "task": None},
+    forgetting={"class": None, "task": None},
+    epochs=1,
+    validation=False,
+    matrix={
+        "class": [[90.0, 0.0, None], [60.0, 80.0, 0.0], [30.0, 40.0, 70.0]],
+        "task": [[99.0, 50.0, None], [98.0, 99.0, 50.0], [97.0, 98.0, 99.0]],
+    },
+    untrained=None,
+    train_seconds=2.0,
+    steps=6002,
+    memory_bytes=166_400,
+    diverged=False,
+    device="CPU",
+    execution="broadcast, eager",
+)
+
+
+def some(method: str, buffer: int | None, accuracies: list[float], **other: Any) -> list[Result]:
+    """Runs that differ in their seed, with these accuracies in Class-IL."""
+    values = METHODS[method].hyperparameters()
+    return [
+        replace(
+            PLAIN, method=method, buffer=buffer, seed=seed,
+            accuracy={"class": value, "task": 99.0},
+            hyperparameters={"lr": 0.03, **dict.fromkeys(values, 0.5)}, **other,
+        )
+        for seed, value in enumerate(accuracies)
+    ]  # fmt: skip
+
+
+def in_every_figure() -> list[Result]:
+    """A few runs that every figure finds something in."""
+    runs = []
+    for method, buffers in (
+        ("sgd", [None]), ("joint", [None]), ("er", [10, 20, 200, 500]), ("er-ring", [10, 20]),
+        ("derpp", [10, 20, 200, 500]), ("mer", [200]),
+    ):  # fmt: skip
+        for buffer in buffers:
+            mean = 50.0 + (buffer or 0) / 20
+            runs += some(method, buffer, [mean - 2, mean + 2], memory_bytes=(buffer or 0) * 800)
+    return runs
