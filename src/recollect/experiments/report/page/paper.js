@@ -24,7 +24,7 @@ function fisher() {
   const methods = [...new Set(curves.map(({ method }) => method))];
   const plots = Object.entries(sides).flatMap(([what, members]) => across.map((buffer) => {
     const series = shown.filter((curve) => curve.buffer === buffer && members.includes(curve.method)).map((curve) => ({
-      ...colourOf(curve.like, methods.indexOf(curve.method)), key: curve.method, label: curve.title, line: curve.like === curve.method ? "solid" : "dashed", band: true,
+      ...colourOf(curve.like, methods.indexOf(curve.method)), key: curve.method, label: curve.title + (curve.like === curve.method ? "" : " (dashed)"), line: curve.like === curve.method ? "solid" : "dashed", band: true,
       points: curve.steps.map((k, n) => ({ x: k, y: curve.mean[n], low: Math.max(curve.mean[n] - curve.std[n], curve.mean[n] / 10), high: curve.mean[n] + curve.std[n], quiet: true, size: 3,
         lines: [`after ${k} steps: ${number(curve.mean[n])} ±${number(curve.std[n])}`, `accuracy at the end ${plusMinus(curve.accuracy)}`] })).filter(({ y }) => y >= floor),
     }));
