@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import torch
 
-from recollect.cli import doctor
+from recollect.cli import common, doctor
 from recollect.cli.main import main
 
 
@@ -24,7 +24,7 @@ def test_it_says_what_is_there_and_touches_nothing(
         assert name in said
     mnist = next(line for line in said.splitlines() if " mnist " in line)
     assert mnist.startswith("-")
-    assert len(said.splitlines()) < 40
+    assert len(said.splitlines()) < 25
     assert not Path(os.environ["RECOLLECT_CACHE"]).exists()
     assert not Path(os.environ["RECOLLECT_STORE"]).exists()
 
@@ -32,14 +32,34 @@ def test_it_says_what_is_there_and_touches_nothing(
 def test_an_extra_that_is_missing_names_the_command(
     bare_machine: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util,
-        "find_spec",
-        lambda name: None if name == "optuna" else found(name),
-    )
+    found = metadata.version
+
+    def version(name: str) -> str:
+        if name == "optuna":
+            raise metadata.PackageNotFoundError(name)
+        return found(name)
+
+    monkeypatch.setattr(metadata, "version", version)
     assert main(["doctor"]) == 0
-    assert "pip install 'recollect[search]'" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    search = next(line for line in said.splitlines() if " search " in line)
+    assert search.startswith("-")
+    assert "pip install 'recollect[search]'" in said
+
+
+def test_it_fits_a_screen_of_eighty_by_twenty_five(
+    bare_machine: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(name: str) -> str:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", none)
+    monkeypatch.setattr(common, "WIDE", 80)
+    monkeypatch.setenv("RECOLLECT_STORE", "results.sqlite")
+    assert main(["doctor"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 25
+    assert max(map(len, lines)) <= 80
 
 
 def test_a_store_that_is_none_is_told(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import platform
 from importlib import metadata
 
@@ -20,16 +19,16 @@ from recollect.train.parallel import cores
 
 __all__ = ["add_parser"]
 
-# What each needs: the module, its distribution, and what for.
+# What each brings, and what for.
 EXTRAS = {
-    "digits": ("sklearn", "scikit-learn", "benchmarks that need no download"),
-    "figures": ("matplotlib", "matplotlib", "recollect figures"),
-    "parquet": ("pyarrow", "pyarrow", "Parquet files in recollect stream"),
-    "ray": ("ray", "ray", "--on ray"),
-    "river": ("river", "river", "RiverClassifier"),
-    "search": ("optuna", "optuna", "recollect search --trials"),
-    "sklearn": ("sklearn", "scikit-learn", "SklearnClassifier"),
-    "tensorboard": ("tensorboard", "tensorboard", "--tensorboard"),
+    "digits": ("scikit-learn", "benchmarks that need no download"),
+    "figures": ("matplotlib", "recollect figures"),
+    "parquet": ("pyarrow", "Parquet files in recollect stream"),
+    "ray": ("ray", "--on ray"),
+    "river": ("river", "RiverClassifier"),
+    "search": ("optuna", "recollect search --trials"),
+    "sklearn": ("scikit-learn", "SklearnClassifier"),
+    "tensorboard": ("tensorboard", "--tensorboard"),
 }
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
@@ -46,8 +45,7 @@ def command(chosen: argparse.Namespace) -> int:
     from rich.markup import escape
 
     table = compact_table()
-    for name in ("", "", "what", "state"):
-        table.add_column(name)
+    table.show_header = False
     for group in (_machine(), _data(), _extras(), _packages(), _store(chosen)):
         for works, kind, what, state in group:
             table.add_row(YES if works else NO, kind, what, escape(state))
@@ -55,6 +53,11 @@ def command(chosen: argparse.Namespace) -> int:
     screen = console()
     screen.print(f"recollect {__version__}", style="bold")
     screen.print(table)
+    missing = [extra for extra, (package, _) in EXTRAS.items() if not _version(package)]
+    if missing:
+        screen.print(
+            f"To add an extra: pip install 'recollect[{missing[0]}]'", style="dim", markup=False
+        )
     return 0
 
 
@@ -80,17 +83,19 @@ def _data() -> list[Line]:
     for name in CATALOGUE:
         found = look(name)
         state = found.where if not found.problem else f"{found.where}: {found.problem}"
+        if found.where == "not here":
+            extra = f"needs the extra {name}" if name in EXTRAS else None
+            state = extra or f"not here: recollect data fetch {name}"
         lines.append((not found.problem, "" if lines else "data", name, state))
     return lines
 
 
 def _extras() -> list[Line]:
     lines: list[Line] = []
-    for extra, (module, package, use) in EXTRAS.items():
-        there = importlib.util.find_spec(module) is not None
-        state = f"for {use}" if there else f"for {use}: pip install 'recollect[{extra}]'"
-        name = extra if not there else f"{extra} ({package} {metadata.version(package)})"
-        lines.append((there, "" if lines else "extras", name, state))
+    for extra, (package, use) in EXTRAS.items():
+        version = _version(package)
+        name = f"{extra} ({package} {version})" if version else extra
+        lines.append((bool(version), "" if lines else "extras", name, f"for {use}"))
     return lines
 
 
@@ -112,3 +117,10 @@ def _store(chosen: argparse.Namespace) -> list[Line]:
     except RecollectError as error:
         return [(False, "store", "results", str(error))]
     return [(True, "store", f"{count} runs", str(store.path))]
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
