@@ -27,7 +27,7 @@ from recollect.errors import RecollectError
 from recollect.methods import others
 from recollect.train import TimeUp
 
-__all__ = ["main"]
+__all__ = ["build_parser", "main"]
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 
@@ -38,20 +38,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 2: it was asked for the impossible. 75: its time limit came, and the same command
     continues. 130: interrupted.
     """
-    parser = argparse.ArgumentParser(
-        prog="recollect",
-        description="Learn from a stream that keeps changing, without forgetting.",
-    )
-    parser.add_argument("--version", action="version", version=f"recollect {__version__}")
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for room in (
-        run, reproduce, search, stream, results, report, figures, lists, data, doctor,
-    ):  # fmt: skip
-        room.add_parser(commands)
     for problem in others().problems:
         notice(problem)
     given = sys.argv[1:] if arguments is None else list(arguments)
-    chosen = parser.parse_args(given)
+    chosen = build_parser().parse_args(given)
     chosen.line = shlex.join(["recollect", *given])
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
@@ -72,6 +62,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of all commands."""
+    parser = argparse.ArgumentParser(
+        prog="recollect",
+        description="Learn from a stream that keeps changing, without forgetting.",
+    )
+    parser.add_argument("--version", action="version", version=f"recollect {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for room in (
+        run, reproduce, search, stream, results, report, figures, lists, data, doctor,
+    ):  # fmt: skip
+        room.add_parser(commands)
+    return parser
 
 
 if __name__ == "__main__":
