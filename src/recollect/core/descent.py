@@ -38,7 +38,14 @@ class Descent:
         self.rate = rate
         self.buffers = buffers
         self._optimiser = optimiser
-        self._leaves = network.watch(weights)
+        self._watched: Weights | None = None
+
+    @property
+    def _leaves(self) -> Weights:
+        """The weights as leaves of a graph, made when the first pass since a descent needs them."""
+        if self._watched is None:
+            self._watched = self.network.watch(self.weights)
+        return self._watched
 
     def forward(self, x: Tensor, parts: Sequence[int] = ()) -> Tensor:
         """The logits `[K, n, C]` of inputs `[K, n, ...]`, made of parts of these sizes."""
@@ -87,7 +94,7 @@ class Descent:
             self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
             if also is not None:
                 self.weights.add_(also[0], -self.rate * also[1])
-        self._leaves = self.network.watch(self.weights)
+        self._watched = None
 
     @torch.no_grad()
     def look(
@@ -123,12 +130,12 @@ class Descent:
         """The squares of the gradients of single examples, summed over them."""
         inputs = as_input(x, self.network.dtype)
         squares = squared_gradients(self.network, self.weights, self.buffers, inputs, y)
-        self._leaves = self.network.watch(self.weights)
+        self._watched = None
         return squares
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
         inputs = as_input(x, self.network.dtype)
         dots = gradient_dots(self.network, self.weights, self.buffers, inputs, y)
-        self._leaves = self.network.watch(self.weights)
+        self._watched = None
         return dots

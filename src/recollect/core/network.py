@@ -78,8 +78,17 @@ class Network:
         }
         self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
         self._leaves = self.trained - self._taped
-        if self.strategy == "broadcast":
-            _put(self.module, self.weights)
+        self._layers = list(self.module.modules())
+        self._switched = all(type(each).train is nn.Module.train for each in self._layers)
+        self._tied = _share_tensors(self.module)
+        # A module that holds the weights in its own places need not have them put there.
+        self._holds = self.strategy == "broadcast"
+        if self._holds:
+            _put(self.module, self.weights.named(), {})
+        elif self.strategy == "loop" and len(seeds) == 1 and not self._tied:
+            rows = {name: tensor[0] for name, tensor in self.buffers.items()}
+            _put(self.module, self.weights.only(), rows)
+            self._holds = True
 
     def __call__(
         self,
@@ -138,11 +147,19 @@ class Network:
     @contextmanager
     def testing(self) -> Iterator[None]:
         """Meanwhile, layers behave as in a test: statistics stay, nothing is dropped."""
-        self.module.eval()
+        self._switch(training=False)
         try:
             yield
         finally:
-            self.module.train()
+            self._switch(training=True)
+
+    def _switch(self, *, training: bool) -> None:
+        """What `train` does with a module, in less time if none of its layers has its own way."""
+        if not self._switched:
+            self.module.train(training)
+            return
+        for layer in self._layers:
+            object.__setattr__(layer, "training", training)  # a module's own way takes longer
 
     @torch.no_grad()
     def settle(self, x: Tensor) -> None:
@@ -193,11 +210,16 @@ class Network:
         if self.strategy == "vmap":
             batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
+        # A network may work in place; what it is shown is not its to change, for it is kept.
+        shown = x.clone()
+        if weights is self.weights and buffers is self.buffers and self._holds:
+            alone: Tensor = self.module(shown.squeeze(0))
+            return alone.unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
-            return self._one(weights.only(), rows[0], x.squeeze(0)).unsqueeze(0)
+            return self._one(weights.only(), rows[0], shown.squeeze(0)).unsqueeze(0)
         return torch.stack(
-            [self._one(weights.row(k).only(), rows[k], x[k]) for k in range(weights.runs)]
+            [self._one(weights.row(k).only(), rows[k], shown[k]) for k in range(weights.runs)]
         )
 
     def watch(self, weights: Weights) -> Weights:
@@ -264,7 +286,8 @@ class Network:
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-        result: Tensor = functional_call(self.module, {**weights, **buffers}, (x,))
+        tensors = {**weights, **buffers}
+        result: Tensor = functional_call(self.module, tensors, (x,), tie_weights=self._tied)
         return result
 
 
@@ -275,11 +298,21 @@ def _generator_state(device: torch.device) -> Tensor:
     return torch.random.get_rng_state()
 
 
-def _put(module: nn.Module, weights: Weights) -> None:
-    """Let a module hold a fleet's weights, in the same memory."""
-    for name, tensor in weights.named().items():
+def _put(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
+    """Let a module hold these weights and statistics, in the same memory."""
+    held = {name: nn.Parameter(tensor, requires_grad=False) for name, tensor in weights.items()}
+    for name, tensor in {**held, **buffers}.items():
         path, _, last = name.rpartition(".")
-        setattr(module.get_submodule(path), last, nn.Parameter(tensor, requires_grad=False))
+        setattr(module.get_submodule(path), last, tensor)
+
+
+def _share_tensors(module: nn.Module) -> bool:
+    """Whether a tensor of a module has several names."""
+    named = [
+        *module.named_parameters(remove_duplicate=False),
+        *module.named_buffers(remove_duplicate=False),
+    ]
+    return len({id(tensor) for _, tensor in named}) < len(named)
 
 
 def _joined(batches: Sequence[Tensor]) -> Tensor:

@@ -121,6 +121,10 @@ class Engine:
             optimiser=None if plain else (settings.optimiser, settings.options),
             guarded=True,
         )
+        trained = self.fleet.network.trained
+        self._guard.expect_seldom(
+            t for n, t in self.fleet.weights.named().items() if n not in trained
+        )
         self._before = self.fleet.clock
 
     def begin(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import final
 
@@ -45,8 +46,11 @@ class Kind:
 def tensor_of(x: object) -> Tensor:
     """x as a tensor of a type that is kept: bytes, floats, or whole numbers (token ids)."""
     if not isinstance(x, Tensor):
+        _refuse_masked(x)
         try:
             array = np.asarray(x)
+            if not array.dtype.isnative:
+                array = array.astype(array.dtype.newbyteorder("="))
             found = torch.from_numpy(array.copy() if _unsafe(array) else array)
         except Exception:  # whatever an object that calls itself an array may do
             raise InputError(
@@ -73,9 +77,21 @@ def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
         )
     if not x.numel():
         raise InputError(f"there is nothing to learn from in examples of shape {list(x.shape)}")
-    if x.is_floating_point() and not bool(torch.isfinite(x).all()):
+    if x.is_floating_point() and not _finite(x):
         raise InputError("an example has values that are not finite (NaN or infinity)")
     return x.to(device)
+
+
+def _finite(x: Tensor) -> bool:
+    """Whether all of x is finite: seen from the sum, unless that is too large for its type."""
+    return math.isfinite(float(x.sum())) or bool(torch.isfinite(x).all())
+
+
+def _refuse_masked(x: object) -> None:
+    """Refuse an array of numpy's, or a list of them, of which something is masked."""
+    for array in x if isinstance(x, list | tuple) else [x]:
+        if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+            raise InputError("an example has values that are masked, so it has no numbers there")
 
 
 def _unsafe(array: np.ndarray) -> bool:

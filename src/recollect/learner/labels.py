@@ -83,6 +83,8 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
             y = np.asarray(y)
     except Exception as error:  # whatever an object that calls itself an array may do
         raise InputError(f"the labels cannot be read: {error}") from None
+    if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
+        raise InputError("a label is masked, so there is none to learn")
     if isinstance(y, np.ndarray) and y.ndim == 0:
         y = y.item()
     if isinstance(y, np.ndarray):
@@ -96,6 +98,8 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
 
 def _plain(label: Any) -> Hashable:
     """A label that equals itself and can be looked up, and no array's scalar."""
+    if label is np.ma.masked:
+        raise InputError("a label is masked, so there is none to learn")
     if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.dim() == 0):
         label = label.item()
     if type(label) is tuple:
