@@ -168,3 +168,39 @@ def test_a_reader_of_the_output_that_goes_away(
         monkeypatch.setattr(sys, "stdout", output)
         assert stream(path, "--predictions", "-").status == 0
         monkeypatch.undo()
+
+
+def test_a_log_that_is_rotated_is_followed_into_the_new_file(
+    stream: Stream, sensors: Sensors, told: Told
+) -> None:
+    header, *rows = sensors(60).read_text().splitlines(keepends=True)
+    path = Path("rotated.csv")
+    path.write_text(header + "".join(rows[:25]))
+
+    def rotate() -> None:
+        wait_for(lambda: lines_in("p") == 25)
+        path.rename("rotated.1")
+        path.write_text(header + "".join(rows[25:]))
+
+    writer = threading.Thread(target=rotate)
+    writer.start()
+    said = stream(path, "--follow", "--idle", "3s", "--predictions", "p")
+    writer.join()
+    assert said.status == 0
+    assert "is another file now: reading that one" in said.err
+    said = stream("sensors.csv", "--predictions", "whole")
+    assert [line["label"] for line in told("p")] == [line["label"] for line in told("whole")]
+
+
+def test_the_command_goes_on_with_a_file_that_was_rotated_meanwhile(
+    stream: Stream, sensors: Sensors, told: Told
+) -> None:
+    path = sensors(60)
+    arguments = (path, "--follow", "--idle", "0.2s", "--predictions", "p")
+    assert stream(*arguments).status == 0
+    sensors(60, stop=20)
+    said = stream(*arguments)
+    assert said.status == 0
+    assert "reading it from its start" in said.err
+    assert len(told("p")) == 80
+    assert "80 examples" in said.out

@@ -86,3 +86,12 @@ def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
     said = stream(path, "--checkpoint", "file/state")
     assert said.status == 2
     assert "cannot keep the state in file/state" in said.err
+
+
+def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None:
+    rows = "".join(f"{number},{number % 3},kind {number}\n" for number in range(40))
+    Path("kinds.csv").write_text(rows)
+    said = stream("kinds.csv", "--optimiser", "Adafactor")
+    assert said.status == 2
+    assert "say which there will be (--classes A B C)" in said.err
+    assert "classes=" not in said.err

@@ -77,17 +77,6 @@ def test_a_followed_file_gives_whole_lines_as_they_are_finished(tmp_path: Path) 
     assert found == [([1], "x"), ([2], "y"), ([3], "z"), ([4], "two\nlines"), ([5], "v")]
 
 
-def test_a_followed_file_that_becomes_shorter_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "log.csv"
-    path.write_text("1,x\n2,y\n")
-    records = Delimited(source=FileLines(str(path))).read(str(path))
-    assert [isinstance(next(records), Record) for _ in range(2)] == [True, True]
-    assert next(records) is None
-    path.write_text("1,x\n")
-    with pytest.raises(DataError, match=r"log\.csv is shorter than what was read"):
-        next(records)
-
-
 def test_only_the_last_of_several_files_is_followed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("1,x\n2,y")
     (tmp_path / "b.csv").write_text("3,x\n4,y")

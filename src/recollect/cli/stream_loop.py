@@ -14,7 +14,7 @@ from recollect.cli.stream_plan import Plan
 from recollect.cli.stream_screen import Screen
 from recollect.cli.stream_state import StateFolder
 from recollect.cli.stream_stop import Stop
-from recollect.errors import DataError, RecollectError
+from recollect.errors import DataError, InputError, RecollectError
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Malformed, Place
 from recollect.learner import Learner
@@ -118,7 +118,7 @@ class Loop:
         predicted = self._predicted(learner, x) if plan.predictions else []
         labelled = [number for number, record in enumerate(batch) if record.label is not None]
         if labelled:
-            learner.observe(x[labelled], [batch[number].label for number in labelled])
+            _observe(learner, x[labelled], [batch[number].label for number in labelled])
         self._whole = False  # from here on, what is written must follow what was learned
         output = self._predictions or self._begin(learner, batch[0])
         pairs = enumerate(zip(batch, predicted, strict=False), self._count + 1)
@@ -174,3 +174,11 @@ class Loop:
         """Save what is not yet saved, unless the last batch was only half done."""
         if self._unsaved and self._whole:
             self._save()
+
+
+def _observe(learner: Learner, x: np.ndarray, labels: list[Any]) -> None:
+    """Learn a batch; what is refused is told in the words of the command line."""
+    try:
+        learner.observe(x, labels)
+    except InputError as error:
+        raise InputError(str(error).replace("classes=[...]", "--classes A B C")) from None

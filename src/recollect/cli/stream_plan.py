@@ -15,6 +15,7 @@ from typing import Any, final
 import torch
 from torch import nn
 
+from recollect.cli.common import notice
 from recollect.cli.stream_stop import Stop
 from recollect.errors import InputError
 from recollect.experiments.results import check_writable
@@ -73,7 +74,7 @@ class Plan:
         return Reading(
             chosen.format, chosen.label, chosen.features, chosen.ignore, _tab(chosen.delimiter),
             chosen.header, chosen.order, chosen.size, chosen.follow, chosen.skip_bad,
-            chosen.replayed, lambda: stop.asked,
+            chosen.replayed, lambda: stop.asked, notice,
         )  # fmt: skip
 
     def default_folder(self) -> Path:

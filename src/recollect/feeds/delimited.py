@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
 from recollect.feeds.columns import column, features_of
-from recollect.feeds.lines import FileLines, Lines, text_of
+from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
 from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, numbers
 
 __all__ = ["Delimited"]
@@ -53,6 +53,9 @@ class Delimited:
             if row is None:
                 yield None
                 continue
+            if not row:
+                first = True
+                continue
             if first:
                 first = False
                 if self._headed(row, source):
@@ -65,12 +68,20 @@ class Delimited:
                 yield Record(x, label, source, end)
 
     def _rows(self, source: str, place: Place | None) -> Iterator[tuple[list[str] | None, Place]]:
-        """The cells of every row, and where it ends; None whenever nothing came for a moment."""
+        """The cells of every row, and where it ends; None whenever nothing came for a moment.
+
+        A row without cells, which no file has, says that what follows is another file.
+        """
         offset, number = (int(part) for part in place or (0, 0))
         held: list[str] = []
         for raw in self.source.lines(source, offset):
             if raw is None:
                 yield None, ()
+                continue
+            if raw == ANEW:
+                self._unclosed(held, source, number)
+                held, offset, number = [], 0, 0
+                yield [], ()
                 continue
             first = offset == 0
             offset, number = offset + len(raw), number + 1
@@ -89,6 +100,9 @@ class Delimited:
             else:
                 if row is not None:
                     yield row, (offset, number)
+        self._unclosed(held, source, number)
+
+    def _unclosed(self, held: list[str], source: str, number: int) -> None:
         if held:
             self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
 

@@ -31,7 +31,8 @@ class Reading:
     """How sources are to be read; what is left out is seen from them.
 
     `follow` waits at the end of the last source for more. `replayed` says that standard input
-    begins again with what was read before, and `stopping` when to take no more from it.
+    begins again with what was read before, and `stopping` when to take no more from it. What a
+    person should know, such as that a followed file was replaced, goes to `say`.
     """
 
     kind: Kind | None = None
@@ -46,6 +47,7 @@ class Reading:
     skip_bad: bool = False
     replayed: bool = False
     stopping: Callable[[], bool] = field(default=lambda: False, compare=False)
+    say: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
 
 @final
@@ -97,7 +99,7 @@ def open_feed(
         raise InputError("there is nothing to read: give a file, a folder of images, or -")
     if STDIN in sources and len(sources) > 1:
         raise InputError("standard input (-) is read alone, not with files")
-    lines: Lines = FileLines(sources[-1] if how.follow else None)
+    lines: Lines = FileLines(sources[-1] if how.follow else None, how.say)
     if STDIN in sources:
         lines = InputLines(how.replayed, how.stopping)
     for source in sources:

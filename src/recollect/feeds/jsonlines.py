@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import InputError
-from recollect.feeds.lines import FileLines, Lines, text_of
+from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
 from recollect.feeds.record import Faults, Label, Layout, Malformed, Place, Record, numbers
 
 __all__ = ["JSONLines", "plain_label"]
@@ -51,6 +51,9 @@ class JSONLines:
         for raw in self.source.lines(source, offset):
             if raw is None:
                 yield None
+                continue
+            if raw == ANEW:
+                offset = number = 0
                 continue
             first = offset == 0
             offset, number = offset + len(raw), number + 1

@@ -13,9 +13,10 @@ from typing import BinaryIO, Protocol, final
 
 from recollect.errors import DataError
 
-__all__ = ["POLL", "STDIN", "FileLines", "InputLines", "Lines", "text_of"]
+__all__ = ["ANEW", "POLL", "STDIN", "FileLines", "InputLines", "Lines", "text_of"]
 
 STDIN = "-"
+ANEW = b""
 POLL = 0.1
 CHUNK = 1 << 18
 PIPE = 1 << 16
@@ -26,7 +27,10 @@ class Lines(Protocol):
     """Where a text format gets its lines from."""
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines from a byte on, each with its end; None whenever nothing came for a moment."""
+        """The lines from a byte on, each with its end; None whenever nothing came for a moment.
+
+        `ANEW`, which is no line, says that what follows is another file, from its first byte on.
+        """
 
 
 @final
@@ -34,35 +38,54 @@ class Lines(Protocol):
 class FileLines:
     """The lines of a file; of the one that is `followed`, also those that are yet to be written.
 
-    While a file is followed, a line without its end is not yet a line.
+    While a file is followed, a line without its end is not yet a line. If another file takes its
+    place, or if it is cut, as happens to logs, reading goes on there, and `say` is told.
     """
 
     followed: str | None = None
+    say: Callable[[str], None] = lambda text: None
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
         """The lines from a byte on; None whenever nothing came for a moment."""
         try:
-            with Path(source).open("rb", buffering=0) as file:
-                if os.fstat(file.fileno()).st_size < offset and file.seekable():
-                    raise _shorter(source)
-                if offset:
-                    file.seek(offset)
-                yield from _split(source, self._chunks(source, file))
+            yield from self._of_one(source, offset)
+            while source == self.followed:
+                yield ANEW
+                yield from self._of_one(source, 0)
         except OSError as error:
             raise DataError(f"cannot read {source}: {error.strerror or error}") from None
+
+    def _of_one(self, source: str, offset: int) -> Iterator[bytes | None]:
+        """The lines of the file that has this name now, until another has it."""
+        with Path(source).open("rb", buffering=0) as file:
+            if os.fstat(file.fileno()).st_size < offset and file.seekable():
+                if source != self.followed:
+                    raise _shorter(source)
+                self.say(f"{source} is shorter than what was read of it: reading it from its start")
+                return
+            if offset:
+                file.seek(offset)
+            yield from _split(source, self._chunks(source, file))
 
     def _chunks(self, source: str, file: BinaryIO) -> Iterator[bytes | None]:
         while True:
             chunk = file.read(CHUNK)
             if chunk:
                 yield chunk
-            elif source == self.followed:
-                if os.fstat(file.fileno()).st_size < file.tell():
-                    raise _shorter(source)
+            elif source != self.followed:
+                return
+            elif _is_other(source, file):
+                while chunk := file.read(CHUNK):  # its last words
+                    yield chunk
+                self.say(f"{source} is another file now: reading that one")
+                return
+            elif os.fstat(file.fileno()).st_size < file.tell():
+                self.say(f"{source} was cut: reading it from its start")
+                yield ANEW  # what was read of an unfinished line is not to be finished
+                return
+            else:
                 yield None
                 time.sleep(POLL)
-            else:
-                return
 
 
 @final
@@ -115,6 +138,9 @@ def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None
         if chunk is None:
             yield None
             continue
+        if chunk == ANEW:
+            rest = b""
+            continue
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line + b"\n"
@@ -148,6 +174,15 @@ def _ready(number: int) -> bool:
         return bool(select.select([number], [], [], POLL)[0])
     except OSError:  # not every system can wait for every file
         return True
+
+
+def _is_other(source: str, file: BinaryIO) -> bool:
+    """Whether the name belongs to another file by now; not while there is none of that name."""
+    try:
+        now, then = Path(source).stat(), os.fstat(file.fileno())
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino)
 
 
 def _shorter(source: str) -> DataError:
