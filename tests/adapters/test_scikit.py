@@ -231,3 +231,48 @@ def test_values_too_large_for_32_bits_are_refused() -> None:
     x[3, 2] = 1e300
     with pytest.raises(ValueError, match="too large for 32 bits"):
         small().fit(x, y)
+
+
+class Fragile(nn.Module):
+    """A network that cannot learn from one kind of row."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.head = nn.Linear(inputs, outputs)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.training and bool((x > 1e6).any()):
+            raise ValueError("too much")
+        logits: torch.Tensor = self.head(x)
+        return logits
+
+
+@pytest.mark.parametrize("row", [0, 25], ids=["in the first step", "in a later one"])
+def test_what_fails_leaves_the_estimator_as_it_was(row: int) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 4)), np.arange(40) % 3
+    model = small(module=Fragile, standardise=False).partial_fit(x, y)
+    learner = model.learner_
+    before, attributes = learner._packed(), {**vars(model)}
+    bad = x.copy()
+    bad[row] = 1e7
+    for learn in (model.partial_fit, model.fit):
+        with pytest.raises(InputError, match="too much"):
+            learn(bad, np.full(40, 7))
+        assert vars(model) == attributes
+        assert model.learner_ is learner
+        assert learner._packed() == before
+    assert model.classes_.tolist() == [0, 1, 2]
+    model.partial_fit(x, y + 1)
+    assert model.classes_.tolist() == [0, 1, 2, 3]
+
+
+def test_a_first_call_that_fails_leaves_an_estimator_that_was_never_fitted() -> None:
+    model = small(module=Fragile, standardise=False)
+    attributes = {**vars(model)}
+    for learn in (model.partial_fit, model.fit):
+        with pytest.raises(InputError, match="too much"):
+            learn(np.full((4, 4), 1e7), [0, 1, 0, 1])
+        assert vars(model) == attributes
+    model.partial_fit(np.ones((4, 2)), [0, 1, 0, 1])

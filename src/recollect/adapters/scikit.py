@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Self, final
 
 import numpy as np
@@ -30,7 +31,7 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     `fit` starts afresh and takes `epochs` passes over the data, shuffled. `partial_fit` continues
     with the rows in their order, `batch` of them a step. Classes that are new there are learned as
-    they arrive, unless the first call lists all there will be.
+    they arrive, unless the first call lists all there will be. What either refuses changes nothing.
 
     Args:
         hidden: The sizes of the hidden layers of the default network, an MLP.
@@ -96,15 +97,16 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Forget everything, and learn from rows `[n, features]` with labels `[n]`."""
-        rows, labels = self._checked(X, y, reset=True)
-        size, epochs = whole(self.batch, "batch"), whole(self.epochs, "epochs")
-        random = check_random_state(self.random_state)
-        known = np.unique(labels)
-        learner = self._made(rows, len(known), random)
-        for _ in range(epochs):
-            order = random.permutation(len(rows))
-            _observe(learner, rows[order], labels[order], size)
-        self.learner_, self.classes_, self._listed = learner, known, False
+        with self._whole_or_not():
+            rows, labels = self._checked(X, y, reset=True)
+            size, epochs = whole(self.batch, "batch"), whole(self.epochs, "epochs")
+            random = check_random_state(self.random_state)
+            known = np.unique(labels)
+            learner = self._made(rows, len(known), random)
+            for _ in range(epochs):
+                order = random.permutation(len(rows))
+                _observe(learner, rows[order], labels[order], size)
+            self.learner_, self.classes_, self._listed = learner, known, False
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
@@ -113,17 +115,28 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         `classes`, in the first call, lists all labels there will be: others are refused later. It
         is not needed.
         """
-        first = not hasattr(self, "learner_")
-        rows, labels = self._checked(X, y, reset=first)
+        with self._whole_or_not():
+            if not hasattr(self, "learner_"):
+                self._begin(X, y, classes)
+            else:
+                self._go_on(X, y, classes)
+        return self
+
+    def _begin(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
+        """The first call of `partial_fit`."""
+        rows, labels = self._checked(X, y, reset=True)
         size = whole(self.batch, "batch")
-        if first:
-            known = np.unique(labels if classes is None else np.asarray(classes))
-            _refuse_unknown(labels, known)
-            listed = None if classes is None else known.tolist()
-            learner = self._made(rows, len(known), check_random_state(self.random_state), listed)
-            _observe(learner, rows, labels, size)
-            self.learner_, self.classes_, self._listed = learner, known, listed is not None
-            return self
+        known = np.unique(labels if classes is None else np.asarray(classes))
+        _refuse_unknown(labels, known)
+        listed = None if classes is None else known.tolist()
+        learner = self._made(rows, len(known), check_random_state(self.random_state), listed)
+        _observe(learner, rows, labels, size)
+        self.learner_, self.classes_, self._listed = learner, known, listed is not None
+
+    def _go_on(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
+        """Every later call of `partial_fit`."""
+        rows, labels = self._checked(X, y, reset=False)
+        size = whole(self.batch, "batch")
         if classes is not None and set(np.asarray(classes).tolist()) != set(self.classes_.tolist()):
             raise InputError(
                 f"classes are listed in the first call of partial_fit: they are "
@@ -131,9 +144,26 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         if self._listed:
             _refuse_unknown(labels, self.classes_)
+        # A step that fails changes nothing, but those before it did.
+        again, state = self.learner_.__reduce__() if len(rows) > size else (None, ())
+        try:
+            _observe(self.learner_, rows, labels, size)
+        except BaseException:
+            if again is not None:  # the same object, for others may hold it
+                vars(self.learner_).update(vars(again(*state)))
+            raise
         self.classes_ = np.union1d(self.classes_, labels)
-        _observe(self.learner_, rows, labels, size)
-        return self
+
+    @contextmanager
+    def _whole_or_not(self) -> Iterator[None]:
+        """Meanwhile, what fails leaves every attribute as it was."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """The label of every row, `[n]`."""
