@@ -1,0 +1,249 @@
+"""What every stream promises, as checks that anybody can run on a stream of their own."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from typing import get_args
+
+import torch
+from torch import Tensor
+
+from recollect.streams.stream import Batch, Setting, Stream
+from recollect.testing.check import Broken, Check, run_all
+from recollect.testing.generators import other_generators
+
+__all__ = ["check_stream", "stream_checks"]
+
+SEEDS = torch.tensor([3, 2**40, 0])
+SOME = 24  # examples of a task that are looked at closely
+ADVICE = "hash the run's seed by recollect.core.random, and nothing else"
+
+
+def check_stream(stream: Stream, *, shared: bool = False, whole: Stream | None = None) -> None:
+    """Raise a `ConformanceError` that names the first promise which a stream breaks, if it does.
+
+    Of many tasks the first two and the last are looked at.
+
+    Args:
+        stream: The stream.
+        shared: Whether it is meant to be the same for every seed.
+        whole: For a stream that is tested on a part of another's training examples, that other.
+
+    >>> import numpy as np
+    >>> from recollect import from_arrays
+    >>> x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 4
+    >>> check_stream(from_arrays(x, y, tasks=2))
+    """
+    run_all(stream_checks(stream, shared=shared, whole=whole))
+
+
+def stream_checks(
+    stream: Stream, *, shared: bool = False, whole: Stream | None = None
+) -> list[Check]:
+    """The single checks of `check_stream`, to be run one by one, for instance by pytest.
+
+    >>> from recollect.streams import benchmark
+    >>> checks = stream_checks(benchmark("seq-digits").stream())
+    >>> [check.name for check in checks if not check.skipped]  # doctest: +NORMALIZE_WHITESPACE
+    ['declarations', 'order', 'examples', 'labels', 'tests', 'places', 'pure', 'company', 'seeds',
+     'generator']
+    """
+    every: list[tuple[str, str, Callable[[Stream], None], str]] = [
+        ("declarations", "its declarations make sense", _declarations, ""),
+        ("order", "every example comes once an epoch", _order, ""),
+        ("examples", "examples are as declared", _examples, ""),
+        ("labels", "labels are among the classes of their task", _labels, ""),
+        ("tests", "every task has a test set, as declared", _tests, ""),
+        ("places", "an example is the same wherever it is asked for", _places, ""),
+        ("pure", "the same seeds, the same stream", _pure, ""),
+        ("company", "a run's stream is the same in any company", _company, ""),
+        ("seeds", "another seed, another stream", partial(_seeds, shared=shared), ""),
+        ("generator", "no global random generator is used", _generator, ""),
+        ("validation", "what is held out is not trained on", partial(_validation, whole=whole),
+         "" if whole is not None else "no stream was given that it is held out of"),
+    ]  # fmt: skip
+    title = f"{type(stream).__name__} {getattr(stream, 'name', '')!r}"
+    return [Check(title, n, says, partial(look, stream), why) for n, says, look, why in every]
+
+
+def _tasks(stream: Stream) -> list[int]:
+    return sorted({0, min(1, stream.tasks - 1), stream.tasks - 1})
+
+
+def _declarations(stream: Stream) -> None:
+    if not isinstance(stream.name, str) or not stream.name:
+        raise Broken("it has no name: say by which name tables are to know it")
+    if stream.setting not in get_args(Setting):
+        raise Broken(f"its setting is {stream.setting!r}: it must be class, domain or general")
+    for name in ("classes", "tasks"):
+        value = getattr(stream, name)
+        if not isinstance(value, int) or value < 1:
+            raise Broken(f"`{name}` is {value!r}: it must be a whole number, 1 or more")
+    if not isinstance(stream.shape, tuple) or not isinstance(stream.dtype, torch.dtype):
+        raise Broken("`shape` must be a tuple, and `dtype` a torch.dtype")
+    if not stream.boundaries and stream.tasks > 1:
+        raise Broken("a stream without boundaries has one task; what is in it comes in `parts`")
+    for task in range(stream.tasks):
+        if not stream.parts(task) or any(size < 1 for size in stream.parts(task)):
+            raise Broken(f"the parts of task {task} are {stream.parts(task)}: none may be empty")
+        classes = stream.task_classes(task)
+        if not classes or not set(classes) <= set(range(stream.classes)):
+            raise Broken(f"task {task} has the classes {classes} of a head of {stream.classes}")
+
+
+def _order(stream: Stream) -> None:
+    for task in _tasks(stream):
+        count = sum(stream.parts(task))
+        for epoch in (0, 1):
+            order = stream.order(SEEDS, task, epoch, 0, count)
+            if order.shape != (len(SEEDS), count) or order.dtype != torch.int64:
+                raise Broken(f"an order is {_kind(order)}: give [K, n] of torch.int64")
+            if not torch.equal(order.sort(1).values, torch.arange(count).expand_as(order)):
+                raise Broken(
+                    f"in epoch {epoch} of task {task} some example comes twice or not at all: an "
+                    f"order must have each of 0..{count - 1} once, for every run"
+                )
+            half = count // 2
+            pieces = [
+                stream.order(SEEDS, task, epoch, *ends) for ends in ((0, half), (half, count))
+            ]
+            if not torch.equal(torch.cat(pieces, 1), order):
+                raise Broken(f"in task {task}, an order in two pieces is not the order in one")
+
+
+def _looked_at(stream: Stream, task: int, seeds: Tensor = SEEDS) -> tuple[Tensor, Batch]:
+    count = min(sum(stream.parts(task)), SOME)
+    index = stream.order(seeds, task, 0, 0, count)
+    return index, stream.pick(seeds, task, index)
+
+
+def _examples(stream: Stream) -> None:
+    for task in _tasks(stream):
+        index, (x, y) = _looked_at(stream, task)
+        _as_declared(stream, x, y, tuple(index.shape), f"task {task}")
+
+
+def _as_declared(stream: Stream, x: Tensor, y: Tensor, n: tuple[int, ...], what: str) -> None:
+    if x.shape != (*n, *stream.shape) or x.dtype != stream.dtype:
+        raise Broken(
+            f"examples of {what} are {_kind(x)}, and are declared as "
+            f"{[*n, *stream.shape]} of {stream.dtype}"
+        )
+    if y.shape != n or y.dtype != torch.int64:
+        raise Broken(f"labels of {what} are {_kind(y)}: give {list(n)} of torch.int64")
+    if x.is_floating_point() and not bool(x.isfinite().all()):
+        raise Broken(f"examples of {what} are not all finite: remove or replace NaN and infinity")
+
+
+def _kind(tensor: Tensor) -> str:
+    return f"{list(tensor.shape)} of {tensor.dtype}"
+
+
+def _labels(stream: Stream) -> None:
+    for task in _tasks(stream):
+        everything = torch.arange(sum(stream.parts(task))).repeat(len(SEEDS), 1)
+        for what, y in (
+            ("is trained", stream.pick(SEEDS, task, everything).y),
+            ("is tested", stream.test(SEEDS, task).y),
+        ):
+            if strange := set(y.unique().tolist()) - set(stream.task_classes(task)):  # type: ignore[no-untyped-call]
+                raise Broken(
+                    f"task {task} {what} on the label {min(strange)}, and its task_classes are "
+                    f"{stream.task_classes(task)}: they must cover all its labels"
+                )
+
+
+def _tests(stream: Stream) -> None:
+    for task in _tasks(stream):
+        x, y = stream.test(SEEDS, task)
+        runs, count = y.shape
+        if runs not in (1, len(SEEDS)):
+            raise Broken(f"the test set of task {task} is for {runs} runs: give K, or 1 for all")
+        if not count:
+            raise Broken(f"the test set of task {task} is empty: there is nothing to score on")
+        _as_declared(stream, x, y, (runs, count), f"the test set of task {task}")
+
+
+def _places(stream: Stream) -> None:
+    for task in _tasks(stream):
+        index, batch = _looked_at(stream, task)
+        turned = stream.pick(SEEDS, task, index.flip(1))
+        each = stream.pick(SEEDS, torch.full_like(index, task), index)
+        single = stream.pick(SEEDS, task, index[:, :1].contiguous())
+        pairs = (
+            (turned, [t.flip(1) for t in batch]),
+            (each, batch),
+            (single, [t[:, :1] for t in batch]),
+        )
+        for found, expected in pairs:
+            if not all(torch.equal(*pair) for pair in zip(found, expected, strict=True)):
+                raise Broken(
+                    f"an example of task {task} looks otherwise if it is asked for in another "
+                    f"order, alone, or with its task as a tensor: let it depend on its number only"
+                )
+
+
+def _everything(stream: Stream, seeds: Tensor) -> list[Tensor]:
+    found = []
+    for task in _tasks(stream):
+        index, batch = _looked_at(stream, task, seeds)
+        later = stream.order(seeds, task, 1, 0, index.shape[1])
+        tests = [t.expand(len(seeds), *t.shape[1:]) for t in stream.test(seeds, task)]
+        found += [index, later, *batch, *tests]
+    return found
+
+
+def _pure(stream: Stream) -> None:
+    for one, other in zip(_everything(stream, SEEDS), _everything(stream, SEEDS), strict=True):
+        if not torch.equal(one, other):
+            raise Broken(f"asked again with the same seeds, it is another stream: {ADVICE}")
+
+
+def _company(stream: Stream) -> None:
+    together = _everything(stream, SEEDS)
+    for runs in ([1], [2, 0]):
+        others = _everything(stream, SEEDS[runs])
+        if not all(torch.equal(a[runs], b) for a, b in zip(together, others, strict=True)):
+            raise Broken(f"a run meets another stream in other company: {ADVICE}")
+
+
+def _seeds(stream: Stream, shared: bool) -> None:
+    differ = any(not torch.equal(t[:1], t[1:2]) for t in _everything(stream, SEEDS))
+    if shared and differ:
+        raise Broken("it is said to be shared by all seeds, and differs between two of them")
+    if not shared and not differ:
+        raise Broken(
+            "it is the same for every seed: let the order depend on the seed (`shuffled`), or pass "
+            "shared=True if that is meant"
+        )
+
+
+def _generator(stream: Stream) -> None:
+    with other_generators(20_261_116) as used:
+        _everything(stream, SEEDS)
+        if name := used():
+            raise Broken(f"it draws from {name}: {ADVICE}")
+
+
+def _validation(stream: Stream, whole: Stream | None) -> None:
+    assert whole is not None
+    seeds = SEEDS[:1]
+    for task in _tasks(stream):
+        trained, tested = _rows(_all_of(stream, task)), _rows(stream.test(seeds, task))
+        if trained + tested != _rows(_all_of(whole, task)):
+            raise Broken(
+                f"in task {task}, what is trained on ({trained.total()}) and what is held out "
+                f"({tested.total()}) are not the training examples of the whole, each once"
+            )
+
+
+def _all_of(stream: Stream, task: int) -> Batch:
+    everything = torch.arange(sum(stream.parts(task)))[None]
+    return stream.pick(SEEDS[:1], task, everything)
+
+
+def _rows(batch: Batch) -> Counter[tuple[bytes, int]]:
+    pairs = zip(batch.x[0].flatten(1), batch.y[0].tolist(), strict=True)
+    return Counter((row.contiguous().numpy().tobytes(), label) for row, label in pairs)

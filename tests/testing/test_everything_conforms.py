@@ -1,0 +1,86 @@
+"""The kit on everything in the library: every method, every stream, every memory rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recollect import from_arrays
+from recollect.memory import Chosen, ClassRing, Reservoir, Rule, TaskRing, TaskShares
+from recollect.methods import METHODS
+from recollect.streams import Stream, benchmark
+from recollect.streams.joint import Joint
+from recollect.testing import check_memory, check_method, check_stream, method_checks
+
+RULES: dict[str, Callable[[int], Rule | ClassRing]] = {
+    "reservoir": Reservoir,
+    "task ring": TaskRing,
+    "whole task ring": partial(TaskRing, whole=True),
+    "task shares": TaskShares,
+    "chosen": partial(Chosen, compared=2),
+    "class ring": ClassRing,
+    "class ring that stays": partial(ClassRing, renews=False),
+}
+DIGITS = ("seq-digits", "perm-digits", "rot-digits", "digits-360")
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_conforms(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recollect.methods.hal.ASCENT", 10)  # a promise takes no hundred steps
+    check_method(METHODS[name])
+
+
+def test_what_is_skipped_is_known() -> None:
+    """Few promises do not apply, and each of them says why."""
+    skipped = {
+        name: {check.name: check.skipped for check in method_checks(kind) if check.skipped}
+        for name, kind in METHODS.items()
+    }
+    for name, kind in METHODS.items():
+        expected = {"task"} - ({"task"} if kind.needs_task else set())
+        if kind.needs_boundaries or kind.needs_all_data:
+            expected |= {"learner", "boundaries"}
+        if kind.needs_all_data:
+            expected |= {"revisits", "tasks"}
+        if name in ("pnn", "pc", "hat"):
+            expected |= {"company-vmap", "company-loop"}
+        assert set(skipped[name]) == expected, name
+    assert "MLP" in skipped["hat"]["company-loop"]
+
+
+def arrays(scenario: Any, **more: Any) -> Stream:
+    generator = np.random.default_rng(0)
+    return from_arrays(generator.random((60, 3)), np.arange(60) % 4, scenario=scenario, **more)
+
+
+STREAMS: dict[str, Callable[[], Stream]] = {
+    **{name: benchmark(name).stream for name in DIGITS},
+    "classes": partial(arrays, "class", tasks=2),
+    "tasks": partial(arrays, "task", task_ids=np.arange(60) // 30),
+    "domains": partial(arrays, "domain", task_ids=np.arange(60) // 30),
+    "joint": lambda: Joint(benchmark("perm-digits").stream()),
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_every_stream_conforms(name: str) -> None:
+    check_stream(STREAMS[name]())
+
+
+def test_a_stream_in_the_order_of_its_arrays_is_shared_by_all_seeds() -> None:
+    check_stream(arrays("arrival"), shared=True)
+
+
+@pytest.mark.parametrize("name", DIGITS[:3])
+def test_validation_conforms(name: str) -> None:
+    spec = benchmark(name)
+    check_stream(spec.stream(validation=True), whole=spec.stream())
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_memory_rule_conforms(name: str) -> None:
+    check_memory(RULES[name])

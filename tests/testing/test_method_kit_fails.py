@@ -1,0 +1,35 @@
+"""Every check of a method can fail, and says why: one broken method for each."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect import SGD, Method
+from recollect.testing import ConformanceError, check_method, method_checks
+from tests.testing.broken_methods import CASES, Plain, Replay
+
+FIRST = ("declarations", "draws", "fields", "choice", "finite", "generator", "seeds")
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence", "kind"), CASES, ids=[f"{kind.__name__}" for _, _, kind in CASES]
+)
+def test_a_broken_promise_is_named(check: str, sentence: str, kind: type[Method]) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        if check in FIRST:
+            check_method(kind)
+        else:
+            {each.name: each for each in method_checks(kind)}[check]()
+    error = caught.value
+    assert (error.subject, error.check) == (kind.__name__, check)
+    assert sentence in error.sentence
+    assert str(error).startswith(f"{kind.__name__} breaks the promise {check!r}: ")
+
+
+def test_every_check_has_a_method_that_breaks_it() -> None:
+    assert {check.name for check in method_checks(SGD)} == {check for check, _, _ in CASES}
+
+
+@pytest.mark.parametrize("kind", [Plain, Replay])
+def test_what_the_broken_ones_are_made_of_is_whole(kind: type[Method]) -> None:
+    check_method(kind)
