@@ -73,7 +73,7 @@ def _write_figures(folder: Path) -> None:
         for n, method in enumerate(("er", "der", "derpp", "der-at-ends", "derpp-at-ends"))
     )
     image = ((0, 255), (128, 0))
-    figures = {
+    figures: dict[str, Any] = {
         "fisher": FisherData("seq-mnist", 0.03, 5, (60, 120), curves),
         "mnist-360": BatchesData("mnist-360", 0, (Shown((image,) * 9, (0, 1) * 4 + (0,)),) * 27),
         "wall-clock": WallClockData(

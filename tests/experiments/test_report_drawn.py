@@ -83,8 +83,9 @@ def damaged(name: str) -> list[tuple[str, Any]]:
     """The figure without a field, or with one of another kind."""
     whole = json.loads(json.dumps(asdict(FIGURES[name])))
     found = [(field, {k: v for k, v in whole.items() if k != field}) for field in whole]
+    junk: list[Any] = [None, [], {}, [1], True, "\ud800"]
     for field in whole:
-        found += [(field, {**whole, field: junk}) for junk in (None, [], {}, [1], True, "\ud800")]
+        found += [(field, {**whole, field: each}) for each in junk]
     return found
 
 

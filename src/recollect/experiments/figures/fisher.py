@@ -42,7 +42,7 @@ __all__ = ["Curve", "FisherData", "data", "draw", "energy", "weighted_sums"]
 
 BUFFERS = (200, 500)
 RATE = 0.03
-ALIKE = {DERAtEnds: "der", DERppAtEnds: "derpp"}
+ALIKE: dict[type[Method], str] = {DERAtEnds: "der", DERppAtEnds: "derpp"}
 KINDS: tuple[type[Method], ...] = (ER, DER, DERpp, DERAtEnds, DERppAtEnds)
 SIDES = {
     "ER against DER and DER++": ("er", "der", "derpp"),
