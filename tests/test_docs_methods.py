@@ -73,27 +73,6 @@ def trained(command: list[str]) -> list[str]:
     return after[: options[0]] if options else after
 
 
-def anchors(text: str) -> set[str]:
-    """What the headings of a page are called in links."""
-    prose = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
-    headings = re.findall(r"^#+ (.+)$", prose, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
-
-
-def broken_links(page: Path) -> list[str]:
-    """The relative links of a page that lead to no file, or to no heading of it."""
-    broken = []
-    for link in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
-        if "://" in link:
-            continue
-        path, _, anchor = link.partition("#")
-        there = page.parent / path if path else page
-        lost = anchor and there.is_file() and anchor not in anchors(there.read_text("utf-8"))
-        if not there.is_file() or lost:
-            broken.append(link)
-    return broken
-
-
 @pytest.mark.parametrize("name", written())
 def test_every_method_has_a_page_that_names_its_command(name: str) -> None:
     assert page_of(name).is_file(), f"no page for {name}"
@@ -136,23 +115,6 @@ def test_the_table_of_requirements_is_what_methods_declare() -> None:
         marks = ["✓" if met else "-" for met in requirements(kind).values()]
         assert listed[kind.title] == marks, kind.title
     assert [*REQUIREMENTS] == listed["method"]
-
-
-@pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)
-def test_relative_links_lead_somewhere(page: Path) -> None:
-    assert broken_links(page) == []
-
-
-def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    (tmp_path / "there.md").write_text("# There it's\n\n```text\n# not here\n```\n", "utf-8")
-    page.write_text(
-        "# Page\n[a](there.md) [b](there.md#there-its) [c](https://nowhere) [d](#page)\n"
-        "[e](gone.md) [f](there.md#gone) [g](there.md#not-here) [h](#gone) [i](../gone.py)",
-        "utf-8",
-    )
-    lost = ["gone.md", "there.md#gone", "there.md#not-here", "#gone", "../gone.py"]
-    assert broken_links(page) == lost
 
 
 @pytest.mark.parametrize("page", files(), ids=lambda page: page.stem)

@@ -1,11 +1,9 @@
-"""What a person meets first: the names, a quick import, and the README."""
+"""What a person meets first: the names, the version, and a quick import."""
 
 from __future__ import annotations
 
 import inspect
 import os
-import re
-import runpy
 import subprocess
 import sys
 from importlib import metadata
@@ -15,16 +13,8 @@ import pytest
 
 import recollect
 
-README = Path(__file__).parents[1] / "README.md"
+PROJECT = Path(__file__).parents[1] / "pyproject.toml"
 HEAVY = ("rich", "sklearn", "torch._inductor")
-
-
-def python_blocks() -> list[str]:
-    """The README's blocks of Python, as they are at this moment."""
-    if not README.exists():
-        return []
-    text = README.read_text("utf-8")
-    return re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("name", recollect.__all__)
@@ -46,8 +36,7 @@ def test_the_public_names_are_a_set_in_order() -> None:
 
 
 def test_the_version_is_that_of_the_package() -> None:
-    project = (README.parent / "pyproject.toml").read_text("utf-8")
-    assert f'version = "{recollect.__version__}"' in project
+    assert f'version = "{recollect.__version__}"' in PROJECT.read_text("utf-8")
     try:
         installed = metadata.version("recollect")
     except metadata.PackageNotFoundError:
@@ -70,26 +59,3 @@ def test_importing_it_imports_nothing_heavy() -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.strip() == "[[], []]"
-
-
-def test_the_readme_has_python() -> None:
-    assert python_blocks(), f"no block of Python in {README}"
-
-
-@pytest.mark.parametrize("number", range(max(len(python_blocks()), 1)))
-def test_the_readmes_python_runs(
-    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each block as a script of its own, in an empty folder, with bundled or invented data."""
-    blocks = python_blocks()
-    if number >= len(blocks):
-        pytest.skip("the README has no Python yet")
-    assert "mnist" not in blocks[number].lower(), "needs a download: use the digits"
-    script = tmp_path / f"block_{number + 1}.py"
-    script.write_text(blocks[number], "utf-8")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RECOLLECT_OFFLINE", raising=False)
-    monkeypatch.delenv("RECOLLECT_DATA", raising=False)
-    monkeypatch.setenv("RECOLLECT_CACHE", str(tmp_path / "cache"))
-    runpy.run_path(str(script), run_name="__main__")
-    assert not (tmp_path / "cache").exists(), "something was fetched"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import runpy
 import shlex
 import sys
 from collections.abc import Callable
@@ -71,13 +70,6 @@ def test_a_command_works(
         sys.stdin.close()
     assert said.status == 0, said.err
     assert "predicted before learning" in said.out + said.err
-
-
-def test_the_python_runs(files: None, capsys: pytest.CaptureFixture[str]) -> None:
-    (block,) = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    Path("example.py").write_text(block)
-    runpy.run_path("example.py", run_name="__main__")
-    assert capsys.readouterr().out.startswith("60 examples, accuracy ")
 
 
 def test_the_methods_are_those_there_are() -> None:

@@ -67,9 +67,9 @@ def page_files(tmp_path: Path) -> None:
 
 
 def context() -> multiprocessing.context.BaseContext:
-    """Where there is one, a server that has imported torch once and forks for every page."""
+    """Where there is one, a server that imports torch once, and forks for every page."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")
     found = multiprocessing.get_context("forkserver")
-    found.set_forkserver_preload(["recollect.cli.main"])
+    found.set_forkserver_preload(["recollect.cli.main", "sklearn.datasets"])
     return found

@@ -11,11 +11,12 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import multiprocessing
 import os
 import re
+import runpy
 import shlex
 import signal
-import subprocess
 import sys
 import types
 import warnings
@@ -26,6 +27,7 @@ from tests.docs.pages import Block, blocks_of
 
 from recollect.cli.main import main
 
+HOW = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
 SAVED = re.compile(r"# ([\w-]+\.py)\n")
 
 
@@ -65,9 +67,20 @@ def run_command(line: str) -> None:
         status = main(words[1:])
         assert status == 0, f"{line} ended with {status}"
     elif words[0] == "python":
-        ended = subprocess.run([sys.executable, *words[1:]], capture_output=True, text=True)
-        print(ended.stdout, end="")
-        assert ended.returncode in (0, -signal.SIGKILL), ended.stderr
+        said = Path("said.txt")
+        said.unlink(missing_ok=True)
+        script = multiprocessing.get_context(HOW).Process(target=run_script, args=(words[1:], said))
+        script.start()
+        script.join()
+        print(said.read_text("utf-8"), end="")
+        assert script.exitcode in (0, -signal.SIGKILL), f"{line} ended with {script.exitcode}"
+
+
+def run_script(words: list[str], said: Path) -> None:
+    """Run a script with its arguments as `python` would, but where torch is already imported."""
+    with said.open("w", encoding="utf-8") as output, contextlib.redirect_stdout(output):
+        sys.argv = words
+        runpy.run_path(words[0], run_name="__main__")
 
 
 def settle(folder: Path) -> None:
@@ -81,7 +94,6 @@ def settle(folder: Path) -> None:
         RECOLLECT_CACHE="cache",
         RECOLLECT_OFFLINE="1",
         RECOLLECT_STORE=str(folder / "results.sqlite"),
-        PYTHONPATH=os.pathsep.join(sys.path),
         OMP_NUM_THREADS="1",
         COLUMNS="120",
     )

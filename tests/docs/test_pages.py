@@ -65,6 +65,11 @@ def test_a_pages_python_runs(name: str, run_page: Callable[..., Any], page_files
     check_what_is_said(name, ran.printed)
 
 
+def test_the_learner_starts_in_ten_lines() -> None:
+    first = next(block for block in blocks("docs/learner.md") if block.runs)
+    assert len([line for line in first.text.splitlines() if line.strip()]) <= 10
+
+
 def check_what_is_said(name: str, printed: dict[int, str]) -> None:
     """A block of text right after one that is run is what that one prints.
 
