@@ -354,7 +354,7 @@ class Absent(Plain):
     def loss(self, step: Step) -> Tensor:
         mine = self.counts.setdefault(id(step.own), [step.own, 0])
         mine[1] += 1
-        return super().loss(step) / mine[1]
+        return super().loss(step) / float(mine[1])
 
 
 @breaks("boundaries", "without boundaries its memory stays empty")

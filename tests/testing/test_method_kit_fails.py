@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from tests.testing.broken_methods import CASES, Plain, Replay
 
 from recollect import SGD, Method
 from recollect.testing import ConformanceError, check_method, method_checks
-from tests.testing.broken_methods import CASES, Plain, Replay
 
 FIRST = ("declarations", "draws", "fields", "choice", "finite", "generator", "seeds")
 
@@ -15,11 +15,9 @@ FIRST = ("declarations", "draws", "fields", "choice", "finite", "generator", "se
     ("check", "sentence", "kind"), CASES, ids=[f"{kind.__name__}" for _, _, kind in CASES]
 )
 def test_a_broken_promise_is_named(check: str, sentence: str, kind: type[Method]) -> None:
+    checks = {each.name: each for each in method_checks(kind)}
     with pytest.raises(ConformanceError) as caught:
-        if check in FIRST:
-            check_method(kind)
-        else:
-            {each.name: each for each in method_checks(kind)}[check]()
+        check_method(kind) if check in FIRST else checks[check]()
     error = caught.value
     assert (error.subject, error.check) == (kind.__name__, check)
     assert sentence in error.sentence

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, fields
+from dataclasses import fields
 
 import torch
 
@@ -59,8 +59,6 @@ def _numbers(method: Method) -> str:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         if not number or not math.isfinite(value):
             return f"its hyper-parameter {field.name} is {value!r}: it must be a finite number"
-        if field.default is MISSING:
-            return f"its hyper-parameter {field.name} has no default: give it one"
         if field.name in kind.shaping and not isinstance(value, int):
             return f"{field.name} shapes a step, but {value!r} is not a whole number"
     if unknown := set(kind.shaping) - set(kind.hyperparameters()):

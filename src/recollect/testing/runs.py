@@ -84,7 +84,9 @@ def generator(trial: Trial) -> None:
         found = difference(ends[0], state(trial.end))
         if not found:
             return
-    if not difference(*ends):  # else it is not the generator, and another check will tell
+    if not difference(
+        ends[0], ends[1]
+    ):  # else it is not the generator, and another check will tell
         raise Broken(f"it depends on the state of a global random generator: {found}")
 
 

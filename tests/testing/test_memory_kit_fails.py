@@ -1,0 +1,155 @@
+"""Every check of a memory rule can fail, and says why: one broken rule for each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import pytest
+import torch
+from torch import Tensor
+
+from recollect.memory import Clock, Reservoir, Rule
+from recollect.testing import ConformanceError, check_memory, memory_checks
+
+CASES: list[tuple[str, str, type[Reservoir]]] = []
+
+
+def breaks(check: str, sentence: str) -> Any:
+    """Notes which check a class must fail, and a part of what is to be said of it."""
+
+    def note(kind: type[Reservoir]) -> type[Reservoir]:
+        CASES.append((check, sentence, kind))
+        return kind
+
+    return note
+
+
+@dataclass(frozen=True)
+class Changed(Reservoir):
+    """A reservoir whose slots or draws are put through a function."""
+
+    def slots(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Tensor:
+        return self.sent(super().slots(seeds, clock, steps, batch))
+
+    def draws(
+        self, seeds: Tensor, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]
+    ) -> Tensor:
+        return self.drawn(super().draws(seeds, clock, steps, batch, sizes))
+
+    def sent(self, slots: Tensor) -> Tensor:
+        return slots
+
+    def drawn(self, slots: Tensor) -> Tensor:
+        return slots
+
+
+@breaks("slots", "with a capacity of 3: they must be in 0..3, where 3 means not kept")
+class Overfull(Changed):
+    def sent(self, slots: Tensor) -> Tensor:
+        return slots + 1
+
+
+@breaks("slots", "two examples of one batch go to the same slot")
+class Crowded(Changed):
+    def sent(self, slots: Tensor) -> Tensor:
+        return slots // 2
+
+
+@breaks("slots", "give [steps, K, batch]")
+class Short(Changed):
+    def sent(self, slots: Tensor) -> Tensor:
+        return slots[..., 1:] if slots.shape[2] > 2 else slots
+
+
+@breaks("draws", "slots 0 to 3 of a memory of 3: they must be below the capacity")
+class Reaching(Changed):
+    def drawn(self, slots: Tensor) -> Tensor:
+        return slots + slots.eq(2)
+
+
+@breaks("draws", "it draws a slot to which nothing was sent")
+class Hopeful(Changed):
+    def draws(
+        self, seeds: Tensor, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]
+    ) -> Tensor:
+        full = replace(clock, seen=10 * self.capacity)
+        return super().draws(seeds, full, steps, batch, sizes)
+
+
+@breaks("repeats", "a draw has the same memory twice, after 4 examples")
+class Repeating(Changed):
+    def drawn(self, slots: Tensor) -> Tensor:
+        return torch.zeros_like(slots)
+
+
+@breaks("sizes", "sizes are called steady after 0 examples, and change from (0, 0)")
+class Settled(Changed):
+    def steady(self, clock: Clock, replay: int) -> bool:
+        return True
+
+
+CALLS = [0]
+
+
+@breaks("pure", "asked again with the same seeds and clock, it plans otherwise (draws)")
+class Restless(Changed):
+    def drawn(self, slots: Tensor) -> Tensor:
+        CALLS[0] += 1
+        each = slots.unflatten(2, (2, slots.shape[2] // 2))  # type: ignore[no-untyped-call]
+        return torch.roll(each, CALLS[0], 3).flatten(2)
+
+
+@breaks("company", "a run is planned otherwise in other company (draws)")
+class Dragged(Changed):
+    def drawn(self, slots: Tensor) -> Tensor:
+        return slots[:, :1].expand_as(slots)
+
+
+@breaks("plans", "many steps planned at once are not those planned one by one (slots)")
+class Hasty(Changed):
+    def sent(self, slots: Tensor) -> Tensor:
+        return slots if len(slots) == 1 else slots.flip(2)
+
+
+@breaks("generator", "it draws from torch's global generator")
+class Dicing(Changed):
+    def drawn(self, slots: Tensor) -> Tensor:
+        torch.rand(1)
+        return slots
+
+
+@breaks("bounded", "it holds more with every step")
+class Hoarding(Changed):
+    seen: ClassVar[list[Tensor]] = []
+
+    def drawn(self, slots: Tensor) -> Tensor:
+        self.seen.append(slots.clone())
+        return slots
+
+
+@pytest.mark.parametrize(
+    ("check", "sentence", "kind"), CASES, ids=[kind.__name__ for _, _, kind in CASES]
+)
+def test_a_broken_promise_is_named(check: str, sentence: str, kind: type[Reservoir]) -> None:
+    with pytest.raises(ConformanceError) as caught:
+        check_memory(kind)
+    error = caught.value
+    assert (error.subject, error.check) == (kind.__name__, check), str(error)
+    assert sentence in error.sentence
+
+
+def test_every_check_has_a_rule_that_breaks_it() -> None:
+    checks = memory_checks(Reservoir(9))
+    assert {check.name for check in checks} == {check for check, _, _ in CASES}
+
+
+def test_draws_that_may_repeat_are_not_asked_for_that_promise() -> None:
+    repeating: Rule = Repeating(13)
+    check_memory(repeating, repeats=True)
+    (skipped,) = [check for check in memory_checks(Repeating, repeats=True) if check.skipped]
+    assert skipped.name == "repeats"
+
+
+def test_the_rule_that_they_are_made_of_is_whole() -> None:
+    check_memory(Changed)
