@@ -86,8 +86,8 @@ class Network:
         if self._holds:
             _put(self.module, self.weights.named(), {})
         elif self.strategy == "loop" and len(seeds) == 1 and not self._tied:
-            rows = {name: tensor[0] for name, tensor in self.buffers.items()}
-            _put(self.module, self.weights.only(), rows)
+            held = {name: tensor[0] for name, tensor in self.buffers.items()}
+            _put(self.module, self.weights.only(), held)
             self._holds = True
 
     def __call__(

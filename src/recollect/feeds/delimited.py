@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from recollect.errors import DataError, InputError
 from recollect.feeds.columns import column, features_of
 from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, numbers
+from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place, numbers
 
 __all__ = ["Delimited"]
 
@@ -72,6 +72,8 @@ class Delimited:
 
         A row without cells, which no file has, says that what follows is another file.
         """
+        if place is not None:
+            check_place(source, place, int, int)
         offset, number = (int(part) for part in place or (0, 0))
         held: list[str] = []
         for raw in self.source.lines(source, offset):

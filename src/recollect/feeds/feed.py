@@ -72,7 +72,7 @@ class Feed:
         """All records, in each source after its place; None whenever nothing came for a moment."""
         for source in self.sources:
             place = (places or {}).get(source)
-            yield from self.reader.read(source, None if place is None else tuple(place))
+            yield from self.reader.read(source, tuple(place) if isinstance(place, list) else place)
 
     @property
     def lasting(self) -> bool:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import stat
 import time
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, final
@@ -14,7 +16,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.lines import POLL
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record
+from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place
 
 __all__ = ["ImageFolder"]
 
@@ -42,6 +44,8 @@ class ImageFolder:
 
     def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
         """The images after a place, which is the time (or name) and the path of one."""
+        if place is not None:
+            check_place(source, place, int if self.order == "time" else str, str)
         while True:
             for key, path in self._listed(Path(source), place, source == self.followed):
                 place = (key, path)
@@ -62,13 +66,13 @@ class ImageFolder:
     ) -> list[tuple[int | str, str]]:
         """The images that come after a place, in order."""
         try:
-            folders = [root, *(Path(e.path) for e in os.scandir(root) if e.is_dir())]
+            folders = [root, *(Path(e.path) for e in os.scandir(root) if _is(e, stat.S_ISDIR))]
             found = [
                 (self._key(entry), str(Path(entry.path).relative_to(root)))
                 for folder in folders
                 for entry in os.scandir(folder)
                 if entry.name.lower().endswith(KINDS) and entry.name[0] != "."
-                if not (growing and _is_young(entry)) and entry.is_file()
+                if _is(entry, stat.S_ISREG) and not (growing and _is_young(entry))
             ]
         except OSError as error:
             raise DataError(f"cannot read {root}: {error.strerror or error}") from None
@@ -82,13 +86,16 @@ class ImageFolder:
         from PIL import Image
 
         try:
-            with Image.open(path) as image:
-                image.load()
-                grey = image.mode in ("1", "L", "LA")
-                if self.layout is not None:
-                    grey = self.layout["shape"][0] == 1
-                shown: Any = image.convert("L" if grey else "RGB")
-        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            with warnings.catch_warnings():
+                # Pillow only warns of an image that would take hundreds of megabytes.
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                with Image.open(path) as image:
+                    image.load()
+                    grey = image.mode in ("1", "L", "LA")
+                    if self.layout is not None:
+                        grey = self.layout["shape"][0] == 1
+                    shown: Any = image.convert("L" if grey else "RGB")
+        except Exception as error:  # what decoders say of damage is no closed list
             raise Malformed(f"it is not an image that can be read ({error})") from None
         if self.size is not None:
             shown = shown.resize(self.size[::-1], Image.Resampling.BILINEAR)
@@ -104,6 +111,14 @@ class ImageFolder:
                 f"give --size HxW to bring all to one size"
             )
         return pixels
+
+
+def _is(entry: os.DirEntry[str], kind: Callable[[int], bool]) -> bool:
+    """Whether an entry is a file (or a folder), or leads to one; not if it leads nowhere."""
+    try:
+        return kind(entry.stat().st_mode)
+    except OSError:  # it is a link that is broken, or was removed meanwhile
+        return False
 
 
 def _is_young(entry: os.DirEntry[str]) -> bool:

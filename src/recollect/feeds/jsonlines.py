@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 
 from recollect.errors import InputError
 from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
-from recollect.feeds.record import Faults, Label, Layout, Malformed, Place, Record, numbers
+from recollect.feeds.record import (
+    Faults,
+    Label,
+    Layout,
+    Malformed,
+    Place,
+    Record,
+    check_place,
+    numbers,
+)
 
 __all__ = ["JSONLines", "plain_label"]
 
@@ -47,6 +56,8 @@ class JSONLines:
 
     def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
         """The records after a place, which is the byte and the line where one ends."""
+        if place is not None:
+            check_place(source, place, int, int)
         offset, number = (int(part) for part in place or (0, 0))
         for raw in self.source.lines(source, offset):
             if raw is None:
@@ -66,6 +77,8 @@ class JSONLines:
                 x, label = self._parsed(found)
             except Malformed as why:
                 self.faults.meet(f"{source}, line {number}", why)
+            except RecursionError:
+                self.faults.meet(f"{source}, line {number}", Malformed("it is nested too deeply"))
             else:
                 yield Record(x, label, source, (offset, number))
 

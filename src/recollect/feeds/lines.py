@@ -58,13 +58,13 @@ class FileLines:
     def _of_one(self, source: str, offset: int) -> Iterator[bytes | None]:
         """The lines of the file that has this name now, until another has it."""
         with Path(source).open("rb", buffering=0) as file:
-            if os.fstat(file.fileno()).st_size < offset and file.seekable():
+            if offset and file.seekable() and (why := _misplaced(file, offset)):
                 if source != self.followed:
-                    raise _shorter(source)
-                self.say(f"{source} is shorter than what was read of it: reading it from its start")
+                    raise DataError(
+                        f"{source} {why} before: it is another file now (--fresh starts over)"
+                    )
+                self.say(f"{source} {why}: reading it from its start")
                 return
-            if offset:
-                file.seek(offset)
             yield from _split(source, self._chunks(source, file))
 
     def _chunks(self, source: str, file: BinaryIO) -> Iterator[bytes | None]:
@@ -185,8 +185,14 @@ def _is_other(source: str, file: BinaryIO) -> bool:
     return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino)
 
 
-def _shorter(source: str) -> DataError:
-    return DataError(
-        f"{source} is shorter than what was read of it before: it is another file now "
-        f"(--fresh starts over)"
-    )
+def _misplaced(file: BinaryIO, offset: int) -> str | None:
+    """Why reading cannot go on at a byte, if it cannot; the file is at that byte otherwise."""
+    if os.fstat(file.fileno()).st_size < offset:
+        return "is shorter than what was read of it"
+    file.seek(offset - 1)
+    last, following = file.read(1), file.read(1)
+    file.seek(offset)
+    # The last line of a file may have had no end when it was read.
+    if last == b"\n" or following in (b"", b"\r", b"\n"):
+        return None
+    return "has no end of a line where reading ended"

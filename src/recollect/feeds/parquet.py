@@ -13,7 +13,7 @@ from recollect.errors import DataError, InputError
 from recollect.extras import needs
 from recollect.feeds.columns import column, features_of
 from recollect.feeds.jsonlines import plain_label
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, numbers
+from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place, numbers
 
 __all__ = ["Parquet"]
 
@@ -38,6 +38,8 @@ class Parquet:
 
     def read(self, source: str, place: Place | None = None) -> Iterator[Record]:
         """The records after a place, which is how many rows come before."""
+        if place is not None:
+            check_place(source, place, int)
         (start,) = (int(part) for part in place or (0,))
         pyarrow = _pyarrow()
         try:

@@ -11,7 +11,17 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 
-__all__ = ["Faults", "Format", "Label", "Layout", "Malformed", "Place", "Record", "numbers"]
+__all__ = [
+    "Faults",
+    "Format",
+    "Label",
+    "Layout",
+    "Malformed",
+    "Place",
+    "Record",
+    "check_place",
+    "numbers",
+]
 
 Label = str | int | float | bool
 Place = tuple[int | str, ...]
@@ -68,6 +78,22 @@ class Format(Protocol):
 
     def read(self, source: str, place: Place | None) -> Iterator[Record | None]:
         """The records of a source after a place; None whenever nothing came for a moment."""
+
+
+def check_place(source: str, place: object, *kinds: type) -> None:
+    """Refuse a place that no record of a reader has: its parts are of these kinds, none below 0.
+
+    >>> check_place("a.csv", (20, 2), int, int)
+    >>> check_place("a.csv", (20, "2"), int, int)
+    Traceback (most recent call last):
+    recollect.errors.DataError: reading a.csv cannot continue from (20, '2'): no record ends there
+    """
+    parts = list(place) if isinstance(place, tuple | list) else [None]
+    whole = [*map(type, parts)] == [*kinds]
+    if not whole or any(part < 0 for part in parts if isinstance(part, int)):
+        raise DataError(
+            f"reading {source} cannot continue from {place!r:.60}: no record ends there"
+        )
 
 
 def numbers(values: Any) -> NDArray[np.float32]:
