@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect import MLP, Fleet, InputError, Method, ResNet18
+from recollect import MLP, Fleet, InputError, Method
 from recollect.core.random import Purpose, below, bits, permute
 from recollect.experiments import paper
 from recollect.methods import ERHybrid, ERKMeans, ERMoF, ERRing, method
@@ -224,36 +223,6 @@ def test_the_hybrid_changes_when_a_class_would_have_too_few(tiny_net: Callable[[
 
 
 @every_method
-def test_a_run_of_a_fleet_equals_the_run_alone(method: Method, tiny_net: Callable[[], MLP]) -> None:
-    """Whatever the labels of its company."""
-    seeds = [3, SEED, 0]
-    fleet = fleet_of(method, seeds, tiny_net)
-    fleet.learn(*data(seeds), 4)
-    for run, seed in enumerate(seeds):
-        alone = fleet_of(method, [seed], tiny_net)
-        alone.learn(*data([seed]), 4)
-        for name, tensor in alone.memory.fields().items():
-            assert torch.equal(tensor[0], fleet.memory.fields()[name][run])
-        for name, tensor in alone.weights.named().items():
-            torch.testing.assert_close(tensor[0], fleet.weights.named()[name][run])
-
-
-@every_method
-@pytest.mark.parametrize("stop", [4, 40, 64])
-def test_a_run_continues_from_its_tensors_as_if_nothing_had_happened(
-    method: Method, stop: int, tiny_net: Callable[[], MLP]
-) -> None:
-    x, y = data([3, SEED])
-    whole, first, second = (fleet_of(method, [3, SEED], tiny_net) for _ in range(3))
-    whole.learn(x, y, 4)
-    first.learn(x[:, :stop], y[:, :stop], 4)
-    second.restore({name: t.clone() for name, t in first.tensors().items()}, first.clock)
-    second.learn(x[:, stop:], y[:, stop:], 4)
-    for name, tensor in whole.tensors().items():
-        assert torch.equal(tensor, second.tensors()[name]), name
-
-
-@every_method
 def test_how_steps_are_carried_out_changes_nothing(
     method: Method, way: dict[str, bool], tiny_net: Callable[[], MLP]
 ) -> None:
@@ -265,20 +234,6 @@ def test_how_steps_are_carried_out_changes_nothing(
             torch.testing.assert_close(fleets[1].tensors()[name], tensor, rtol=0, atol=1e-9)
     for name, tensor in fleets[0].memory.fields().items():
         assert torch.equal(tensor, fleets[1].memory.fields()[name])
-
-
-@every_method
-def test_convolutional_networks(method: Method) -> None:
-    """Runs that are computed one by one: the same memories as each alone."""
-    net = partial(ResNet18, CLASSES, width=8)
-    x, y = data([3, SEED], (3, 8, 8))
-    given = {"shape": (3, 8, 8)}
-    fleet, alone = fleet_of(method, [3, SEED], net, **given), fleet_of(method, [SEED], net, **given)
-    loss = fleet.learn(x, y, 10)
-    assert bool(loss.isfinite().all())
-    alone.learn(x[1:], y[1:], 10)
-    for name, tensor in alone.memory.fields().items():
-        assert torch.equal(tensor[0], fleet.memory.fields()[name][1])
 
 
 @every_method

@@ -31,10 +31,9 @@ def examples(runs: int = 1) -> tuple[Tensor, Tensor]:
     return x, y + PER_TASK * torch.arange(TASKS)[:, None]
 
 
-def fleet_of(methods: list[HAT], seeds: list[int], **more: bool) -> Fleet:
-    runs = len(seeds)
-    return Fleet(methods, network, seeds=seeds, lr=[LR] * runs, classes=CLASSES, shape=(6,),
-                 stored=torch.float64, dtype=torch.float64, tasks=TASKS, **more)  # type: ignore[arg-type]  # fmt: skip
+def fleet_of(method: HAT) -> Fleet:
+    return Fleet([method], network, seeds=[SEED], lr=[LR], classes=CLASSES, shape=(6,),
+                 stored=torch.float64, dtype=torch.float64, tasks=TASKS)  # fmt: skip
 
 
 def pick(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
@@ -113,7 +112,7 @@ class Loop:
 
 
 def test_a_run_is_its_equations_written_out() -> None:
-    loop, fleet = Loop(), fleet_of([HAT(SMAX, C)], [SEED])
+    loop, fleet = Loop(), fleet_of(HAT(SMAX, C))
     x, y = examples()
     steps = math.ceil(LENGTH / BATCH)
     for task in range(TASKS):
@@ -135,38 +134,10 @@ def test_a_run_is_its_equations_written_out() -> None:
     assert any((used > 0.5).any() for used in loop.used)
 
 
-def test_runs_do_not_depend_on_their_company() -> None:
-    x, y = examples(3)
-    methods, seeds = [HAT(20.0, 0.1), HAT(100.0, 0.9), HAT(50.0, 0.4)], [4, 0, 9]
-    together = fleet_of(methods, seeds)
-    for task in range(TASKS):
-        through(together, x, y, task)
-    for run in range(3):
-        alone = fleet_of(methods[run : run + 1], seeds[run : run + 1])
-        for task in range(TASKS):
-            through(alone, x[run : run + 1], y[run : run + 1], task)
-        for name, tensor in alone.tensors().items():
-            close(together.tensors()[name][run : run + 1].double(), tensor.double())
-
-
-@pytest.mark.parametrize("recorded", [False, True])
-def test_a_recorded_step_is_the_same(recorded: bool) -> None:
-    x, y = examples()
-    plain, other = (
-        fleet_of([HAT(SMAX, C)], [SEED]),
-        fleet_of([HAT(SMAX, C)], [SEED], recorded=recorded),
-    )
-    for task in range(TASKS):
-        through(plain, x, y, task, epochs=3)
-        through(other, x, y, task, epochs=3)
-        for of in range(task + 1):
-            close(other.scores(x[:, of], of), plain.scores(x[:, of], of))
-
-
 def test_gates_that_are_shut_keep_what_was_learnt() -> None:
     """With gates that are open or closed, later tasks change nothing of earlier answers."""
     x, y = examples()
-    fleet = fleet_of([HAT(4000.0, 0.1)], [SEED])
+    fleet = fleet_of(HAT(4000.0, 0.1))
     through(fleet, x, y, 0, epochs=4)
     gates = [w for n, w in fleet.weights.named().items() if n.startswith("gates.")]
     with torch.no_grad():

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.core.images import Images
-from recollect.core.network import Strategy
 from recollect.errors import InputError
 from recollect.methods import ICaRL
 from recollect.streams import TaskStream
@@ -194,29 +193,6 @@ def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=off)
 
 
-@pytest.mark.parametrize("net", NETS)
-@pytest.mark.parametrize(("runs", "strategy"), [((0, 1, 2, 3), None), ((3, 1, 3), "loop")])
-def test_a_run_of_a_fleet_equals_the_run_alone(
-    net: str, runs: tuple[int, ...], strategy: Strategy | None
-) -> None:
-    stream = stream_of()
-    together = fleet_of(net, runs, strategy=strategy)
-    assert strategy in (None, together.network.strategy)
-    alone = [fleet_of(net, [run]) for run in runs]
-    for task in range(len(TASKS)):
-        for fleet in (together, *alone):
-            learn(fleet, stream, task)
-        scores = together.scores(stream.test_x[None])
-        for k, fleet in enumerate(alone):
-            close(scores[k], fleet.scores(stream.test_x[None])[0])
-            for name, tensor in together.memory.fields().items():
-                assert torch.equal(tensor[k], fleet.memory.fields()[name][0])
-            for name, tensor in fleet.own.items():
-                close(together.own[name][k], tensor[0])
-            for name, tensor in fleet.weights.named().items():
-                close(together.weights.named()[name][k], tensor[0])
-
-
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
 def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool]) -> None:
     stream, plain, fast = stream_of(), fleet_of(net, [0, 2]), fleet_of(net, [0, 2], **way)
@@ -225,15 +201,6 @@ def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool
         learn(fast, stream, task)
     for name, tensor in plain.tensors().items():
         close(fast.tensors()[name], tensor)
-
-
-def test_what_a_run_holds_does_not_grow() -> None:
-    stream, fleet = stream_of(), fleet_of("mlp", [0, 1])
-    sizes = [fleet.bytes_per_run]
-    for task in range(len(TASKS)):
-        learn(fleet, stream, task)
-        sizes.append(fleet.bytes_per_run)
-    assert len(set(sizes)) == 1
 
 
 def test_the_most_important_exemplars_of_a_class_stay() -> None:

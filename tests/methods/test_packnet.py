@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.core.images import Images
-from recollect.core.network import Strategy
 from recollect.errors import InputError
 from recollect.methods import PackNet
 from recollect.streams import TaskStream
@@ -195,28 +194,6 @@ def test_every_task_has_its_share_of_what_is_free() -> None:
     assert counts == [[101, 60, 45, 34], [30, 120, 60, 30]]
     weights = fleet.weights.named()["net.hidden.0.weight"].flatten(1)
     assert not weights[owners == 0].any()
-
-
-@pytest.mark.parametrize("runs", [(0, 1, 2, 3), (3, 1, 3)], ids=str)
-@pytest.mark.parametrize(
-    ("net", "strategy"),
-    [("mlp", None), ("mlp", "vmap"), ("mlp", "loop"), ("dense", None), ("normalised", None)],
-)
-def test_a_run_of_a_fleet_equals_the_run_alone(
-    net: str, strategy: Strategy | None, runs: tuple[int, ...]
-) -> None:
-    together = fleet_of(net, runs, strategy=strategy)
-    assert strategy in (None, together.network.strategy)
-    alone = [fleet_of(net, [run]) for run in runs]
-    for task in range(TASKS):
-        learn(together, task, runs)
-        for run, fleet in zip(runs, alone, strict=True):
-            learn(fleet, task, [run])
-    for k, fleet in enumerate(alone):
-        for name, tensor in fleet.tensors().items():
-            close(together.tensors()[name][k], tensor[0])
-        for task in range(TASKS):
-            close(together.scores(PROBE, task)[k], fleet.scores(PROBE, task)[0])
 
 
 @pytest.mark.parametrize("net", ["mlp", "normalised"])

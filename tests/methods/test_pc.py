@@ -29,24 +29,16 @@ def examples(runs: int = 1) -> tuple[Tensor, Tensor]:
     return x, y + PER_TASK * torch.arange(TASKS)[:, None]
 
 
-def fleet_of(methods: list[PC], seeds: list[int], recorded: bool = False) -> Fleet:
+def made() -> Fleet:
     return Fleet(
-        methods, network, seeds=seeds, lr=[LR] * len(seeds), classes=CLASSES, shape=(6,),
-        stored=torch.float64, dtype=torch.float64, tasks=TASKS, recorded=recorded,
+        [METHOD], network, seeds=[SEED], lr=[LR], classes=CLASSES, shape=(6,),
+        stored=torch.float64, dtype=torch.float64, tasks=TASKS,
     )  # fmt: skip
 
 
 def pick(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
     runs = torch.arange(len(x))[:, None]
     return x[runs, index], y[runs, index]
-
-
-def through(fleet: Fleet, x: Tensor, y: Tensor) -> None:
-    for task in range(TASKS):
-        here = partial(pick, x[:, task], y[:, task])
-        fleet.start_task(here, LENGTH, BATCH)
-        fleet.learn(x[:, task], y[:, task], BATCH)
-        fleet.end_task(here, LENGTH, BATCH)
 
 
 class Loop:
@@ -108,7 +100,7 @@ class Loop:
 
 
 def test_a_run_is_its_equations_written_out() -> None:
-    loop, fleet = Loop(), fleet_of([METHOD], [SEED])
+    loop, fleet = Loop(), made()
     x, y = examples()
     for task in range(TASKS):
         mine = slice(task * PER_TASK, (task + 1) * PER_TASK)
@@ -127,28 +119,13 @@ def test_a_run_is_its_equations_written_out() -> None:
 
 
 def test_only_the_active_column_learns_while_a_task_goes_on() -> None:
-    fleet = fleet_of([METHOD], [SEED])
+    fleet = made()
     before = {name: tensor.clone() for name, tensor in fleet.weights.named().items()}
     x, y = examples()
     fleet.start_task(partial(pick, x[:, 0], y[:, 0]), LENGTH, BATCH)
     fleet.learn(x[:, 0], y[:, 0], BATCH)
     changed = {n for n, t in fleet.weights.named().items() if not torch.equal(t, before[n])}
     assert changed == {name for name in before if name.startswith("columns.1.")}
-
-
-def test_company_and_recording_change_nothing() -> None:
-    x, y = examples(2)
-    methods, seeds = [PC(0.5, 0.9), PC(2.0, 0.4)], [4, 9]
-    together, recorded = fleet_of(methods, seeds), fleet_of(methods, seeds, recorded=True)
-    through(together, x, y)
-    through(recorded, x, y)
-    for name, tensor in together.tensors().items():
-        close(recorded.tensors()[name].double(), tensor.double())
-    for run in range(2):
-        alone = fleet_of(methods[run : run + 1], seeds[run : run + 1])
-        through(alone, x[run : run + 1], y[run : run + 1])
-        for name, tensor in alone.tensors().items():
-            close(together.tensors()[name][run : run + 1].double(), tensor.double())
 
 
 def close(ours: Tensor, theirs: Tensor) -> None:

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.core.images import Images
-from recollect.core.network import Strategy
 from recollect.errors import InputError
 from recollect.methods import PNN
 from recollect.nets.progressive import Progressive
@@ -154,16 +153,9 @@ def test_only_the_column_of_the_task_learns(net: str) -> None:
         assert changed == mine, "all of it: weights, connections, statistics"
 
 
-@pytest.mark.parametrize("runs", [(0, 1, 2, 3), (3, 1, 3)], ids=str)
-@pytest.mark.parametrize(
-    ("net", "strategy"), [("mlp", None), ("mlp", "vmap"), ("mlp", "loop"), ("resnet", None)]
-)
-def test_a_run_of_a_fleet_equals_the_run_alone(
-    net: str, strategy: Strategy | None, runs: tuple[int, ...]
-) -> None:
-    together = fleet_of(net, runs, strategy=strategy)
-    assert strategy in (None, together.network.strategy)
-    alone = [fleet_of(net, [run]) for run in runs]
+def test_a_run_of_a_fleet_of_residual_networks_equals_the_run_alone() -> None:
+    runs = (3, 1, 3)
+    together, alone = fleet_of("resnet", runs), [fleet_of("resnet", [run]) for run in runs]
     for task in range(TASKS):
         learn(together, task, runs)
         for run, fleet in zip(runs, alone, strict=True):
