@@ -16,23 +16,66 @@ __all__ = [
 
 
 class RecollectError(Exception):
-    """What went wrong, what was expected and what to do, in one sentence."""
+    """What went wrong, what was expected and what to do, in one sentence.
+
+    >>> from recollect import run
+    >>> try:
+    ...     run("seq-digits", "derq")
+    ... except RecollectError as error:
+    ...     print(str(error)[:42])
+    unknown method 'derq': did you mean 'der'?
+    """
 
 
 class InputError(RecollectError, ValueError):
-    """An argument or an array that cannot be used; nothing has been changed."""
+    """An argument or an array that cannot be used; nothing has been changed.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> try:
+    ...     Learner(MLP(2, 1), ER()).observe([float("nan"), 0.0], "a")
+    ... except InputError as error:
+    ...     print(error)
+    an example has values that are not finite (NaN or infinity)
+    """
 
 
 class DataError(RecollectError):
-    """A data set that cannot be found, or whose files are not what they should be."""
+    """A data set that cannot be found, or whose files are not what they should be.
+
+    >>> from recollect import MLP, Learner
+    >>> try:
+    ...     Learner.load("nowhere.recollect", MLP(2, 1))
+    ... except DataError:
+    ...     print("there is no such file")
+    there is no such file
+    """
 
 
 class DivergedError(RecollectError, ArithmeticError):
-    """A step whose loss or weights are not finite; nothing has been changed."""
+    """A step whose loss or weights are not finite; nothing has been changed.
+
+    >>> from recollect import MLP, SGD, Learner
+    >>> learner = Learner(MLP(2, 1), SGD(), lr=1e30)
+    >>> try:
+    ...     for _ in range(9):
+    ...         loss = learner.observe([[1.0, 2.0], [2.0, 1.0]], ["a", "b"])
+    ... except DivergedError:
+    ...     print("take a lower lr")
+    take a lower lr
+    """
 
 
 class MissingExtraError(RecollectError, ImportError):
-    """A library that is not installed, and the extra of recollect that brings it."""
+    """A library that is not installed, and the extra of recollect that brings it.
+
+    >>> from recollect.extras import needs
+    >>> try:
+    ...     with needs("no_such_library", extra="dreams", what="Dreaming"):
+    ...         import no_such_library
+    ... except MissingExtraError:
+    ...     print('pip install "recollect[dreams]"')
+    pip install "recollect[dreams]"
+    """
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:

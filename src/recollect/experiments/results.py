@@ -65,7 +65,13 @@ class Summary:
 
 
 class Results(Sequence[Result]):
-    """The results of a command, one per run, in order."""
+    """The results of a command, one per run, in order.
+
+    >>> from recollect import run
+    >>> results = run("seq-digits", "sgd", seeds=2, lr=[0.03, 0.1])
+    >>> len(results), len(results.summaries()), len(results[:3])
+    (4, 2, 3)
+    """
 
     def __init__(self, runs: Sequence[Result]) -> None:
         self._runs = list(runs)

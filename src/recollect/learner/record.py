@@ -22,6 +22,9 @@ class Metrics:
 
     `accuracy` is over all that was seen, `recent` over the last ones, `per_class` over all of a
     class; each is a share between 0 and 1, and None while there is nothing to tell.
+
+    >>> print(Metrics(seen=200, accuracy=0.9, recent=0.95, per_class={"up": 0.85, "down": 0.95}))
+    200 examples, accuracy 90.00 %, recently 95.00 %
     """
 
     seen: int

@@ -25,6 +25,12 @@ class Hybrid:
     to say which slot is next. A class keeps the slots it has, up to its share, and is given others'
     surplus for the rest; what lies there stays until the new owner needs it, so the memory stays
     full.
+
+    >>> state = Hybrid(**Hybrid.room(runs=1, capacity=2, classes=2))
+    >>> state.place(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), least=1)
+    tensor([[0, 1]])
+    >>> state.place(torch.tensor([[1]]), torch.tensor([[0]]), least=1), state.ring  # 1 is not lost
+    (tensor([[0]]), tensor([True]))
     """
 
     label: Tensor

@@ -15,7 +15,13 @@ MANY = 512
 
 
 class Rule(Protocol):
-    """A rule is a pure function of seeds and clock, so it can be worked out before the steps."""
+    """A rule is a pure function of seeds and clock, so it can be worked out before the steps.
+
+    >>> from recollect.memory import Reservoir
+    >>> rule: Rule = Reservoir(capacity=3)
+    >>> rule.slots(torch.tensor([0]), Clock(), steps=1, batch=2)
+    tensor([[[0, 1]]])
+    """
 
     @property
     def capacity(self) -> int:

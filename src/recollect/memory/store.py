@@ -13,7 +13,12 @@ __all__ = ["Memory", "Remembered"]
 
 
 class Remembered(dict[str, Tensor]):
-    """Remembered examples of K runs; each field `[K, n, ...]` is also an attribute."""
+    """Remembered examples of K runs; each field `[K, n, ...]` is also an attribute.
+
+    >>> past = Remembered(y=torch.tensor([[3, 1, 4]]))
+    >>> past.y, past.narrow(1, 2).y
+    (tensor([[3, 1, 4]]), tensor([[1, 4]]))
+    """
 
     def __getattr__(self, name: str) -> Tensor:
         try:

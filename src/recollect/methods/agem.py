@@ -22,6 +22,9 @@ class AGEM(Method):
     does not: g - (g.r / r.r) r. Every task has the same share of the memory.
 
     `recollect reproduce seq-mnist --methods agem` makes its rows of the paper's table.
+
+    >>> AGEM().rule(60)
+    TaskRing(capacity=60, whole=False)
     """
 
     name: ClassVar[str] = "agem"
@@ -44,6 +47,9 @@ class AGEMR(Method):
     """A-GEM with a reservoir for its memory, which needs no task boundaries.
 
     `recollect reproduce mnist-360 --methods agem-r` makes its rows of the paper's table.
+
+    >>> AGEMR().rule(60)
+    Reservoir(capacity=60)
     """
 
     name: ClassVar[str] = "agem-r"

@@ -18,6 +18,12 @@ class DER(Method):
     """Keeps the network's logits along with past examples, and stays close to them.
 
     `recollect reproduce seq-mnist --methods der` makes its rows of the paper's table.
+
+    >>> from recollect import MLP, Learner
+    >>> learner = Learner(MLP(2, 1), DER(alpha=0.3), memory=10)
+    >>> loss = learner.observe([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> learner.seen, learner.method
+    (2, DER(alpha=0.3))
     """
 
     alpha: float | Tensor = 0.5

@@ -18,6 +18,12 @@ class DERpp(Method):
     """DER with a second draw from memory, replayed with its labels.
 
     `recollect reproduce seq-mnist --methods derpp` makes its rows of the paper's table.
+
+    >>> from recollect import MLP, Learner
+    >>> learner = Learner(MLP(2, 1), DERpp(alpha=0.1, beta=0.5), memory=10)
+    >>> loss = learner.observe([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> learner.seen, learner.method
+    (2, DERpp(alpha=0.1, beta=0.5))
     """
 
     alpha: float | Tensor = 0.5

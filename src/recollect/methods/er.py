@@ -19,6 +19,12 @@ class ER(Method):
     """Mixes remembered examples into every batch.
 
     `recollect reproduce seq-mnist --methods er` makes its rows of the paper's table.
+
+    >>> from recollect import MLP, Learner
+    >>> learner = Learner(MLP(2, 1), ER(), memory=10)
+    >>> loss = learner.observe([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> learner.seen, learner.method
+    (2, ER())
     """
 
     name: ClassVar[str] = "er"

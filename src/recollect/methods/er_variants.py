@@ -21,6 +21,9 @@ class ERRing(Method):
     """ER with the last examples of every class, an equal share each.
 
     `recollect run seq-mnist er-ring --buffer 20`
+
+    >>> ERRing().rule(20)
+    ClassRing(capacity=20, renews=True)
     """
 
     name: ClassVar[str] = "er-ring"
@@ -51,6 +54,9 @@ class ERKMeans(Method):
     to it. A batch is taken as a whole: all of it comes to centres, and then the centres move.
 
     `recollect run seq-mnist er-kmeans --buffer 20`
+
+    >>> ERKMeans().rule(20)
+    ClassRing(capacity=20, renews=False)
     """
 
     name: ClassVar[str] = "er-kmeans"
@@ -94,6 +100,9 @@ class ERMoF(Method):
     batch is taken as a whole: first the means move, then the closest are chosen.
 
     `recollect run seq-mnist er-mof --buffer 20`
+
+    >>> ERMoF().rule(20)
+    ClassRing(capacity=20, renews=False)
     """
 
     name: ClassVar[str] = "er-mof"
@@ -138,6 +147,9 @@ class ERHybrid(Method):
     equal share, in which its newest examples replace its oldest. A batch is taken as a whole.
 
     `recollect run seq-mnist er-hybrid --buffer 20`
+
+    >>> ERHybrid(least=2).rule(20)
+    Reservoir(capacity=20)
     """
 
     least: int = 1

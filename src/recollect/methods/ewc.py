@@ -27,6 +27,9 @@ class EWC(Method):
     the sums of F and of F w* over tasks are kept: they say the same as all of them.
 
     `recollect run seq-mnist ewc --lambda 90`
+
+    >>> EWC(lambda_=90.0)
+    EWC(lambda_=90.0)
     """
 
     lambda_: float | Tensor = 1.0
@@ -64,6 +67,9 @@ class OEWC(Method):
     weights w* are noted. Later steps add `lambda` times the sum of F (w - w*)^2.
 
     `recollect reproduce seq-mnist --methods oewc` makes its row of the paper's table.
+
+    >>> OEWC(lambda_=0.7)
+    OEWC(lambda_=0.7, gamma=1.0)
     """
 
     lambda_: float | Tensor = 1.0

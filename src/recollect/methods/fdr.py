@@ -25,6 +25,9 @@ class FDR(Method):
     `alpha` times the distance between the probabilities of now and of then.
 
     `recollect reproduce seq-mnist --methods fdr` makes its rows of the paper's table.
+
+    >>> FDR(alpha=0.3).rule(50)
+    TaskShares(capacity=50)
     """
 
     alpha: float | Tensor = 0.5

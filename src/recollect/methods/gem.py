@@ -28,6 +28,11 @@ class GEM(Method):
     Every task has the same share of the memory.
 
     `recollect reproduce seq-mnist --methods gem` makes its rows of the paper's table.
+
+    >>> GEM(gamma=0.1)
+    GEM(gamma=0.1, ridge=0.001)
+    >>> GEM().rule(60)
+    TaskRing(capacity=60, whole=True)
     """
 
     gamma: float | Tensor = 0.5

@@ -28,6 +28,9 @@ class GSS(Method):
     probability C / (C + its own score). Training is that of ER, `nb` times for every batch.
 
     `recollect reproduce seq-mnist --methods gss` makes its rows of the paper's table.
+
+    >>> GSS(gmbs=64, nb=2).draws_per_step()
+    3
     """
 
     gmbs: int = 10

@@ -33,6 +33,9 @@ class HAL(Method):
     its rings have a share for every class, ours for every task. The anchors are seen as in a test.
 
     `recollect reproduce seq-mnist --methods hal` makes its rows of the paper's table.
+
+    >>> HAL(lambda_=0.2)
+    HAL(lambda_=0.2, beta=0.5, gamma=0.1)
     """
 
     lambda_: float | Tensor = 0.1

@@ -32,6 +32,9 @@ class HAT(Method):
     which task it belongs to.
 
     `recollect run seq-mnist hat`
+
+    >>> HAT(smax=300.0)
+    HAT(smax=300.0, c=0.75)
     """
 
     smax: float | Tensor = 400.0

@@ -33,6 +33,11 @@ class ICaRL(Method):
     what the network answered before the task. `wd` weighs the squared norm of the weights.
 
     `recollect reproduce seq-mnist --methods icarl` makes its rows of the paper's table.
+
+    >>> ICaRL(wd=1e-5)
+    ICaRL(wd=1e-05)
+    >>> ICaRL.mixes_memory
+    True
     """
 
     wd: float | Tensor = 0.0

@@ -28,6 +28,9 @@ class LwF(Method):
     pass over it trains what the head has for new classes, and nothing else.
 
     `recollect reproduce seq-mnist --methods lwf` makes its row of the paper's table.
+
+    >>> LwF(alpha=0.5, wd=5e-4)
+    LwF(alpha=0.5, T=2.0, wd=0.0005)
     """
 
     alpha: float | Tensor = 1.0

@@ -25,6 +25,9 @@ class MER(Method):
     examples at once.
 
     `recollect reproduce seq-mnist --methods mer` makes its rows of the paper's table.
+
+    >>> MER(nb=3).draws_per_step()
+    3
     """
 
     beta: float | Tensor = 1.0

@@ -23,7 +23,26 @@ Build = Callable[[], nn.Module] | nn.Module
 
 
 class Step:
-    """One step of K runs: the batch that arrived, the networks, and draws from memory."""
+    """One step of K runs: the batch that arrived, the networks, and draws from memory.
+
+    A method sees one in its `loss` or `learn`. This one only looks, and learns nothing:
+
+    >>> from recollect import MLP, Fleet
+    >>> @dataclass(frozen=True)
+    ... class Look(Method):
+    ...     name: ClassVar[str] = "look"
+    ...     title: ClassVar[str] = "Look"
+    ...
+    ...     def loss(self, step: Step) -> Tensor:
+    ...         (logits,) = step.net(step.x)
+    ...         print(step.x.shape, step.y.shape, logits.shape)
+    ...         return 0 * logits.sum((1, 2))
+    >>> fleet = Fleet(
+    ...     [Look()] * 2, lambda: MLP(4, 3), seeds=[0, 1], lr=[0.1] * 2, classes=3, shape=(4,)
+    ... )
+    >>> _ = fleet.learn(torch.rand(2, 10, 4), torch.zeros(2, 10, dtype=torch.long), batch=10)
+    torch.Size([2, 10, 4]) torch.Size([2, 10]) torch.Size([2, 10, 3])
+    """
 
     def __init__(
         self,
@@ -140,6 +159,10 @@ class About:
 
     A task has at most `per_task` classes; `features` is how many the last dense layer reads, and
     `head` names its parameters, each with the axis of the classes.
+
+    >>> about = About(2, 100, 10, 5, 2, (28, 28), 100, {"head.weight": 0}, {}, {})
+    >>> torch.zeros(about.runs, about.classes).shape  # such as `own` makes for every run
+    torch.Size([2, 10])
     """
 
     runs: int
@@ -164,6 +187,24 @@ class Boundary:
     just after the last one; the method's `own` tensors may be changed in place. `scratch` is a
     copy of the networks, to try something out; `batch` and `replay` are how many examples arrive
     and are replayed in a step.
+
+    >>> from recollect import SGD, from_arrays, run
+    >>> @dataclass(frozen=True)
+    ... class Count(Method):
+    ...     name: ClassVar[str] = "count"
+    ...     title: ClassVar[str] = "Count"
+    ...     needs_boundaries: ClassVar[bool] = True
+    ...
+    ...     def loss(self, step: Step) -> Tensor:
+    ...         return SGD().loss(step)
+    ...
+    ...     def end_task(self, boundary: Boundary) -> None:
+    ...         print(boundary.count, boundary.labels().unique().tolist())
+    >>> y = torch.arange(40) % 2
+    >>> stream = from_arrays(y[:, None].float(), y, tasks=[[0], [1]])
+    >>> _ = run(stream, Count, seeds=1, lr=0.1, workers=1)
+    16 [0]
+    16 [1]
     """
 
     clock: Clock
@@ -218,6 +259,19 @@ class Method(ABC):
     one random order with it. One that `revisits` looks at the examples of a task apart from its
     epochs, and what one that `grows` holds depends on the number of tasks. One that `needs_task` is
     told at a test which task an example belongs to, and may compute otherwise in every task.
+
+    >>> from recollect import cross_entropy
+    >>> @dataclass(frozen=True)
+    ... class Careful(Method):
+    ...     weight: float | Tensor = 1.0
+    ...     name: ClassVar[str] = "careful"
+    ...     title: ClassVar[str] = "Careful"
+    ...
+    ...     def loss(self, step: Step) -> Tensor:
+    ...         (logits,) = step.net(step.x)
+    ...         return self.weight * cross_entropy(logits, step.y)
+    >>> Careful(0.5), Careful.hyperparameters(), Careful.uses_memory()
+    (Careful(weight=0.5), ('weight',), False)
     """
 
     name: ClassVar[str]

@@ -32,6 +32,9 @@ class PackNet(Method):
     their part of the head is its own; biases and normalisations belong to the first task.
 
     `recollect run seq-mnist packnet`
+
+    >>> PackNet(prune=0.5, retrain=2).extra_epochs()
+    2
     """
 
     prune: float | Tensor = 0.75

@@ -32,6 +32,9 @@ class PC(Method):
     task compete among themselves.
 
     `recollect run seq-mnist pc`
+
+    >>> PC(passes=3)
+    PC(lambda_=10.0, gamma=1.0, passes=3)
     """
 
     lambda_: float | Tensor = 10.0

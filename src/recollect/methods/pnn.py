@@ -23,6 +23,9 @@ class PNN(Method):
     with the square of the number of tasks, and a test must say which task it belongs to.
 
     `recollect reproduce seq-mnist --methods pnn` makes its row of the paper's table.
+
+    >>> PNN.needs_task, PNN.grows
+    (True, True)
     """
 
     name: ClassVar[str] = "pnn"

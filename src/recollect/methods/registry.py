@@ -58,13 +58,21 @@ def method(name: str) -> type[Method]:
 
 
 def every_method() -> dict[str, type[Method]]:
-    """All methods by name: the library's own first, then those of other packages."""
+    """All methods by name: the library's own first, then those of other packages.
+
+    >>> {"er", "derpp"} <= set(every_method())
+    True
+    """
     return {**METHODS, **others().methods}
 
 
 @cache
 def others() -> Others:
-    """What other packages offer; looked for once."""
+    """What other packages offer; looked for once.
+
+    >>> set(others().methods) & set(METHODS)  # a name of ours stays ours
+    set()
+    """
     return look_for(METHODS)
 
 

@@ -18,6 +18,12 @@ class SGD(Method):
     """Learns from the stream alone and forgets: the paper's lower bound.
 
     `recollect reproduce seq-mnist --methods sgd` makes its row of the paper's table.
+
+    >>> from recollect import MLP, Learner
+    >>> learner = Learner(MLP(2, 1), SGD(), memory=10)
+    >>> loss = learner.observe([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
+    >>> learner.seen, learner.method
+    (2, SGD())
     """
 
     name: ClassVar[str] = "sgd"

@@ -26,6 +26,9 @@ class SI(Method):
     of importance times (w - w*)^2 to what they descend on, with w* the weights at the end.
 
     `recollect reproduce seq-mnist --methods si` makes its row of the paper's table.
+
+    >>> SI(c=0.5)
+    SI(c=0.5, xi=1.0)
     """
 
     c: float | Tensor = 1.0

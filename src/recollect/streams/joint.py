@@ -23,6 +23,11 @@ class Joint:
     """A stream whose tasks are mixed into one, so that examples arrive independently.
 
     Training sees a single task; the tasks to be scored are those of `inner`.
+
+    >>> from recollect.streams import benchmark
+    >>> joint = Joint(benchmark("seq-digits").stream())
+    >>> joint.tasks, joint.parts(0)
+    (1, (1438,))
     """
 
     inner: Stream

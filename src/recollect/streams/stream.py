@@ -16,7 +16,12 @@ Setting = Literal["class", "domain", "general"]
 
 
 class Batch(NamedTuple):
-    """Examples of K runs: x `[K, B, *shape]`, y `[K, B]`."""
+    """Examples of K runs: x `[K, B, *shape]`, y `[K, B]`.
+
+    >>> batch = Batch(torch.zeros(2, 10, 28, 28), torch.zeros(2, 10))
+    >>> batch.x.shape, batch.y.shape
+    (torch.Size([2, 10, 28, 28]), torch.Size([2, 10]))
+    """
 
     x: Tensor
     y: Tensor
@@ -27,6 +32,15 @@ class Stream(Protocol):
 
     Everything random in it depends on a run's seed, so its functions take the seeds of a fleet,
     `[K]`, and return tensors with a run axis. How many examples arrive never depends on the seed.
+
+    >>> from recollect.streams import benchmark
+    >>> stream: Stream = benchmark("seq-digits").stream()
+    >>> stream.tasks, stream.classes, stream.shape, stream.setting, stream.boundaries
+    (5, 10, (8, 8), 'class', True)
+    >>> seeds = torch.tensor([0, 1])
+    >>> first = stream.pick(seeds, 0, stream.order(seeds, task=0, epoch=0, start=0, stop=10))
+    >>> first.x.shape, first.y.max() < 2
+    (torch.Size([2, 10, 8, 8]), tensor(True))
     """
 
     @property

@@ -27,7 +27,12 @@ Source = Callable[[Sequence[File]], Iterator[tuple[File, bytes]]]
 
 
 class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mistake
-    """A data set that no source could give; the message says what was tried and what to do."""
+    """A data set that no source could give; the message says what was tried and what to do.
+
+    >>> from recollect.streams import DataUnavailable as Unavailable
+    >>> issubclass(Unavailable, DataError)  # so `except DataError` has it too
+    True
+    """
 
 
 def gather(collection: Collection, folder: Path | None, report: Report) -> dict[str, bytes]:
