@@ -104,10 +104,11 @@ def main(folder: Path, rows: int = 200, stop: int | None = None) -> dict[str, Le
         method.title: follow(stream, labels, method, folder / method.name, stop)
         for method in (DERpp(alpha=0.1, beta=0.5), SGD())
     }
-    print(f"\npredicted before it was learned, {len(labels)} readings")
+    met = labels[: max(learner.seen for learner in learners.values())]
+    print(f"\npredicted before it was learned, {len(met)} readings")
     for title, learner in learners.items():
         print(f"  {title:10} {learner.metrics()}")
-    print(f"  {'majority':10} accuracy {100 * majority(labels):.2f} %")
+    print(f"  {'majority':10} accuracy {100 * majority(met):.2f} %")
     print(f"\nstill known at the end {''.join(f'{title:>9}' for title in learners)}")
     for mode in MODES:
         held = [n for n, each in enumerate(modes) if each == mode and not kept[n]]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.errors import DataError, InputError, RecollectError
-from recollect.feeds import Delimited, Faults, Record
+from recollect.feeds import Delimited, Faults, Reading, Record, open_feed
 
 Written = Callable[[str | bytes], str]
 
@@ -250,3 +250,13 @@ def test_anything_is_read_or_refused(
                 places.append(record.place)
         assert places == sorted(set(places))
         assert not places or int(places[-1][0]) <= len(content)
+
+
+def test_a_bad_row_after_a_place_is_not_taken_for_a_header(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("v,w,kind\n1,2,x\none\nthree,four,y\n5,6,z\n")
+    feed = open_feed([str(path)], Reading(skip_bad=True))
+    first, last = [record for record in feed.records() if record]
+    assert feed.faults.count == 2
+    again = open_feed([str(path)], Reading(skip_bad=True), feed.reader.layout)
+    assert [r and r.place for r in again.records({str(path): first.place})] == [last.place]

@@ -18,7 +18,7 @@ from recollect import MLP, DataError, DERpp, DivergedError, InputError, Learner
 from recollect.feeds import Reading, Record, open_feed
 
 EACH = 50
-LARGE = 3e37
+LARGE = 3e38
 
 fuzzed = settings(
     max_examples=EACH,
@@ -79,7 +79,9 @@ def test_what_a_source_refuses_leaves_the_learner_and_reading_goes_on(
         data, how = case
         if large:  # numbers with which a network cannot go on
             row = b"%e,%e,%e,hot\n" if name == "a.csv" else b'{"a": %e, "b": %e, "label": "x"}\n'
-            data += (b"" if data.endswith(b"\n") else b"\n") + row % ((LARGE,) * row.count(b"%e"))
+            data += (b"" if data.endswith(b"\n") else b"\n") + 3 * (
+                row % ((LARGE,) * row.count(b"%e"))
+            )
         path.write_bytes(data)
         fed, feed = Fed(tried), open_feed([source], Reading(**how))
         states = [fed.state()]

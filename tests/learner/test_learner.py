@@ -1,36 +1,15 @@
-"""What a learner does: it learns, predicts and counts as its equations say."""
+"""What a learner does: it learns, predicts and counts."""
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
-from torch.nn import functional
+from tests.learner.some_stream import batches, network, normalised, weights
+from torch import nn
 
-from recollect import DER, ER, MLP, SGD, DERpp, Fleet, InputError, Learner, Method
-from recollect.memory import Clock, Reservoir
-from recollect.memory import rule as rules
-from recollect.methods import GSS, METHODS
-
-
-def batches(count: int, size: int = 5, classes: int = 3) -> Iterator[tuple[np.ndarray, list[int]]]:
-    """Batches that can be learned, always the same."""
-    rng = np.random.default_rng(0)
-    for _ in range(count):
-        y = rng.integers(classes, size=size)
-        yield rng.normal(size=(size, 4)).astype(np.float32) + 4 * np.eye(3, 4)[y], y.tolist()
-
-
-def weights(learner: Learner) -> dict[str, Tensor]:
-    return dict(learner.trained_module().named_parameters())
-
-
-def network(outputs: int = 3) -> nn.Sequential:
-    torch.manual_seed(1)
-    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, outputs))
+from recollect import ER, MLP, SGD, DERpp, Learner
+from recollect.methods import GSS
 
 
 def test_it_learns() -> None:
@@ -42,92 +21,6 @@ def test_it_learns() -> None:
     assert learner.metrics().recent is not None
     assert learner.seen == 1000
     assert learner.steps == 200
-
-
-def test_sgd_is_a_plain_torch_loop() -> None:
-    module = network()
-    learner = Learner(module, SGD(), lr=0.1, classes=[0, 1, 2])
-    hand = network()
-    optimiser = torch.optim.SGD(hand.parameters(), lr=0.1)
-    for x, y in batches(30):
-        loss = functional.cross_entropy(hand(torch.tensor(x).float()), torch.tensor(y))
-        optimiser.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
-        assert learner.observe(x, y) == pytest.approx(loss.item(), rel=1e-5)
-        for name, parameter in hand.named_parameters():
-            torch.testing.assert_close(weights(learner)[name], parameter)
-
-
-def normalised(outputs: int = 3) -> nn.Sequential:
-    torch.manual_seed(1)
-    return nn.Sequential(
-        nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 8, 3), nn.BatchNorm1d(8), nn.ReLU(), nn.Flatten(),
-        nn.Linear(16, outputs),
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("make", [network, normalised], ids=["dense", "batch-norm"])
-def test_derpp_is_its_equation(make: type) -> None:
-    """The memory is filled by the first batches and kept whole, so what is drawn is known."""
-    alpha, beta, capacity, replay, lr = 0.3, 0.7, 12, 4, 0.05
-    learner = Learner(
-        make(), DERpp(alpha, beta), memory=capacity, replay=replay, lr=lr, seed=9, classes=[0, 1, 2]
-    )
-    hand = make().train()
-    rule = Reservoir(capacity)
-    seed = torch.tensor([9])
-    kept: dict[int, tuple[Tensor, int, Tensor]] = {}
-    clock = Clock()
-    for inputs, y in batches(25):
-        x, labels = torch.tensor(inputs).float(), torch.tensor(y)
-        now = hand(x)
-        loss = functional.cross_entropy(now, labels)
-        sizes = rule.sizes(clock, 2, replay)
-        first, second = torch.split_with_sizes(
-            rule.draws(seed, clock, 1, 5, sizes)[0, 0], list(sizes)
-        )
-        if sizes[0]:
-            examples = [kept[slot] for slot in first.tolist()]
-            then = hand(torch.stack([example for example, _, _ in examples]))
-            target = torch.stack([logits for _, _, logits in examples])
-            loss = loss + alpha * functional.mse_loss(then, target)
-            examples = [kept[slot] for slot in second.tolist()]
-            also = hand(torch.stack([example for example, _, _ in examples]))
-            wanted = torch.tensor([label for _, label, _ in examples])
-            loss = loss + beta * functional.cross_entropy(also, wanted)
-        for place, slot in enumerate(rule.slots(seed, clock, 1, 5)[0, 0].tolist()):
-            if slot < capacity:
-                kept[slot] = (x[place], y[place], now[place].detach())
-        parameters = list(hand.parameters())
-        with torch.no_grad():
-            for weight, slope in zip(
-                parameters, torch.autograd.grad(loss, parameters), strict=True
-            ):
-                weight -= lr * slope
-        clock = clock.after(1, 5)
-        assert learner.observe(inputs, y) == pytest.approx(loss.item(), rel=1e-4)
-    learned = learner.trained_module().state_dict()
-    for name, tensor in hand.state_dict().items():
-        torch.testing.assert_close(learned[name], tensor, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("method", [SGD(), ER(), DER(0.3), DERpp(0.3, 0.5), GSS()], ids=str)
-def test_it_is_a_fleet_of_one(method: Method) -> None:
-    torch.manual_seed(0)
-    module = MLP(4, 3, hidden=(6,))
-    learner = Learner(module, method, memory=12, replay=4, lr=0.05, seed=3, classes=[0, 1, 2])
-    fleet = Fleet(
-        [method], module, seeds=[3], lr=[0.05], classes=3, shape=(4,), memory=12, replay=4,
-        compiled=False,
-    )  # fmt: skip
-    for x, y in batches(25):
-        loss = learner.observe(x, y)
-        inputs = torch.tensor(x).float().unsqueeze(0)
-        assert float(fleet.learn(inputs, torch.tensor([y]), 5)) == loss
-    learned = weights(learner)
-    for name, tensor in fleet.weights.named().items():
-        assert torch.equal(learned[name], tensor[0])
 
 
 def test_one_example_is_a_batch_of_one() -> None:
@@ -294,76 +187,3 @@ def test_torchs_generator_has_no_part_in_it() -> None:
             learner.observe(x, y)
         results.append(learner._packed())
     assert results[0] == results[1]
-
-
-@pytest.mark.parametrize("method", [ER(), DERpp(), GSS()], ids=lambda method: method.name)
-def test_large_batches(method: Method, sizes_of_results: object) -> None:
-    learner = Learner(MLP(4, 3, hidden=(8,)), method, memory=300, classes=[0, 1, 2])
-    x, y = next(batches(1, size=10_000))
-    learner.observe(x[:400], y[:400])
-    if isinstance(method, GSS):  # it compares all examples of a batch with each other
-        learner.observe(x[:1000], y[:1000])
-        assert learner.seen == 1400
-        return
-    with sizes_of_results() as sizes:  # type: ignore[operator]
-        learner.observe(x, y)
-    assert learner.seen == 10_400
-    assert max(sizes) < 20 * len(y), "something is quadratic in the batch"
-    assert len(learner.predict(x)) == 10_000
-
-
-def test_both_ways_to_find_who_stays_agree(monkeypatch: pytest.MonkeyPatch) -> None:
-    for capacity, size in [(1, 30), (10, 64), (1000, 100), (300, 600)]:
-        slot = torch.randint(
-            capacity + 1, (3, 2, size), generator=torch.Generator().manual_seed(size)
-        )
-        monkeypatch.setattr(rules, "MANY", 10_000)
-        compared = rules.later_stays(slot, capacity)
-        monkeypatch.setattr(rules, "MANY", 0)
-        assert torch.equal(rules.later_stays(slot, capacity), compared)
-        for row, found in zip(slot.flatten(0, 1).tolist(), compared.flatten(0, 1), strict=True):
-            last = {value: place for place, value in enumerate(row)}
-            by_hand = [
-                value if last[value] == place else capacity for place, value in enumerate(row)
-            ]
-            assert found.tolist() == by_hand
-
-
-def test_one_large_batch_keeps_what_many_small_ones_keep() -> None:
-    """Which examples are in memory depends on their numbers in the stream, not on the batches."""
-    x, y = next(batches(1, size=2000))
-    kept = []
-    for size in (2000, 400, 8):
-        learner = Learner(MLP(4, 3, hidden=(8,)), ER(), memory=50, lr=1e-9, classes=[0, 1, 2])
-        for start in range(0, len(y), size):
-            learner.observe(x[start : start + size], y[start : start + size])
-        assert learner._now.engine is not None
-        kept.append(learner._now.engine.fleet.memory.fields().x)
-    assert torch.equal(kept[0], kept[1])
-    assert torch.equal(kept[1], kept[2])
-
-
-FIT = [
-    kind
-    for kind in METHODS.values()
-    if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
-]
-
-
-@pytest.mark.parametrize("name", sorted(set(METHODS) - {kind.name for kind in FIT}))
-def test_methods_that_need_to_know_of_tasks_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="told where tasks begin and end") as refusal:
-        Learner(MLP(4, 2), METHODS[name]())
-    assert all(kind.title in str(refusal.value) for kind in FIT)
-
-
-@pytest.mark.parametrize("kind", FIT, ids=lambda kind: kind.name)
-def test_every_method_for_streams_learns_and_holds_no_more_later(kind: type[Method]) -> None:
-    learner = Learner(MLP(4, 3, hidden=(16,)), kind(), memory=30, lr=0.1, classes=[0, 1, 2])
-    held = set()
-    for x, y in batches(50):
-        learner.observe(x, y)
-        held.add(learner.memory_bytes)
-    assert len(held) == 1
-    x, y = next(batches(1, size=200))
-    assert np.mean([told == label for told, label in zip(learner.predict(x), y, strict=True)]) > 0.8

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
 from recollect.feeds.columns import column, features_of
-from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
+from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, text_of
 from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place, numbers
 
 __all__ = ["Delimited"]
@@ -48,7 +48,11 @@ class Delimited:
 
     def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
         """The records after a place, which is the byte and the line where one ends."""
-        first = True
+        if place is not None:
+            check_place(source, place, int, int)
+        # What comes after a record of a file is no header; a pipe is new, and may begin with one.
+        after = place is not None and place[:1] != (0,) and source != STDIN
+        first = self.layout is None or not after
         for row, end in self._rows(source, place):
             if row is None:
                 yield None
@@ -72,8 +76,6 @@ class Delimited:
 
         A row without cells, which no file has, says that what follows is another file.
         """
-        if place is not None:
-            check_place(source, place, int, int)
         offset, number = (int(part) for part in place or (0, 0))
         held: list[str] = []
         for raw in self.source.lines(source, offset):
