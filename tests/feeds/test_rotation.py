@@ -33,7 +33,7 @@ class Log:
         """Numbers and the line of each, None where nothing came."""
         reading = Reading(follow=True, say=self.said.append, **self._how)
         feed = open_feed([str(self.path)], reading, layout)
-        for record in feed.records(place and {str(self.path): place}):
+        for record in feed.records({str(self.path): place} if place else None):
             yield record and (int(record.x[0]), record.place[1])
 
 

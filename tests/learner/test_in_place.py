@@ -14,17 +14,16 @@ X = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 Y = [0, 1, 0, 1, 0, 1]
 
 
-def in_place(normalised: bool = False) -> nn.Module:
+def in_place(normalised: bool = False) -> nn.Sequential:
     torch.manual_seed(0)
     first: nn.Module = nn.BatchNorm1d(4) if normalised else nn.Identity()
     return nn.Sequential(nn.ReLU(inplace=True), first, nn.Linear(4, 2))
 
 
-def beside(normalised: bool = False) -> nn.Module:
+def beside(normalised: bool = False) -> nn.Sequential:
     """The same, but it leaves its input alone."""
-    network = in_place(normalised)
-    network[0] = nn.ReLU()  # type: ignore[index]
-    return network
+    _, *rest = in_place(normalised)
+    return nn.Sequential(nn.ReLU(), *rest)
 
 
 @pytest.mark.parametrize("method", [SGD(), ER(), DER(), DERpp(), GSS()], ids=lambda m: m.name)

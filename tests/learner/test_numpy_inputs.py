@@ -18,7 +18,7 @@ class Floats(nn.Module):
         return x.float()
 
 
-MASKED = np.ma.array(np.zeros((2, 4)), mask=[[0, 0, 0, 1], [0, 0, 0, 0]])
+MASKED = np.ma.array(np.zeros((2, 4)), mask=np.eye(2, 4, 3, dtype=bool))
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ MASKED = np.ma.array(np.zeros((2, 4)), mask=[[0, 0, 0, 1], [0, 0, 0, 0]])
         (MASKED, [0, 1]),
         (list(MASKED), [0, 1]),
         (np.ma.masked, 0),
-        (np.zeros((2, 4)), np.ma.array([0, 1], mask=[0, 1])),
+        (np.zeros((2, 4)), np.ma.array([0, 1], mask=[False, True])),
         (np.zeros((2, 4)), [0, np.ma.masked]),
     ],
     ids=["array", "list of arrays", "nothing", "labels", "list of labels"],

@@ -150,7 +150,7 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             _observe(self.learner_, rows, labels, size)
         except BaseException:
             if again is not None:  # the same object, for others may hold it
-                vars(self.learner_).update(vars(again(*state)))
+                self.learner_.__dict__.update(vars(again(*state)))
             raise
         self.classes_ = np.union1d(self.classes_, labels)
 
@@ -161,8 +161,8 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__.clear()
+            self.__dict__.update(before)
             raise
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
