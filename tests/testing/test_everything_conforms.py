@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from recollect import from_arrays
+from recollect import SGD, from_arrays
 from recollect.memory import Chosen, ClassRing, Reservoir, Rule, TaskRing, TaskShares
 from recollect.methods import METHODS
 from recollect.streams import Stream, benchmark
 from recollect.streams.joint import Joint
-from recollect.testing import check_memory, check_method, check_stream, method_checks
+from recollect.testing import (
+    check_memory,
+    check_method,
+    check_stream,
+    memory_checks,
+    method_checks,
+    stream_checks,
+)
 
 RULES: dict[str, Callable[[int], Rule | ClassRing]] = {
     "reservoir": Reservoir,
@@ -50,6 +59,13 @@ def test_what_is_skipped_is_known() -> None:
             expected |= {"company-vmap", "company-loop"}
         assert set(skipped[name]) == expected, name
     assert "MLP" in skipped["hat"]["company-loop"]
+
+
+def test_the_page_names_every_check() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "conformance.md").read_text("utf-8")
+    checks = (method_checks(SGD), stream_checks(arrays("class")), memory_checks(Reservoir))
+    for check in chain(*checks):
+        assert f"`{check.name}`" in page, check.name
 
 
 def arrays(scenario: Any, **more: Any) -> Stream:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.testing.broken_methods import CASES, Plain, Replay
+from tests.testing.broken_methods import CASES
 
 from recollect import SGD, Method
 from recollect.testing import ConformanceError, check_method, method_checks
@@ -26,8 +26,3 @@ def test_a_broken_promise_is_named(check: str, sentence: str, kind: type[Method]
 
 def test_every_check_has_a_method_that_breaks_it() -> None:
     assert {check.name for check in method_checks(SGD)} == {check for check, _, _ in CASES}
-
-
-@pytest.mark.parametrize("kind", [Plain, Replay])
-def test_what_the_broken_ones_are_made_of_is_whole(kind: type[Method]) -> None:
-    check_method(kind)

@@ -24,8 +24,8 @@ def check_method(
             hyper-parameters are made somewhat smaller.
         lr: A learning rate at which it learns from simple data.
 
-    >>> from recollect import DERpp
-    >>> check_method(DERpp)
+    >>> from recollect import SGD
+    >>> check_method(SGD)
     """
     run_all(method_checks(method, beside=beside, lr=lr))
 

@@ -161,10 +161,10 @@ def learns(trial: Trial) -> None:
     stream = from_arrays(x, y, tasks=2, name="blobs")
     runs = tuple(Run(seed, trial.lr, trial.methods[0]) for seed in (0, 1))
     uses = trial.kind.uses_memory()
+    batch = trial.kind.batch or 8
     job = Job(
-        stream, runs, batch=trial.kind.batch or 8, replay=8 if uses else 0,
-        buffer=20 if uses else None, epochs=3,
-        network=partial(MLP, FEATURES, CLASSES, hidden=(32,)),
+        stream, runs, batch=batch, replay=8 if uses else 0, buffer=20 if uses else None,
+        epochs=1 if batch == 1 else 3, network=partial(MLP, FEATURES, CLASSES, hidden=(32,)),
     )  # fmt: skip
     found = [result.accuracy["task"] for result in train(job)]
     if min(found) <= 50 + ABOVE_CHANCE:

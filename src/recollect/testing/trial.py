@@ -174,11 +174,16 @@ class Trial:
             length = steps * self.batch if steps else total
             passes = epochs + (self.methods[0].extra_epochs() if told else 0)
             places = [(epoch, a) for epoch in range(passes) for a in range(0, total, length)]
+            arrived: tuple[Tensor, Tensor] | None = None
             for stretch, (epoch, a) in enumerate(places[done:], done + 1):
                 if (epoch, a) == (epochs, 0):
                     fleet.revise_task(pick, count, self.batch)
-                loss = fleet.learn(*source(epoch, a, min(a + length, total)), self.batch)
+                x, y = arrived = arrived or source(epoch, 0, total)
+                loss = fleet.learn(x[:, a : a + length], y[:, a : a + length], self.batch)
                 loss = loss.clone()  # it may be a part of something that is not to be kept
+                del x, y
+                if a + length >= total:
+                    arrived = None
                 yield Moment(task, stretch, loss)
             if told:
                 fleet.end_task(pick, count, self.batch)
