@@ -41,17 +41,18 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Turn links to files of the repository into links to their pages."""
-    here, root = home(page.file.src_uri), root_of(config)
+    uri, root = page.file.src_uri, root_of(config)
+    here = home(uri)
     if not is_prose(here, root):
         return markdown
 
-    def lead(link: str) -> str:
-        path = target(link, here, root)
-        moved = page.file.src_uri.startswith(f"{ROOM}/") or (path and not path.startswith("docs/"))
-        return os.path.relpath(place(path), PurePosixPath(page.file.src_uri).parent) \
-            if path and moved else link  # fmt: skip
+    def lead(found: re.Match[str]) -> str:
+        path = target(found[1], here, root)
+        if path is None or (here.startswith("docs/") and path.startswith("docs/")):
+            return found[1]
+        return os.path.relpath(place(path), PurePosixPath(uri).parent)
 
-    return outside_code(markdown, lambda prose: LINK.sub(lambda found: lead(found[1]), prose))
+    return outside_code(markdown, lambda prose: LINK.sub(lead, prose))
 
 
 def root_of(config: MkDocsConfig) -> Path:
@@ -83,7 +84,12 @@ def target(link: str, here: str, root: Path) -> str | None:
 def linked(text: str, here: str, root: Path) -> list[str]:
     """The files and folders outside of docs that a text links to."""
     links: list[str] = []
-    outside_code(text, lambda prose: links.extend(LINK.findall(prose)) or prose)
+
+    def note(prose: str) -> str:
+        links.extend(LINK.findall(prose))
+        return prose
+
+    outside_code(text, note)
     paths = (target(link, here, root) for link in links)
     return [path for path in paths if path and not path.startswith("docs/")]
 

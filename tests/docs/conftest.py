@@ -7,6 +7,7 @@ import multiprocessing
 import runpy
 import sys
 from collections.abc import Callable
+from multiprocessing.context import ForkServerContext, SpawnContext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,7 +67,7 @@ def page_files(tmp_path: Path) -> None:
     (tmp_path / "readings.csv").write_text("a,b,c,kind\n" + "".join(rows))
 
 
-def context() -> multiprocessing.context.BaseContext:
+def context() -> SpawnContext | ForkServerContext:
     """Where there is one, a server that imports torch once, and forks for every page."""
     if "forkserver" not in multiprocessing.get_all_start_methods():
         return multiprocessing.get_context("spawn")

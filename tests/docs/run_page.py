@@ -1,6 +1,7 @@
 """Runs the blocks of one page in order, as a reader would; a script for a process of its own.
 
-Python shares one module, `__main__`, whose line numbers are those of the page. A block that begins
+Python shares one module, `__main__`, whose line numbers are those of the page. Tests without
+arguments (`def test_...():`) are called. A block that begins
 with the name of a file, such as `# service.py`, is saved under that name. In a page that is run
 whole, so are the commands `recollect` and `python FILE` in its shell. What each block prints is
 noted in `printed.json`.
@@ -27,7 +28,6 @@ from tests.docs.pages import Block, blocks_of
 
 from recollect.cli.main import main
 
-HOW = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
 SAVED = re.compile(r"# ([\w-]+\.py)\n")
 
 
@@ -58,6 +58,8 @@ def run_python(block: Block, page: Path, module: types.ModuleType) -> None:
         Path(saved[1]).write_text(block.text, "utf-8")
     else:
         exec(compile("\n" * (block.line - 1) + block.text, str(page), "exec"), vars(module))
+        for test in re.findall(r"^def (test_\w+)\(\)", block.text, re.MULTILINE):
+            vars(module)[test]()
 
 
 def run_command(line: str) -> None:
@@ -69,7 +71,9 @@ def run_command(line: str) -> None:
     elif words[0] == "python":
         said = Path("said.txt")
         said.unlink(missing_ok=True)
-        script = multiprocessing.get_context(HOW).Process(target=run_script, args=(words[1:], said))
+        script = multiprocessing.get_context("fork").Process(
+            target=run_script, args=(words[1:], said)
+        )
         script.start()
         script.join()
         print(said.read_text("utf-8"), end="")
