@@ -19,8 +19,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "method_package"
 PAGE = (ROOT / "docs" / "extend" / "method.md").read_text("utf-8")
 
-links = pytest.mark.skipif(os.name == "nt", reason="environments are made of links")
-
 
 def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -30,29 +28,17 @@ def public(kind: type) -> set[str]:
     return {name for name in vars(kind) if not name.startswith("_")}
 
 
-@pytest.fixture(scope="module")
-def newcomer(
-    environment: Callable[[str], Any], build: Callable[..., Path], tmp_path_factory: Any
-) -> Any:
-    """Where the package of the page and the one of the examples are installed."""
-    folder = tmp_path_factory.mktemp("newcomer")
-    (folder / "weighted.py").write_text(blocks("python")[0], "utf-8")
-    (folder / "pyproject.toml").write_text(blocks("toml")[0], "utf-8")
-    found = environment("digits")
-    found.install(str(build(folder)), str(build(EXAMPLE)))
-    return found
+# One test, not several: each worker of a parallel run would make the environment anew.
+@pytest.mark.skipif(os.name == "nt", reason="environments are made of links")
+def test_the_packages_of_the_page_and_of_the_examples_work_where_they_are_installed(
+    environment: Callable[[str], Any], build: Callable[..., Path], tmp_path: Path
+) -> None:
+    weighted, *rest = blocks("python")
+    (tmp_path / "weighted.py").write_text(weighted, "utf-8")
+    (tmp_path / "pyproject.toml").write_text(blocks("toml")[0], "utf-8")
+    newcomer = environment("digits")
+    newcomer.install(str(build(tmp_path)), str(build(EXAMPLE)))
 
-
-@links
-def test_both_are_listed_with_their_packages(newcomer: Any) -> None:
-    said = newcomer.run("recollect", "methods")
-    assert "(from recollect-er-ace 0.1.0)" in " ".join(re.sub("[│┃]", " ", said).split())
-    for name in (" er-ace ", " ER-ACE ", " weighted-er ", " Weighted ER "):
-        assert name in said
-
-
-@links
-def test_it_trains_by_name(newcomer: Any) -> None:
     said = newcomer.run(
         "recollect", "run", "seq-digits", "er-ace", "--buffer", "50", "--seeds", "2", "--lr", "0.1"
     )
@@ -61,15 +47,15 @@ def test_it_trains_by_name(newcomer: Any) -> None:
     assert found
     assert float(found[1]) > 50, "a fifth is what the last task alone would give"
 
-
-@links
-def test_the_page_and_the_examples_own_tests_run(newcomer: Any) -> None:
-    _, *rest = blocks("python")
     own = (EXAMPLE / "test_er_ace.py").read_text("utf-8")
-    calls = [f"{name}()" for name in re.findall(r"^def (test_\w+)", own, re.MULTILINE)]
-    assert len(calls) == 2
-    said = newcomer.python("\n".join([own, *calls, *rest]))
+    tests = [f"{name}()" for name in re.findall(r"^def (test_\w+)", own, re.MULTILINE)]
+    assert len(tests) == 2
+    listed = "from recollect.cli.main import main\nmain(['methods'])\n"
+    said = newcomer.python("\n".join([own, *tests, *rest, listed]))
     assert said.count("seq-digits weighted-er buffer 200") == 4
+    assert "(from recollect-er-ace 0.1.0)" in " ".join(re.sub("[│┃]", " ", said).split())
+    for name in (" er-ace ", " ER-ACE ", " weighted-er ", " Weighted ER "):
+        assert name in said
 
 
 def test_the_example_is_short() -> None:
