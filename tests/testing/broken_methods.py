@@ -366,6 +366,14 @@ class Waiting(Replay):
         return TaskRing(capacity)
 
 
+@breaks("boundaries", "it declares `needs_boundaries`, and goes the same way without")
+@dataclass(frozen=True)
+class Anxious(Plain):
+    """Wants to be told what it does not use."""
+
+    needs_boundaries: ClassVar[bool] = True
+
+
 @breaks("revisits", "it meets examples again (looks at them when a task begins or ends)")
 @dataclass(frozen=True)
 class Nostalgic(Plain):
@@ -391,7 +399,7 @@ class Modest(Plain):
 @breaks("task", "answers alike whichever task it is told")
 @dataclass(frozen=True)
 class Needy(Plain):
-    """Wants to be told what it does not use."""
+    """Wants to be told the task, and does not use it."""
 
     needs_boundaries: ClassVar[bool] = True
     needs_task: ClassVar[bool] = True

@@ -52,9 +52,9 @@ def test_what_is_skipped_is_known() -> None:
     for name, kind in METHODS.items():
         expected = {"task"} - ({"task"} if kind.needs_task else set())
         if kind.needs_boundaries or kind.needs_all_data:
-            expected |= {"learner", "boundaries"}
+            expected |= {"learner"}
         if kind.needs_all_data:
-            expected |= {"revisits", "tasks"}
+            expected |= {"boundaries", "revisits", "tasks"}
         if name in ("pnn", "pc", "hat"):
             expected |= {"company-vmap", "company-loop"}
         assert set(skipped[name]) == expected, name

@@ -153,7 +153,10 @@ def own_choice(trial: Trial) -> None:
 
 
 def boundaries(trial: Trial) -> None:
-    """Not told where tasks begin and end, it learns all the same."""
+    """Not told where tasks begin and end, it learns all the same, unless it says otherwise."""
+    if trial.kind.needs_boundaries:
+        _needed(trial)
+        return
     methods, notes = watched(trial.methods)
     fleet = trial.fleet(methods=methods, told=False)
     before = state(fleet)
@@ -168,6 +171,18 @@ def boundaries(trial: Trial) -> None:
         raise Broken(
             "without boundaries its memory stays empty, for its rule goes by tasks: declare "
             "`needs_boundaries`, or use another rule"
+        )
+
+
+def _needed(trial: Trial) -> None:
+    try:
+        untold = trial.walked(trial.fleet(told=False), told=False)
+    except Exception:  # it cannot do without
+        return
+    if not difference(state(untold), state(trial.end)):
+        raise Broken(
+            "it declares `needs_boundaries`, and goes the same way without: do not declare it, and "
+            "it may learn from any stream"
         )
 
 
