@@ -65,6 +65,14 @@ def test_every_page_is_there(site: Path) -> None:
             assert (site / place).with_suffix(".html").is_file(), name
 
 
+def test_the_menu_names_every_page_once() -> None:
+    pages = re.findall(
+        r"^ +- (?:[^:\n]+: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE
+    )
+    assert len(pages) > 50
+    assert sorted({*pages}) == sorted(pages)
+
+
 def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
     pages = sorted(site.rglob("*.html"))
     assert len(pages) > 50
