@@ -23,13 +23,8 @@ class FencedExamples(Extension):
 def fenced(text: str) -> str:
     """The text with fences around its examples, without remarks for doctest.
 
-    >>> print(fenced("Add.\\n\\n>>> 1 + 1  # doctest: +SKIP\\n2"))
-    Add.
-    <BLANKLINE>
-    ```pycon
-    >>> 1 + 1
-    2
-    ```
+    >>> fenced("Add.\\n\\n>>> 1 + 1  # doctest: +SKIP\\n2")
+    'Add.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```'
     """
     text = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", text)
     return re.sub(r" *# doctest: .*", "", text)
