@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from torch import Tensor
 
 from recollect.testing.check import Broken
-from recollect.testing.trial import PER_TASK, Trial, tasks_of
+from recollect.testing.trial import BATCH, PER_TASK, Trial, tasks_of
 from recollect.train import Fleet
 
 __all__ = ["fresh_bytes", "held_over_steps", "held_over_tasks", "things"]
@@ -39,7 +39,7 @@ def things(owner: object) -> int:
 
 def held_over_tasks(trial: Trial) -> None:
     """More tasks: no more is held, unless the method says that it `grows`."""
-    few, many = (tasks_of(tasks, count=8, classes=5 * PER_TASK) for tasks in (2, 5))
+    few, many = (tasks_of(tasks, count=2 * BATCH, classes=5 * PER_TASK) for tasks in (2, 5))
     sizes = [_bytes(trial.fleet(runs=(0,), stream=stream)) for stream in (few, many)]
     grown = sizes[1] - sizes[0]
     if not grown:

@@ -22,10 +22,10 @@ from recollect.testing.watch import Note, by_step, watched
 from recollect.train import Fleet
 from recollect.train.source import Source
 
-__all__ = ["NETS", "PER_TASK", "SEEDS", "TASKS", "Course", "Moment", "Trial", "tasks_of"]
+__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "TASKS", "Course", "Moment", "Trial", "tasks_of"]
 
-SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 10
-BATCH, CAPACITY, REPLAY = 4, 13, 5  # the last batch of an epoch has two examples
+SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 12
+BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two examples
 SEEDS, RATES = (3, 2**40, 0), (1.0, 0.3, 1.7)
 FACTORS, SMALL = (0.5, 0.9), (0.01, 0.03)
 
