@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Any, final
 
 import torch
@@ -135,7 +135,7 @@ class Engine:
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss. `undo` takes it back."""
         self._guard.note()
-        with _users():
+        with _USERS:
             return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
 
     def undo(self) -> None:
@@ -150,7 +150,7 @@ class Engine:
 
     def logits(self, x: Tensor) -> Tensor:
         """What the network says of a batch `[n, ...]`, `[n, outputs]`."""
-        with _users():
+        with _USERS:
             parts = [self.fleet.scores(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -247,17 +247,26 @@ class Engine:
         return module
 
 
-@contextmanager
-def _users() -> Iterator[None]:
+@final
+class _Users:
     """What the user's network and transforms raise becomes an `InputError`, whatever it is."""
-    try:
-        yield
-    except (RecollectError, torch.OutOfMemoryError, MemoryError):
-        raise
-    except Exception as error:
-        raise InputError(
-            f"the network or a transform cannot take these examples: {said(error)}"
-        ) from error
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:  # fmt: skip
+        if not isinstance(error, Exception):
+            return
+        if not isinstance(error, RecollectError | torch.OutOfMemoryError | MemoryError):
+            raise InputError(
+                f"the network or a transform cannot take these examples: {said(error)}"
+            ) from error
+
+
+_USERS = _Users()
 
 
 def _dtype(module: nn.Module) -> torch.dtype:

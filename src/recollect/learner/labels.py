@@ -15,6 +15,7 @@ from recollect.errors import DataError, InputError
 __all__ = ["Labels", "labels_of"]
 
 PLAIN_BITS = 1024
+ALWAYS_LABELS = "iubUS"  # numpy's letters for whole numbers, truth values, texts and bytes
 
 
 @final
@@ -90,6 +91,8 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
     if isinstance(y, np.ndarray):
         if y.ndim != 1:
             raise InputError(f"labels must have one axis, not the shape {list(y.shape)}")
+        if y.dtype.kind in ALWAYS_LABELS:
+            return y.tolist(), True
         return [_plain(label) for label in y.tolist()], True
     if isinstance(y, list):
         return [_plain(label) for label in y], True

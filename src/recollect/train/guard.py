@@ -59,7 +59,6 @@ class Guard:
         """The last step stays: there is nothing to undo."""
         self._noted = False
 
-    @torch.no_grad()
     def note(self) -> None:
         """A step begins."""
         self._written = None
