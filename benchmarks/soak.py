@@ -121,6 +121,7 @@ def soak(method: Method, examples: int, seed: int = 0) -> Outcome:
     seconds, plain = np.full(steps, 1.0), np.full(steps // MEASURED, 1.0)
     resident = np.full(samples + 1, 1)
     measure = _Measure()
+    torch.manual_seed(seed)
     learner = Learner(MLP(FEATURES, 1), method, memory=500, lr=0.03, seed=seed, replay=10)
     every, taken = steps // samples, 0
     for step, (x, y) in enumerate(stream.batches(phases)):
