@@ -10,7 +10,7 @@ seeds ends, one after the other, the whole command in ten seconds.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from html import escape
 from pathlib import Path
 
@@ -131,7 +131,7 @@ def words(x: float, y: float, text: str, kind: str = "") -> str:
     return f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}">{escape(text)}</text>'
 
 
-def _so_far(matrix: list[list[float | None]]) -> list[float]:
+def _so_far(matrix: Sequence[Sequence[float | None]]) -> list[float]:
     """After every task, the mean of the accuracies on the tasks until then."""
     return [float(np.mean([v or 0.0 for v in row[: t + 1]])) for t, row in enumerate(matrix)]
 
