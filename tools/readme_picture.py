@@ -107,9 +107,13 @@ def table(rows: list[Summary]) -> Iterator[str]:
         y = TOP + ROW * (number + 1)
         cells = (str(run.buffer or ""), str(mine), f"{theirs} {mark}", f"{row.seconds:.2f}")
         inside = [words(TABLE, y, method(run.method).title)]
-        inside += [words(x, y, cell, "number end") for x, cell in zip(columns[1:], cells, strict=True)]
+        inside += [
+            words(x, y, cell, "number end") for x, cell in zip(columns[1:], cells, strict=True)
+        ]
         yield f'<g class="row" style="animation-name:row{number}">{"".join(inside)}</g>'
-    yield words(TABLE, TOP + ROW * (len(rows) + 1) + 8, "Class-IL accuracy. ✓ as published", "small")
+    yield words(
+        TABLE, TOP + ROW * (len(rows) + 1) + 8, "Class-IL accuracy. ✓ as published", "small"
+    )
 
 
 def keyframes(rows: list[Summary]) -> Iterator[str]:

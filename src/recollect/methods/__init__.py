@@ -1,6 +1,7 @@
 """The methods: one short file each, in the order of the paper's tables."""
 
 from recollect.methods.agem import AGEM, AGEMR
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
@@ -15,7 +16,7 @@ from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
-from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.method import Method
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
@@ -23,6 +24,7 @@ from recollect.methods.registry import METHODS, every_method, method, others, ti
 from recollect.methods.requirements import REQUIREMENTS, requirements
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
+from recollect.methods.step import Step
 
 __all__ = [
     "AGEM",

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from recollect.core.losses import cross_entropy
 from recollect.memory import Rule, TaskRing
-from recollect.methods.method import Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["AGEM", "AGEMR"]
 

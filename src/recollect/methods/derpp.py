@@ -8,7 +8,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy, squared_distance
-from recollect.methods.method import Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["DERpp"]
 

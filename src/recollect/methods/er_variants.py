@@ -10,8 +10,10 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
+from recollect.methods.boundary import About
 from recollect.methods.er import ER
-from recollect.methods.method import About, Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["ERHybrid", "ERKMeans", "ERMoF", "ERRing"]
 

@@ -10,8 +10,10 @@ from torch import Tensor
 
 from recollect.core.losses import cross_entropy
 from recollect.core.weights import Weights
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.kept import kept_weights, room_for_weights
-from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["EWC", "OEWC", "held"]
 

@@ -12,7 +12,9 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import Rule, TaskShares
-from recollect.methods.method import Boundary, Method, Step
+from recollect.methods.boundary import Boundary
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["FDR"]
 

@@ -11,7 +11,8 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy
 from recollect.core.quadratic import lowest
 from recollect.memory import Rule, TaskRing
-from recollect.methods.method import Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["GEM"]
 

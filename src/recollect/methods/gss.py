@@ -12,7 +12,9 @@ from recollect.core.losses import cross_entropy
 from recollect.core.random import uniform
 from recollect.memory import Chosen, Rule
 from recollect.memory.rule import later_stays
-from recollect.methods.method import About, Method, Step
+from recollect.methods.boundary import About
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["GSS"]
 

@@ -14,7 +14,9 @@ from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, uniform
 from recollect.errors import InputError
 from recollect.memory import Rule, TaskRing
-from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.boundary import About, Boundary
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["HAL"]
 

@@ -14,8 +14,10 @@ from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import Rule, TaskShares
 from recollect.memory.herding import herd, unit
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.kept import keep_network, room_for_network
-from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["ICaRL"]
 

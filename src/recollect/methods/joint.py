@@ -7,8 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.methods.method import Method, Step
+from recollect.methods.method import Method
 from recollect.methods.sgd import SGD
+from recollect.methods.step import Step
 
 __all__ = ["Joint"]
 

@@ -11,8 +11,10 @@ from torch import Tensor
 from recollect.core.losses import among, cross_entropy_among
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.kept import keep_network, room_for_network
-from recollect.methods.method import About, Boundary, Method, Step
+from recollect.methods.method import Method
+from recollect.methods.step import Step
 
 __all__ = ["LwF"]
 

@@ -12,8 +12,10 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.weights import Weights
 from recollect.errors import InputError
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.kept import kept_weights
-from recollect.methods.method import About, Boundary, Build, Method, Step
+from recollect.methods.method import Build, Method
+from recollect.methods.step import Step
 from recollect.nets.settled import settled
 
 __all__ = ["PackNet"]

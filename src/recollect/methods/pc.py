@@ -12,9 +12,11 @@ from recollect.core.descent import Descent
 from recollect.core.losses import among, cross_entropy_among
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
+from recollect.methods.boundary import About, Boundary
 from recollect.methods.ewc import fisher_of
 from recollect.methods.kept import kept_weights, room_for_weights
-from recollect.methods.method import About, Boundary, Build, Method, Step
+from recollect.methods.method import Build, Method
+from recollect.methods.step import Step
 from recollect.nets.progressive import progressive
 
 __all__ = ["PC"]

@@ -9,7 +9,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy
-from recollect.methods.method import Build, Method, Step
+from recollect.methods.method import Build, Method
+from recollect.methods.step import Step
 from recollect.nets.progressive import progressive
 
 __all__ = ["PNN"]
