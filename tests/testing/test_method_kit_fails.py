@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.testing.broken_methods import CASES
+from tests.testing import broken_declarations, broken_fleets, broken_runs
+from tests.testing.broken import CASES
 
 from recollect import SGD, Method
 from recollect.testing import ConformanceError, check_method, method_checks
 
+MODULES = (broken_declarations, broken_runs, broken_fleets)  # which note their cases
 FIRST = ("declarations", "draws", "fields", "choice", "finite", "generator", "seeds")
 
 

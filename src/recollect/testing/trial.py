@@ -28,6 +28,7 @@ SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 12
 BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two examples
 SEEDS, RATES = (3, 2**40, 0), (1.0, 0.3, 1.7)
 FACTORS, SMALL = (0.5, 0.9), (0.01, 0.03)
+Shown = Callable[[Batch], Batch]
 
 # Each is run in another way: as one call with a run axis, under vmap, one run after the other.
 NETS: dict[str, Callable[[int], nn.Module]] = {
@@ -155,7 +156,7 @@ class Trial:
         steps: int | None = 1,
         epochs: int = 1,
         told: bool = True,
-        shown: Callable[[Batch], Batch] | None = None,
+        shown: Shown = lambda batch: batch,
         stream: TaskStream | None = None,
     ) -> Iterator[Moment]:
         """Take a fleet through all tasks, some steps at a time, as training does.
@@ -228,15 +229,8 @@ class Trial:
         return course
 
 
-def _pick(
-    stream: Stream,
-    seeds: Tensor,
-    task: int,
-    shown: Callable[[Batch], Batch] | None,
-    index: Tensor,
-) -> Batch:
-    found = stream.pick(seeds, task, index)
-    return found if shown is None else shown(found)
+def _pick(stream: Stream, seeds: Tensor, task: int, shown: Shown, index: Tensor) -> Batch:
+    return shown(stream.pick(seeds, task, index))
 
 
 def _varied(method: Method, number: int) -> Method:

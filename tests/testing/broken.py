@@ -1,0 +1,44 @@
+"""What methods that break a promise are made of: two that keep all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from recollect import ER, Method, Step, cross_entropy
+
+CASES: list[tuple[str, str, type[Method]]] = []
+
+
+def breaks(check: str, sentence: str) -> Any:
+    """Notes which check a class must fail, and a part of what is to be said of it."""
+
+    def note(kind: type[Method]) -> type[Method]:
+        CASES.append((check, sentence, kind))
+        return kind
+
+    return note
+
+
+@dataclass(frozen=True)
+class Plain(Method):
+    """Keeps every promise."""
+
+    name: ClassVar[str] = "plain"
+    title: ClassVar[str] = "Plain"
+
+    def loss(self, step: Step) -> Tensor:
+        return cross_entropy(step.net(step.x)[0], step.y)
+
+
+@dataclass(frozen=True)
+class Replay(Plain):
+    """Keeps every promise, with a memory."""
+
+    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
+    draws: ClassVar[int] = 1
+
+    def loss(self, step: Step) -> Tensor:
+        return ER().loss(step)

@@ -1,0 +1,131 @@
+"""Methods whose runs depend on what they should not, or hold what they should not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from tests.testing.broken import Plain, Replay, breaks
+from torch import Tensor
+
+from recollect import Step
+from recollect.methods import About
+
+
+@breaks("finite", "its loss has the shape [] for 3 runs: return one value per run")
+@dataclass(frozen=True)
+class Averaging(Plain):
+    """Has one loss for all."""
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step).sum()
+
+
+@breaks("finite", "after step 2, the loss is not finite: look for a logarithm")
+@dataclass(frozen=True)
+class Bottomless(Replay):
+    """Takes the logarithm of nothing, once there is a memory."""
+
+    def loss(self, step: Step) -> Tensor:
+        drawn = step.draw().y.shape[1]
+        return Plain.loss(self, step) + torch.tensor(1.0 if not drawn else 0.0).log()
+
+
+@breaks("finite", "no weight has changed")
+@dataclass(frozen=True)
+class Stubborn(Plain):
+    """Has a loss, and does not descend on it."""
+
+    def learn(self, step: Step) -> Tensor:
+        return self.loss(step).detach()
+
+
+@breaks("generator", "it draws from torch's global generator: declare `luck`")
+@dataclass(frozen=True)
+class Dicing(Plain):
+    """Weighs its loss at random."""
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step) * torch.rand(len(step.y))
+
+
+@breaks("generator", "it draws from numpy's global generator")
+@dataclass(frozen=True)
+class DicingElsewhere(Plain):
+    """Weighs its loss at random."""
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step) * np.random.rand()
+
+
+@breaks("generator", "it depends on the state of a global random generator")
+@dataclass(frozen=True)
+class DicingInSecret(Plain):
+    """Puts the generator back, but has looked at it."""
+
+    def loss(self, step: Step) -> Tensor:
+        with torch.random.fork_rng(devices=[]):
+            return super().loss(step) * torch.rand(len(step.y))
+
+
+@breaks("seeds", "the same runs once more go otherwise")
+@dataclass(frozen=True)
+class Ageing(Plain):
+    """Learns less and less, also in the next fleet."""
+
+    steps: ClassVar[dict[str, int]] = {"taken": 0}
+
+    def loss(self, step: Step) -> Tensor:
+        self.steps["taken"] += 1
+        return super().loss(step) / self.steps["taken"]
+
+
+@breaks("prediction", "a prediction changes the run: own.asked differs by")
+@dataclass(frozen=True)
+class Vain(Plain):
+    """Counts how often it is asked."""
+
+    scores_features: ClassVar[bool] = True
+
+    def own(self, about: About) -> dict[str, Tensor]:
+        return {"asked": torch.zeros(about.runs)}
+
+    def scores(self, features: Tensor, logits: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+        own["asked"].add_(1)
+        return logits
+
+
+@breaks("bounded", "bytes more: what lasts must have its size from the beginning")
+@dataclass(frozen=True)
+class Hoarding(Plain):
+    """Keeps everything."""
+
+    seen: ClassVar[list[Tensor]] = []
+
+    def loss(self, step: Step) -> Tensor:
+        self.seen.append(step.x.clone())
+        return super().loss(step)
+
+
+@breaks("bounded", "its class or instance has a container that grows with every step")
+@dataclass(frozen=True)
+class Noting(Plain):
+    """Notes every step."""
+
+    notes: ClassVar[list[int]] = []
+
+    def loss(self, step: Step) -> Tensor:
+        self.notes.append(1)
+        return super().loss(step)
+
+
+@breaks("learns", "is the sign of the loss right?")
+@dataclass(frozen=True)
+class Contrary(Plain):
+    """Goes uphill."""
+
+    def loss(self, step: Step) -> Tensor:
+        return -super().loss(step)
