@@ -50,7 +50,8 @@ class Boundary:
     copy of the networks, to try something out; `batch` and `replay` are how many examples arrive
     and are replayed in a step.
 
-    >>> from recollect import SGD, from_arrays, run
+    >>> from typing import ClassVar
+    >>> from recollect import SGD, Method, Step, from_arrays, run
     >>> @dataclass(frozen=True)
     ... class Count(Method):
     ...     name: ClassVar[str] = "count"

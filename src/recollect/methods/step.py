@@ -22,7 +22,9 @@ class Step:
 
     A method sees one in its `loss` or `learn`. This one only looks, and learns nothing:
 
-    >>> from recollect import MLP, Fleet
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> from recollect import MLP, Fleet, Method
     >>> @dataclass(frozen=True)
     ... class Look(Method):
     ...     name: ClassVar[str] = "look"
