@@ -50,13 +50,12 @@ class Boundary:
     copy of the networks, to try something out; `batch` and `replay` are how many examples arrive
     and are replayed in a step.
 
-    >>> from typing import ClassVar
     >>> from recollect import SGD, Method, Step, from_arrays, run
     >>> @dataclass(frozen=True)
     ... class Count(Method):
-    ...     name: ClassVar[str] = "count"
-    ...     title: ClassVar[str] = "Count"
-    ...     needs_boundaries: ClassVar[bool] = True
+    ...     name = "count"
+    ...     title = "Count"
+    ...     needs_boundaries = True
     ...
     ...     def loss(self, step: Step) -> Tensor:
     ...         return SGD().loss(step)

@@ -23,12 +23,11 @@ class Step:
     A method sees one in its `loss` or `learn`. This one only looks, and learns nothing:
 
     >>> from dataclasses import dataclass
-    >>> from typing import ClassVar
     >>> from recollect import MLP, Fleet, Method
     >>> @dataclass(frozen=True)
     ... class Look(Method):
-    ...     name: ClassVar[str] = "look"
-    ...     title: ClassVar[str] = "Look"
+    ...     name = "look"
+    ...     title = "Look"
     ...
     ...     def loss(self, step: Step) -> Tensor:
     ...         (logits,) = step.net(step.x)
