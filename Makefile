@@ -4,11 +4,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 
 .PHONY: setup run test lint docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
 
-run: setup
+run: $(USABLE)
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
 
 test: setup
@@ -43,8 +44,13 @@ bench-gpu: setup
 
 setup: $(READY)
 
-$(READY): pyproject.toml constraints.txt
+# What a user needs, and then all that a developer needs besides.
+$(USABLE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[digits]'
+	touch $(USABLE)
+
+$(READY): $(USABLE)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
