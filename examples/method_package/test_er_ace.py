@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from recollect.testing import check_method
 from recollect_er_ace import ERACE
 from torch.nn.functional import cross_entropy
+
+from recollect.testing import check_method
 
 
 def test_it_keeps_the_promises_of_a_method() -> None:
