@@ -27,6 +27,7 @@ DRAWN = {("derpp", 500): "ours", ("er", 500): "other", ("sgd", None): "none"}
 LEFT, TOP, WIDTH, HEIGHT = 58, 66, 330, 250
 TABLE, ROW = 440, 25
 STYLE = """
+.paper { fill: #ffffff }
 text { font: 14px system-ui, sans-serif; fill: #1f2328 }
 .number { font: 13px ui-monospace, monospace } .small { font-size: 12px; fill: #656d76 }
 .title { font-weight: 600 } .end { text-anchor: end } .middle { text-anchor: middle }
@@ -36,7 +37,7 @@ circle.ours { fill: #1a7f5a } circle.other { fill: #3867d6 } circle.none { fill:
 text.ours { fill: #1a7f5a; stroke: none } text.other { fill: #3867d6; stroke: none }
 text.none { fill: #c0392b; stroke: none }
 @media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3 } .small { fill: #9198a1 } .axis { stroke: #3d444d }
+  .paper { fill: #0d1117 } text { fill: #e6edf3 } .small { fill: #9198a1 } .axis { stroke: #3d444d }
   .ours { stroke: #3fb98a } .other { stroke: #79a4ff } .none { stroke: #ff7b72 }
   circle.ours, text.ours { fill: #3fb98a } circle.other, text.other { fill: #79a4ff }
   circle.none, text.none { fill: #ff7b72 }
@@ -49,7 +50,8 @@ def main() -> None:
     """Read results, write the picture."""
     source, target = map(Path, sys.argv[1:])
     rows = Results([run for run, _ in read_json(source)]).summaries()
-    parts = [*curves(rows), *table(rows)]
+    paper = '<rect class="paper" width="100%" height="100%" rx="8"/>'
+    parts = [paper, *curves(rows), *table(rows)]
     moments = "".join(keyframes(rows))
     height = TOP + ROW * (len(rows) + 3)
     target.write_text(
