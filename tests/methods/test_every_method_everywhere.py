@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from torch import nn
 
 import recollect
 from recollect.errors import InputError
@@ -18,12 +19,13 @@ COUNT, CLASSES, TASKS = 120, 4, 2
 
 @pytest.fixture(scope="module")
 def streams() -> dict[str, TaskStream]:
-    """New domains, and examples as they come; four blobs that can be learnt."""
+    """New classes, new domains, and examples as they come; four blobs that can be learnt."""
     generator = np.random.default_rng(0)
     y = np.arange(COUNT) % CLASSES
     x = (3 * np.eye(CLASSES, 6)[y] + generator.normal(size=(COUNT, 6))).astype(np.float32)
     domain = np.arange(COUNT) * TASKS // COUNT
     return {
+        "class": recollect.from_arrays(x, y, scenario="class", tasks=TASKS),
         "domain": recollect.from_arrays(x, y, scenario="domain", task_ids=domain),
         "general": recollect.from_arrays(x, y, scenario="arrival"),
     }
@@ -58,3 +60,22 @@ def test_it_learns_or_is_refused_in_a_sentence(
     for result in run():
         assert not result.diverged
         assert result.accuracy[setting] > 100 / CLASSES + 10
+
+
+@pytest.mark.parametrize("name", ["lwf", "icarl", "derpp"])
+def test_a_head_without_bias_will_do(name: str, streams: dict[str, TaskStream]) -> None:
+    def network() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES, bias=False))
+
+    buffer = 20 if METHODS[name].uses_memory() else None
+    (result,) = recollect.run(
+        streams["class"],
+        name,
+        buffer=buffer,
+        seeds=1,
+        lr=0.05,
+        workers=1,
+        epochs=3,
+        network=network,
+    )
+    assert result.accuracy["task"] > 60

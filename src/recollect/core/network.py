@@ -82,13 +82,12 @@ class Network:
         self._switched = all(type(each).train is nn.Module.train for each in self._layers)
         self._tied = _share_tensors(self.module)
         # A module that holds the weights in its own places need not have them put there.
-        self._holds = self.strategy == "broadcast"
-        if self._holds:
+        self._held: dict[str, Tensor] = {}
+        if self.strategy == "broadcast":
             _put(self.module, self.weights.named(), {})
         elif self.strategy == "loop" and len(seeds) == 1 and not self._tied:
-            held = {name: tensor[0] for name, tensor in self.buffers.items()}
-            _put(self.module, self.weights.only(), held)
-            self._holds = True
+            self._held = {name: tensor[0] for name, tensor in self.buffers.items()}
+            _put(self.module, self.weights.only(), self._held)
 
     def __call__(
         self,
@@ -119,10 +118,15 @@ class Network:
         size = self._features.size
         return both[..., :size], both[..., size:]
 
-    def head(self, weights: Weights) -> tuple[Tensor, Tensor]:
-        """The weight `[K, D, C]` and bias `[K, C]` of the last dense layer, to change in place."""
-        weight, bias = (weights.named()[name] for name in self.head_axes)
-        return (weight if isinstance(self._features.head, Dense) else weight.mT), bias
+    def head(self, weights: Weights) -> tuple[Tensor, Tensor | None]:
+        """The last dense layer's weight `[K, D, C]` and bias `[K, C]`, to change in place."""
+        if not self.head_axes:
+            raise InputError(
+                "the network must end in a linear layer: its outputs are trained alone"
+            )
+        weight, *bias = (weights.named()[name] for name in self.head_axes)
+        shown = weight if isinstance(self._features.head, Dense) else weight.mT
+        return shown, bias[0] if bias else None
 
     @property
     def head_axes(self) -> dict[str, int]:

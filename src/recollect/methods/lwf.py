@@ -91,9 +91,12 @@ def _warm_up(boundary: Boundary) -> None:
     for some in torch.split(order, boundary.batch, 1):
         x, y = boundary.examples(some)
         features = boundary.features(x)
-        logits = torch.baddbmm(bias.unsqueeze(1), features, weight)
+        logits = features @ weight
+        if bias is not None:
+            logits += bias.unsqueeze(1)
         errors = among(own["now"], logits).exp()
         errors.scatter_add_(2, y.unsqueeze(2), -torch.ones_like(errors[..., :1]))
         errors *= (new * -descent.rate.unsqueeze(1) / y.shape[1]).unsqueeze(1)
         weight.add_(features.mT @ errors)
-        bias.add_(errors.sum(1))
+        if bias is not None:
+            bias.add_(errors.sum(1))

@@ -119,8 +119,8 @@ def _column(net: nn.Module, before: int) -> nn.Module:
     if type(net) is ResNet18:
         return _StagedColumn(net, before)
     raise InputError(
-        f"the columns of PNN are MLP or ResNet18: it does not know which layers of a "
-        f"{type(net).__name__} to connect"
+        f"columns are made of MLP or ResNet18 (PNN, P&C): which layers of a {type(net).__name__} "
+        f"to connect is not known"
     )
 
 
