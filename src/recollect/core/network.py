@@ -82,12 +82,12 @@ class Network:
         self._switched = all(type(each).train is nn.Module.train for each in self._layers)
         self._tied = _share_tensors(self.module)
         # A module that holds the weights in its own places need not have them put there.
-        self._held: dict[str, Tensor] = {}
+        self._holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
         if self.strategy == "broadcast":
-            _put(self.module, self.weights.named(), {})
-        elif self.strategy == "loop" and len(seeds) == 1 and not self._tied:
-            self._held = {name: tensor[0] for name, tensor in self.buffers.items()}
-            _put(self.module, self.weights.only(), self._held)
+            _put(self.module, self.weights.named())
+        elif self._holds:
+            _put(self.module, self.weights.only())
+            self._statistics = _places(self.module, self.buffers)
 
     def __call__(
         self,
@@ -217,8 +217,7 @@ class Network:
         # A network may work in place; what it is shown is not its to change, for it is kept.
         shown = x.clone()
         if weights is self.weights and buffers is self.buffers and self._holds:
-            alone: Tensor = self.module(shown.squeeze(0))
-            return alone.unsqueeze(0)
+            return self._alone(shown.squeeze(0)).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
             return self._one(weights.only(), rows[0], shown.squeeze(0)).unsqueeze(0)
@@ -289,6 +288,14 @@ class Network:
             layer.tape.clear()
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
+    def _alone(self, x: Tensor) -> Tensor:
+        """What `_one` gives for the weights that the module holds, in less time."""
+        # It may have put others in the place of its statistics, which `_one` would not keep.
+        for owner, name, tensor in self._statistics:
+            owner[name] = tensor
+        result: Tensor = self.module(x)
+        return result
+
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         tensors = {**weights, **buffers}
         result: Tensor = functional_call(self.module, tensors, (x,), tie_weights=self._tied)
@@ -302,12 +309,19 @@ def _generator_state(device: torch.device) -> Tensor:
     return torch.random.get_rng_state()
 
 
-def _put(module: nn.Module, weights: Mapping[str, Tensor], buffers: Mapping[str, Tensor]) -> None:
-    """Let a module hold these weights and statistics, in the same memory."""
-    held = {name: nn.Parameter(tensor, requires_grad=False) for name, tensor in weights.items()}
-    for name, tensor in {**held, **buffers}.items():
+def _put(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
+    """Let a module hold these weights, in the same memory."""
+    for name, tensor in weights.items():
         path, _, last = name.rpartition(".")
-        setattr(module.get_submodule(path), last, tensor)
+        setattr(module.get_submodule(path), last, nn.Parameter(tensor, requires_grad=False))
+
+
+def _places(
+    module: nn.Module, buffers: Mapping[str, Tensor]
+) -> list[tuple[dict[str, Tensor | None], str, Tensor]]:
+    """Where in a module the statistics of a single run belong, and which tensors."""
+    split = [(name.rpartition("."), tensor[0]) for name, tensor in buffers.items()]
+    return [(module.get_submodule(path)._buffers, last, row) for (path, _, last), row in split]
 
 
 def _share_tensors(module: nn.Module) -> bool:
