@@ -46,6 +46,29 @@ def test_what_is_kept_and_learned_is_what_arrived(method: Method, normalised: bo
         assert torch.equal(engine.fleet.memory.fields().x[0, :6], torch.from_numpy(X))
 
 
+class Replacing(nn.Module):
+    """Puts another tensor in the place of its statistics whenever it is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.mean: Tensor
+        self.register_buffer("mean", torch.zeros(4))
+        self.head = nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.mean = (self.mean + x.mean(0)) / 2
+        logits: Tensor = self.head(x - self.mean)
+        return logits
+
+
+def test_statistics_that_are_replaced_do_not_make_predictions_drift() -> None:
+    learner = Learner(Replacing(), ER(), memory=10, classes=[0, 1])
+    learner.observe(X, Y)
+    first, second = (learner.predict_proba(X) for _ in range(2))
+    assert np.array_equal(first, second)
+
+
 class Frozen(nn.Module):
     """A frozen layer that moves a little with every step, and at times asks for trouble."""
 

@@ -83,11 +83,11 @@ class Network:
         self._tied = _share_tensors(self.module)
         # A module that holds the weights in its own places need not have them put there.
         self._holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
-        if self.strategy == "broadcast":
-            _put(self.module, self.weights.named())
-        elif self._holds:
+        self._statistics = _places(self.module, self.buffers) if self._holds else []
+        if self._holds:
             _put(self.module, self.weights.only())
-            self._statistics = _places(self.module, self.buffers)
+        elif self.strategy == "broadcast":
+            _put(self.module, self.weights.named())
 
     def __call__(
         self,
