@@ -128,6 +128,19 @@ class Hoarding(Changed):
         return slots
 
 
+@breaks("bounded", "it holds more with every step")
+class Noting(Changed):
+    """Holds fewer bytes of tensors as time goes by, and more of other things."""
+
+    notes: ClassVar[list[int]] = []
+    spare: ClassVar[dict[str, Tensor]] = {}
+
+    def drawn(self, slots: Tensor) -> Tensor:
+        self.notes.append(1)
+        self.spare["one"] = torch.zeros(10**6 // len(self.notes))
+        return slots
+
+
 @pytest.mark.parametrize(
     ("check", "sentence", "kind"), CASES, ids=[kind.__name__ for _, _, kind in CASES]
 )

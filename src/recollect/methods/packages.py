@@ -73,7 +73,7 @@ def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
     if own != name:
         return f"its class has the name {own!r}, and the entry point must have the same"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        return "a name is made of small letters, digits and hyphens"
+        return "a name is made of small letters, digits and any of - _ . after the first"
     if not (isinstance(title, str) and title.strip() and title.isprintable() and "[" not in title):
         return f"a title is one line of plain text, and its class has {title!r}"
     if name in taken or title.lower() in taken:

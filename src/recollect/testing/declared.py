@@ -101,7 +101,8 @@ def draws(trial: Trial) -> None:
             f"it draws more often than it declares: `draws` is {declared}, so raise it, or define "
             f"draws_per_step"
         )
-    some = [note for note in notes if any(len(r.get("x", ())) for r in note.replays)]
+    whole = [note for note in notes if note.whole]
+    some = [note for note in whole if any(len(r.get("x", ())) for r in note.replays)]
     used = set().union(*(note.used for note in some))
     if some and (unused := set(range(declared)) - used):
         raise Broken(
@@ -122,7 +123,7 @@ def memory_fields(trial: Trial) -> None:
         )
     rule = trial.methods[0].rule(trial.fleet(runs=(0,)).memory.capacity)
     for name in set(kind.remembers) - {"x", "y"}:
-        always = all(name in note.kept for note in notes)
+        always = all(name in note.kept for note in notes if note.whole)
         if not always and _keeps(rule):
             raise Broken(
                 f"it declares that it remembers {name!r} and does not give it in every step: call "
@@ -141,14 +142,15 @@ def own_choice(trial: Trial) -> None:
     """Luck that is declared is used, and slots that are chosen are declared."""
     notes = trial.course.notes
     kind = trial.kind
-    if kind.luck and not any(note.lucky for note in notes):
+    whole = any(note.whole for note in notes)
+    if kind.luck and whole and not any(note.lucky for note in notes):
         raise Broken(f"it declares luck {kind.luck} and never looks at step.luck: set it to 0")
     if not kind.luck and any(note.lucky for note in notes):
         raise Broken("it looks at step.luck, which is empty unless `luck` says how much it needs")
     placed = any(note.placed for note in notes)
     if placed and not (kind.places or kind.luck):
         raise Broken("it calls step.place, which does nothing unless `places` is declared")
-    if kind.places and not placed:
+    if kind.places and whole and not placed:
         raise Broken("it declares `places` and never calls step.place: do not declare it")
 
 

@@ -86,8 +86,8 @@ def _whole(tensor: Tensor, name: str) -> None:
 
 def _slots(watched: Watched) -> None:
     capacity = watched.rule.capacity
-    for clock, steps, batch in clocks():
-        slots = watched.plan(SEEDS, clock, steps, batch).slots
+    for (_, steps, batch), plan in watched.stretches:
+        slots = plan.slots
         _whole(slots, "slots")
         if slots.shape not in ((steps, len(SEEDS), batch), (steps, len(SEEDS), 0)):
             raise Broken(
@@ -166,8 +166,7 @@ def _pure(watched: Watched) -> None:
 
 
 def _company(watched: Watched) -> None:
-    for when in clocks():
-        together = watched.plan(SEEDS, *when)
+    for when, together in watched.stretches:
         for runs in ([1], [2, 0]):
             others = watched.plan(SEEDS[runs], *when)
             part = Plan(*(tensor[:, runs] for tensor in together))
@@ -176,9 +175,8 @@ def _company(watched: Watched) -> None:
 
 def _plans(watched: Watched) -> None:
     singly = {clock.steps: plan for clock, plan in watched.single_steps}
-    for clock, steps, batch in clocks():
+    for (clock, steps, _), at_once in watched.stretches:
         if watched.rule.steady(clock, REPLAY):
-            at_once = watched.plan(SEEDS, clock, steps, batch)
             parts = [singly[clock.steps + step] for step in range(steps)]
             joined = Plan(*(torch.cat(some) for some in zip(*parts, strict=True)))
             _alike(at_once, joined, "many steps planned at once are not those planned one by one")
@@ -208,5 +206,5 @@ def _bounded(watched: Watched) -> None:
             for when in clocks():
                 watched.plan(SEEDS, *when)
             sizes.append((held(), things(watched.rule)))
-    if sizes[1] > sizes[0]:
+    if any(later > before for before, later in zip(*sizes, strict=True)):
         raise Broken("it holds more with every step: a rule has no state but its capacity")

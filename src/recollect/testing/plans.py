@@ -21,6 +21,9 @@ TASKS = (((3, 4), (1, 3)), ((2, 2), (2, 7)), ((3, 4), (1, 1)))  # (steps, batch)
 DRAWS, REPLAY = 2, 5
 
 
+Stretch = tuple[Clock, int, int]  # where it begins, and its steps and batch size
+
+
 class Plan(NamedTuple):
     """Where examples go and what is drawn in some steps, and which of the draws count."""
 
@@ -48,6 +51,11 @@ class PlainRule:
         """Every step of the three tasks, planned on its own."""
         return _single_steps(self)
 
+    @cached_property
+    def stretches(self) -> list[tuple[Stretch, Plan]]:
+        """Every stretch of the three tasks, planned at once."""
+        return [(when, self.plan(SEEDS, *when)) for when in clocks()]
+
 
 @final
 @dataclass(frozen=True)
@@ -71,11 +79,16 @@ class RuleByLabels:
         """Every step of the three tasks, planned on its own."""
         return _single_steps(self)
 
+    @cached_property
+    def stretches(self) -> list[tuple[Stretch, Plan]]:
+        """Every stretch of the three tasks, planned at once."""
+        return [(when, self.plan(SEEDS, *when)) for when in clocks()]
+
 
 Watched = PlainRule | RuleByLabels
 
 
-def clocks() -> Iterator[tuple[Clock, int, int]]:
+def clocks() -> Iterator[Stretch]:
     """Three tasks, in stretches of so many steps and batches of several sizes."""
     clock = Clock(tasks=len(TASKS))
     for stretches in TASKS:

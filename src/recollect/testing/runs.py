@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from recollect.core.random import Purpose, bits, uniform
+from recollect.errors import InputError
 from recollect.learner import Learner
 from recollect.nets import MLP
 from recollect.streams.arrays import from_arrays
@@ -30,6 +31,8 @@ def finite(trial: Trial) -> None:
     if refused:
         raise Broken(f"it refuses every network of the kit, such as an MLP: {refused}")
     course = trial.course
+    if isinstance(course.error, InputError):
+        raise Broken(str(course.error))
     for step, moment in enumerate(course.moments, 1):
         if moment.loss.shape != (len(trial.methods),):
             raise Broken(
@@ -84,9 +87,8 @@ def generator(trial: Trial) -> None:
         found = difference(ends[0], state(trial.end))
         if not found:
             return
-    if not difference(
-        ends[0], ends[1]
-    ):  # else it is not the generator, and another check will tell
+    # Where these differ too it is not the generator, and another check will tell.
+    if not difference(*ends):
         raise Broken(f"it depends on the state of a global random generator: {found}")
 
 

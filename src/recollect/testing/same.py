@@ -25,7 +25,7 @@ def difference(
     runs: tuple[int, int] | None = None,
     within: float = 0.0,
 ) -> str:
-    """What differs first, and by how much; nothing if all is the same.
+    """What differs first, and by how much; nothing if all of ours is the same in theirs.
 
     Of `runs`, if they are given, the first of ours is compared with the second of theirs. Numbers
     that come out of a network may differ by rounding, `within` some bound; whole numbers, and the

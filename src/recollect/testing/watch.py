@@ -18,12 +18,16 @@ __all__ = ["Note", "by_step", "watched"]
 @final
 @dataclass
 class Note:
-    """What a method was given in a step and what it made use of."""
+    """What a method was given in a step and what it made use of.
+
+    A step that ended in an error is not `whole`, and what it did not use says nothing.
+    """
 
     replays: list[Remembered]
     used: set[int] = field(default_factory=set)
     too_many: bool = False
     kept: set[str] = field(default_factory=set)
+    whole: bool = False
     lucky: bool = False
     placed: bool = False
 
@@ -36,6 +40,7 @@ def watched(methods: Sequence[Method]) -> tuple[list[Method], list[Note]]:
         seen = _Watched(step)
         notes.append(seen.note)
         loss = kind.learn(self, seen)
+        seen.note.whole = True
         step.kept.update(seen.kept)
         step.slots = seen.slots
         return loss

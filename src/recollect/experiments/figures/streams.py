@@ -91,7 +91,7 @@ def _task(stream: Stream, seeds: Tensor, task: int) -> Task:
 
 
 def _small(images: Tensor) -> Tensor:
-    """Images `[n, H, W]` or `[n, H, W, 3]` that are no larger than they are drawn."""
+    """Images `[n, H, W]` or `[n, 3, H, W]`, no larger than they are drawn, with colours last."""
     factor = math.ceil(max(images.shape[-2:]) / LARGEST)
     if factor > 1:
         images = avg_pool2d(images.float(), factor).round().to(images.dtype)
