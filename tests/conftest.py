@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -28,6 +31,23 @@ def own_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
     """Every test has a result store of its own."""
     folder = tmp_path_factory.mktemp("store", numbered=True)
     monkeypatch.setenv("RECOLLECT_STORE", str(folder / "results.sqlite"))
+
+
+@pytest.fixture(scope="session")
+def python() -> Callable[..., str]:
+    """What `python` with some words prints, in a process of its own that finds what we find."""
+
+    def ran(*words: str) -> str:
+        found = {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"}
+        ended = subprocess.run(
+            [sys.executable, *words], capture_output=True, encoding="utf-8", timeout=60,
+            env={**os.environ, **found},
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stderr
+        assert ended.stderr == ""
+        return ended.stdout
+
+    return ran
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
@@ -44,18 +42,10 @@ def test_the_version_is_that_of_the_package() -> None:
     assert installed == recollect.__version__
 
 
-def test_importing_it_imports_nothing_heavy() -> None:
+def test_importing_it_imports_nothing_heavy(python: Callable[..., str]) -> None:
     """Nor does the command line, until it prints a table."""
     script = (
         "import sys, recollect; library = set(sys.modules); import recollect.cli.main; "
         f"print([[m for m in {HEAVY} if m in found] for found in (library, set(sys.modules))])"
     )
-    ended = subprocess.run(
-        [sys.executable, "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "[[], []]"
+    assert python("-c", script).strip() == "[[], []]"

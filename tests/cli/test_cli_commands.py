@@ -296,16 +296,9 @@ def test_the_version(command: Command, capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == f"recollect {recollect.__version__}\n"
 
 
-def test_end_to_end_in_a_process_of_its_own(tmp_path: Path) -> None:
+def test_end_to_end_in_a_process_of_its_own(tmp_path: Path, python: Callable[..., str]) -> None:
     file = tmp_path / "runs.json"
-    ended = subprocess.run(
-        [sys.executable, "-m", "recollect.cli.main", "run", "seq-digits", "derpp",
-         "--buffer", "50", "--seeds", "2", "--json", str(file)],
-        capture_output=True, text=True, timeout=60,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "utf-8"},
-    )  # fmt: skip
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stderr == ""
-    assert "Class-IL" in ended.stdout
+    words = ("run", "seq-digits", "derpp", "--buffer", "50", "--seeds", "2", "--json", str(file))
+    assert "Class-IL" in python("-m", "recollect.cli.main", *words)
     assert [r["seed"] for r in json.loads(file.read_text())] == [0, 1]
     assert [path.name for path in tmp_path.iterdir()] == ["runs.json"]
