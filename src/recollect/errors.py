@@ -86,5 +86,5 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     """
     names = sorted(known)
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}? " if near else ""
-    return InputError(f"unknown {kind} {name!r}: {hint}(known: {', '.join(names)})")
+    hint = f": did you mean {near[0]!r}?" if near else ""
+    return InputError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")

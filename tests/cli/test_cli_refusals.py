@@ -40,7 +40,7 @@ def refused(bare_machine: None, tmp_path: Path, capfd: pytest.CaptureFixture[str
     [
         (("run", "seq-digit", "er"), "unknown benchmark 'seq-digit': did you mean 'seq-digits'?"),
         (("run", "seq-digits", "derp"), "unknown method 'derp': did you mean 'derpp'?"),
-        (("run", "seq-digits", "xyzzy"), "unknown method 'xyzzy': (known: agem,"),
+        (("run", "seq-digits", "xyzzy"), "unknown method 'xyzzy' (known: agem,"),
         (("run", "seq-digits", "er", "--buffer", "0"), "at least 1 example, not 0"),
         (("run", "seq-digits", "er", "--buffer", "20", "-3"), "at least 1 example, not -3"),
         (("run", "seq-digits", "sgd", "--buffer", "20"), "SGD keeps no memory"),
@@ -184,6 +184,13 @@ def test_usage_is_explained(words: tuple[str, ...], capsys: pytest.CaptureFixtur
     assert said.out == ""
     assert said.err.startswith("usage: recollect")
     assert "error: " in said.err
+    assert len(said.err.splitlines()) <= 3  # what is wrong is not lost below thirty options
+
+
+def test_values_are_given_with_spaces(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "seq-digits", "er", "--lr", "0.1,0.3"])
+    assert "'0.1,0.3' is no number: give one, or several with spaces" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_no_traceback(

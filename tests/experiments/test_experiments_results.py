@@ -135,7 +135,7 @@ def test_results_are_a_sequence_that_prints_a_table() -> None:
     assert len(results[:2].summaries()) == 1
     assert str(results).splitlines() == [
         "toy er buffer 20: class 70.00 ±14.14 task 90.00 ±0.00 (2 seeds; lr 0.1, bs 10, mbs 10)",
-        "toy sgd: class 70.00 ±0.00 task 90.00 ±0.00 (1 seed; lr 0.1, bs 10, mbs 10)",
+        "toy sgd: class 70.00 task 90.00 (1 seed; lr 0.1, bs 10, mbs 10)",
     ]
 
 
@@ -194,6 +194,8 @@ def test_a_run_that_diverged_is_marked_and_still_json(
     results.save(tmp_path / "runs.json")
     written = strictly((tmp_path / "runs.json").read_text("utf-8"))
     assert [each["diverged"] for each in written] == [False, True]
+    assert ["diverged" in line for line in str(results).splitlines()] == [False, True]
+    assert "(1 seed, 1 diverged; lr 1e+30" in str(results)
 
 
 @pytest.mark.parametrize("before", [None, "what was there"])

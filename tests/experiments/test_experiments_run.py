@@ -218,6 +218,50 @@ class Bounded(Method):
         return SGD().loss(step)
 
 
+class Undecorated(Bounded):
+    weight: float = 1.0
+
+
+@dataclass(frozen=True)
+class Nameless(Method):
+    pass
+
+
+@dataclass(frozen=True)
+class OneForAll(Bounded):
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step).mean()
+
+
+@dataclass(frozen=True)
+class Numberless(Bounded):
+    def loss(self, step: Step) -> Tensor:
+        return 1.0  # type: ignore[return-value]
+
+
+@dataclass(frozen=True)
+class Silent(Bounded):
+    remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
+
+
+@pytest.mark.parametrize(
+    ("method", "given", "message"),
+    [
+        (Undecorated, {"weight": 2}, r"'weight' .*: put @dataclass\(frozen=True\) above the class"),
+        (Nameless, {}, 'Nameless has no name: give it one, as in name = "mine"'),
+        (OneForAll, {}, r"the loss has the shape \[\] for 2 runs: return one value per run"),
+        (Numberless, {}, "the loss is a float and no tensor: return one value per run"),
+        (Silent, {"buffer": 9}, r"Bounded declares .* call step.remember\(logits=...\)"),
+    ],
+)
+def test_what_is_wrong_with_a_method_is_said_at_once(
+    method: type[Method], given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InputError, match=message) as no:
+        run(own_stream("class"), method, seeds=2, **given)
+    assert "\n" not in str(no.value)
+
+
 @pytest.mark.parametrize("method", [Bounded(), Bounded])
 def test_a_method_that_needs_boundaries_is_refused_where_there_are_none(
     method: Method | type[Method],
@@ -264,6 +308,9 @@ def test_what_is_asked_for_is_checked_before_data_are_loaded(
         (("seq-digits", "sgd"), {"learning_rate": 1}, "no hyper-parameter 'learning_rate'"),
         (("seq-digits", DERpp(alpha=-1.0)), {"buffer": 9}, "alpha must be"),
         (("seq-digits", "sgd"), {"network": lambda: 3}, "must be a torch.nn.Module"),
+        (("seq-digits", "sgd"), {"seeds": 2.5}, "seeds must be whole numbers"),
+        (("seq-digits", SGD().loss), {}, "an instance of recollect.Method, not <bound method"),
+        ((np.zeros((4, 2)), "sgd"), {}, "a name or a stream, such as .* makes, not a ndarray"),
     ],
 )
 def test_refusals(what: tuple[Any, Any], given: dict[str, Any], message: str) -> None:

@@ -155,6 +155,11 @@ def test_the_command_lists_imports_and_exports(
     said = capsys.readouterr()
     assert "3 runs, 3 of them new" in said.err
     assert "seq-digits" in said.out
+    assert main(["results", "--method", "ER"]) == 0
+    assert "3 runs in" in capsys.readouterr().out
+    assert main(["results", "--benchmark", "seq-digitz"]) == 0
+    there = f"it has the benchmarks seq-digits; methods {trained[0].method}"
+    assert there in capsys.readouterr().err
     for suffix in (".csv", ".md", ".tex", ".json"):
         assert main(["results", "--export", str(tmp_path / f"out{suffix}")]) == 0
         assert (tmp_path / f"out{suffix}").stat().st_size > 100
@@ -162,6 +167,9 @@ def test_the_command_lists_imports_and_exports(
     assert main(["results", "--export", str(tmp_path / "out.doc")]) == 2
     assert main(["results", "--import", str(tmp_path / "missing.json")]) == 2
     assert main(["results", "--method", "derpp"]) == 0
+    Store().add([(replace(trained[0], diverged=True, seed=99), MADE)])
+    assert main(["results"]) == 0
+    assert "4, 1 diverged" in capsys.readouterr().out
 
 
 def _adds(path: Path, results: list[Result]) -> None:

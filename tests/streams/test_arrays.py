@@ -151,8 +151,11 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     "integer x": ({"x": X.astype(np.int32)}, "x holds .*int.* uint8 or floating-point"),
     "a list": ({"x": X.tolist()}, "x is a list, but a numpy array or a torch tensor"),
     "text": ({"x": X.astype(str)}, "x holds .* but numbers are expected"),
-    "float labels": ({"y": Y.astype(float)}, "y holds torch.float32, but integers are expected"),
-    "boolean labels": ({"y": Y > 2}, "y holds torch.bool, but integers are expected"),
+    "float labels": ({"y": Y.astype(float)}, "y holds float64, but integers .* y.astype.int."),
+    "boolean labels": ({"y": Y > 2}, "y holds bool, but integers are expected"),
+    "labels as a tensor": ({"y": torch.tensor(Y) / 2}, r"torch.float32, but integers .* y.long"),
+    "words as labels": ({"y": Y.astype(str)}, "y holds .* np.unique.y, return_inverse=True"),
+    "one-hot labels": ({"y": np.eye(6)[Y]}, r"y has the shape \[60, 6\], but one number"),
     "negative labels": ({"y": Y - 1}, "y has the negative label -1"),
     "outside the head": ({"classes": 5}, "label 5 is outside the head of 5 classes"),
     "test outside": (
@@ -184,7 +187,7 @@ REFUSALS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "ids not integers": (
         {"scenario": "task", "task_ids": TASKS / 2},
-        "task_ids holds torch.float32, but integers",
+        "task_ids holds float64, but integers",
     ),
     "tasks beside ids": (
         {"scenario": "domain", "task_ids": TASKS, "tasks": 4},

@@ -15,13 +15,43 @@ from recollect import Step
 from recollect.methods import About
 
 
-@breaks("finite", "its loss has the shape [] for 3 runs: return one value per run")
+@breaks("finite", "the loss has the shape [] for 3 runs: return one value per run")
 @dataclass(frozen=True)
 class Averaging(Plain):
     """Has one loss for all."""
 
     def loss(self, step: Step) -> Tensor:
         return super().loss(step).sum()
+
+
+@breaks("finite", "its loss has the shape [] for 3 runs: return one value per run")
+@dataclass(frozen=True)
+class Summing(Plain):
+    """Learns as it should, and tells one loss of all."""
+
+    def learn(self, step: Step) -> Tensor:
+        return super().learn(step).sum()
+
+
+@breaks("finite", "the loss does not depend on any weight that is trained")
+@dataclass(frozen=True)
+class Aloof(Plain):
+    """Cuts its loss off from the network."""
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step).detach()
+
+
+@breaks(
+    "finite", "it could not be carried out: AttributeError(\"'_Watched' object has no attribute 'z'"
+)
+@dataclass(frozen=True)
+class Mistyped(Replay):
+    """Fails before it draws; that it never draws is not what is wrong with it."""
+
+    def loss(self, step: Step) -> Tensor:
+        wrong: Tensor = step.z  # type: ignore[attr-defined]
+        return wrong
 
 
 @breaks("finite", "after step 2, the loss is not finite: look for a logarithm")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from recollect.cli.common import SETTINGS, add_store, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
-from recollect.experiments.results import Results, check_writable
+from recollect.experiments.results import Results, Summary, check_writable
 from recollect.experiments.store import Store, read_json, write_json
+from recollect.methods import method as known_method
 from recollect.methods import title_of
 
 if TYPE_CHECKING:
@@ -48,14 +49,14 @@ def command(chosen: argparse.Namespace) -> int:
         notice(f"{path}: {len(rows)} runs, {new} of them new")
     found = store.rows(
         benchmark=chosen.benchmark,
-        method=chosen.method,
+        method=chosen.method and _named(chosen.method),
         buffer=... if chosen.buffer is None else chosen.buffer,
         validation=chosen.validation,
         all_codes=chosen.all_code,
     )
     results = Results([row.result for row in found])
     if not results:
-        notice(f"no such runs in {store.path}: train some, or --import what --json wrote")
+        notice(_nothing(store, chosen))
         return 0
     if chosen.export and chosen.export.suffix == ".json":
         write_json(chosen.export, results, store)
@@ -68,6 +69,31 @@ def command(chosen: argparse.Namespace) -> int:
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
     screen.print(_table(results))
     return 0
+
+
+def _seeds(summary: Summary) -> str:
+    diverged = sum(run.diverged for run in summary.runs)
+    return f"{len(summary.runs)}, {diverged} diverged" if diverged else str(len(summary.runs))
+
+
+def _named(method: str) -> str:
+    """The name of a method that may be given by its title; a store may have others too."""
+    try:
+        return known_method(method).name
+    except InputError:
+        return method
+
+
+def _nothing(store: Store, chosen: argparse.Namespace) -> str:
+    """Why nothing fits, and what there would be."""
+    there = store.rows(validation=chosen.validation, all_codes=chosen.all_code)
+    if not there:
+        return f"no such runs in {store.path}: train some, or --import what --json wrote"
+    benchmarks, methods = (
+        ", ".join(dict.fromkeys(getattr(row.result, name) for row in there))
+        for name in ("benchmark", "method")
+    )
+    return f"no such runs in {store.path}; it has the benchmarks {benchmarks}; methods {methods}"
 
 
 def _check_export(path: Path) -> None:
@@ -99,7 +125,7 @@ def _table(results: Results) -> Table:
             run.benchmark,
             title_of(run.method),
             "" if run.buffer is None else str(run.buffer),
-            str(len(summary.runs)),
+            _seeds(summary),
             *("" if mean is None else str(mean) for mean in means),
             values,
         )

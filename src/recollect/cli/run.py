@@ -37,7 +37,11 @@ METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "fo
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("run", help="train a method on a benchmark")
+    parser = commands.add_parser(
+        "run",
+        help="train a method on a benchmark",
+        usage="recollect run BENCHMARK METHOD [--buffer N ...] [--lr VALUE ...] [...]",
+    )
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
@@ -53,7 +57,16 @@ def add_hyperparameters(parser: argparse.ArgumentParser, use: str) -> None:
     """An option for every hyper-parameter of any method."""
     for name in hyperparameter_names():
         told = f"{SIZES.get(name, name)} (default: the paper's); {use}"
-        parser.add_argument(f"--{name}", type=float, nargs="+", metavar="VALUE", help=told)
+        parser.add_argument(f"--{name}", type=_number, nargs="+", metavar="VALUE", help=told)
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no number: give one, or several with spaces between them"
+        ) from None
 
 
 def given_values(chosen: argparse.Namespace) -> dict[str, list[float]]:

@@ -41,7 +41,11 @@ SHOWN = 10
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add the command to the parser."""
-    parser = commands.add_parser("search", help="choose hyper-parameters as the paper does")
+    parser = commands.add_parser(
+        "search",
+        help="choose hyper-parameters as the paper does",
+        usage="recollect search BENCHMARK METHOD [--buffer N] [--trials N] [--lr VALUE ...] [...]",
+    )
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
     parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")

@@ -67,7 +67,7 @@ class Plan:
 def plan(
     kind: type[Method],
     *,
-    seeds: Iterable[int],
+    seeds: int | Iterable[int],
     benchmark: Benchmark | None = None,
     buffer: int | None = None,
     values: Values | None = None,

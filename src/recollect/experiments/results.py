@@ -20,14 +20,19 @@ __all__ = ["Mean", "Results", "Summary", "check_writable", "write_whole"]
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds and its standard deviation."""
+    """A mean over seeds and its standard deviation.
+
+    >>> print(Mean(80.25, 1.5, seeds=10), Mean(80.25, 0.0, seeds=1))
+    80.25 ±1.50 80.25
+    """
 
     mean: float
     std: float
     seeds: int
 
     def __str__(self) -> str:
-        return f"{self.mean:.2f} ±{self.std:.2f}"
+        # One run has no deviation, and a zero would claim that there is none.
+        return f"{self.mean:.2f} ±{self.std:.2f}" if self.seeds > 1 else f"{self.mean:.2f}"
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> Mean | None:
@@ -99,6 +104,8 @@ class Results(Sequence[Result]):
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
             values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
             seeds = f"{len(summary.runs)} seed{'s' if len(summary.runs) > 1 else ''}"
+            diverged = sum(each.diverged for each in summary.runs)
+            seeds += f", {diverged} diverged" if diverged else ""
             rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {values})")
         return "\n".join(rows)
 

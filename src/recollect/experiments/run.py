@@ -8,7 +8,7 @@ from pathlib import Path
 from recollect.errors import InputError
 from recollect.experiments.plan import Network, plan
 from recollect.experiments.results import Results
-from recollect.experiments.values import checkpoints_in
+from recollect.experiments.values import checked_kind, checkpoints_in
 from recollect.methods import Method
 from recollect.methods import method as method_named
 from recollect.streams import Stream
@@ -53,21 +53,26 @@ def run(
     True
     """
     if isinstance(method, Method):
-        kind = type(method)
+        kind = checked_kind(type(method))
         own = {name: float(getattr(method, name)) for name in kind.hyperparameters()}
         hyperparameters = {**own, **hyperparameters}
     else:
-        kind = method_named(method) if isinstance(method, str) else method
+        kind = method_named(method) if isinstance(method, str) else checked_kind(method)
     place = device_named(device)
     saving = checkpoints_in(checkpoint, time_limit)
     known = benchmark_named(benchmark) if isinstance(benchmark, str) else None
+    if known is None and not hasattr(benchmark, "pick"):
+        raise InputError(
+            f"the benchmark must be a name or a stream, such as recollect.from_arrays(x, y) makes, "
+            f"not a {type(benchmark).__name__}"
+        )
     if validation and known is None:
         raise InputError("a validation split is taken from a named benchmark, not a stream")
     chosen = plan(
         kind,
         benchmark=known,
         buffer=buffer,
-        seeds=seeds if isinstance(seeds, Iterable) else range(seeds),
+        seeds=seeds,
         values=hyperparameters,
         epochs=epochs,
         validation=validation,

@@ -24,6 +24,7 @@ __all__ = [
     "axes_of",
     "checked_buffer",
     "checked_epochs",
+    "checked_kind",
     "checked_seeds",
     "checkpoints_in",
     "seeds_from",
@@ -57,12 +58,25 @@ def seeds_from(text: str) -> list[int]:
     return [seed for piece in ranges for seed in piece]
 
 
-def checked_seeds(seeds: Iterable[int]) -> list[int]:
-    """The seeds as whole numbers, each once."""
+def checked_kind(kind: object) -> type[Method]:
+    """The class of a method that can be run and listed."""
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise InputError(
+            f"the method must be a name, a class or an instance of recollect.Method, not {kind!r}"
+        )
+    for name in ("name", "title"):
+        if not hasattr(kind, name):
+            raise InputError(f'{kind.__name__} has no {name}: give it one, as in {name} = "mine"')
+    return kind
+
+
+def checked_seeds(seeds: int | Iterable[int]) -> list[int]:
+    """The seeds as whole numbers, each once; a number means so many, from 0."""
     try:
-        found = [operator.index(seed) for seed in seeds]
+        given = seeds if isinstance(seeds, Iterable) else range(seeds)
+        found = [operator.index(seed) for seed in given]
     except TypeError:
-        raise InputError("a seed must be a whole number") from None
+        raise InputError(f"seeds must be whole numbers, or how many, not {seeds!r}") from None
     if not found:
         raise InputError("there are no seeds: give at least one")
     if len(set(found)) != len(found):
@@ -122,8 +136,12 @@ def axes_of(
     given = {by_symbol.get(name, name): value for name, value in values.items()}
     for name in given:
         if name not in names:
+            forgotten = (
+                ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
+            )
+            known = ", ".join(by_symbol)
             raise InputError(
-                f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(by_symbol)})"
+                f"{kind.title} has no hyper-parameter {name!r} (it has: {known}){forgotten}"
             )
     defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.batch or BATCH}
     defaults |= {f.name: f.default for f in fields(kind) if f.default is not MISSING}

@@ -125,6 +125,7 @@ class Step:
 
     def gradient(self, loss: Tensor) -> Gradient:
         """The gradient of a loss `[K]` of the passes since the last one was taken."""
+        _check_loss(loss, len(self.y))
         return self._descent.gradient(loss)
 
     def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
@@ -147,3 +148,17 @@ class Step:
     def weights(self) -> Weights:
         """The weights of all runs; what is changed in place stays changed."""
         return self._descent.weights
+
+
+def _check_loss(loss: object, runs: int) -> None:
+    """Refuse what cannot be descended on, before the weights move."""
+    one_each = "return one value per run, [K], such as recollect.cross_entropy does"
+    if not isinstance(loss, Tensor):
+        raise InputError(f"the loss is a {type(loss).__name__} and no tensor: {one_each}")
+    if loss.shape != (runs,):
+        raise InputError(f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}")
+    if not loss.requires_grad:
+        raise InputError(
+            "the loss does not depend on any weight that is trained: compute it from what step.net "
+            "gives, without detach or no_grad, and freeze not all of the network"
+        )

@@ -63,15 +63,21 @@ def examples(x: Array, y: Array, task_ids: Array | None, *, test: bool = False) 
 
 def integers(values: Array, name: str, length: int) -> Tensor:
     """One integer for each of `length` examples, as int64."""
-    tensor = _tensor(values, name)
-    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+    if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
         raise InputError(
-            f"{name} holds {tensor.dtype}, but integers are expected: convert it first"
+            f"{name} holds {values.dtype}, but numbers are expected: "
+            f"np.unique({name.split()[-1]}, return_inverse=True)[1] counts them from 0"
         )
+    tensor = _tensor(values, name)
     if tensor.dim() != 1 or len(tensor) != length:
         raise InputError(
             f"{name} has the shape {list(tensor.shape)}, but one number for each of the "
             f"{length} examples is expected: [{length}]"
+        )
+    if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
+        raise InputError(
+            f"{name} holds {values.dtype}, but integers are expected: convert it first, as with "
+            f"{name.split()[-1]}.{'long()' if isinstance(values, Tensor) else 'astype(int)'}"
         )
     return tensor.to(torch.int64)
 

@@ -15,7 +15,7 @@ from recollect.core.images import Images
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
 from recollect.core.transforms import Transforms
-from recollect.errors import DivergedError
+from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Remembered
 from recollect.methods import Step
 from recollect.train.compiled import Compiled
@@ -131,6 +131,10 @@ class Stepper:
                 raise DivergedError("the loss or the weights are no numbers any more")
             self._guard.note_rows(write)
         if write.shape[1]:
+            if len(kept) < len(self._noted):
+                fields = ", ".join(f"{name}=..." for name in self._noted)
+                raise InputError(f"{self._method.title} declares in `remembers` what it does not "
+                                 f"give: call step.remember({fields})")  # fmt: skip
             noted = dict(zip(self._noted, kept, strict=True))
             self._memory.write(write, {"x": x, "y": y, **noted})
         return loss
