@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -24,6 +25,10 @@ from recollect.train.compiled import compiler_exists
 # As in training: small tensors gain nothing from a second thread, and on a busy machine they wait
 # for each other.
 torch.set_num_threads(1)
+
+# A machine that is busy with something else is no failure.
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
 
 
 @pytest.fixture(autouse=True)
