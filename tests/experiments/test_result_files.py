@@ -58,7 +58,7 @@ def wrong(name: str, value: Any) -> bool:
     if name in TRUTHS:
         return not isinstance(value, bool)
     if name == "buffer" or name in COUNTS:
-        least = {"seed": -(2**63), "epochs": 1, "buffer": 1}.get(name, 0)
+        least = {"epochs": 1, "buffer": 1}.get(name, 0)
         return type(value) is not int or not least <= value < 2**63
     if name == "train_seconds":
         return type(value) not in (int, float) or not 0 <= value < 2**63
@@ -160,7 +160,7 @@ def test_one_bad_file_keeps_all_of_them_out(capsys: pytest.CaptureFixture[str]) 
     Path("bad.json").write_text(json.dumps([RUN, {**RUN, "seed": "one"}]))
     assert main(["results", "--import", "good.json", "bad.json"]) == 2
     assert capsys.readouterr().err == (
-        "recollect: bad.json, run 2: 'seed' must be a whole number, not 'one'\n"
+        "recollect: bad.json, run 2: 'seed' must be a whole number from 0 on, not 'one'\n"
     )
     assert Store().rows() == []
     assert main(["results", "--import", "good.json"]) == 0

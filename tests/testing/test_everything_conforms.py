@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect import SGD, from_arrays
+from recollect import SGD, from_arrays, memory
 from recollect.memory import Chosen, ClassRing, Reservoir, Rule, TaskRing, TaskShares
 from recollect.methods import METHODS
 from recollect.streams import Stream, benchmark
@@ -95,6 +95,12 @@ def test_a_stream_in_the_order_of_its_arrays_is_shared_by_all_seeds() -> None:
 def test_validation_conforms(name: str) -> None:
     spec = benchmark(name)
     check_stream(spec.stream(validation=True), whole=spec.stream())
+
+
+def test_no_memory_rule_is_left_out() -> None:
+    offered = [getattr(memory, name) for name in memory.__all__]
+    rules = {each for each in offered if hasattr(each, "slots") and hasattr(each, "draws")}
+    assert rules - {Rule} == {type(make(9)) for make in RULES.values()}
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -10,7 +10,6 @@ from typing import Any
 
 from recollect.errors import DataError
 from recollect.experiments.checks import (
-    WIDEST,
     Check,
     between,
     list_of,
@@ -98,7 +97,7 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "benchmark": ("a name", _name),
     "method": ("a name", _name),
     "buffer": ("a whole number from 1 on, or null", or_null(whole(1))),
-    "seed": ("a whole number", whole(-WIDEST)),
+    "seed": ("a whole number from 0 on", whole(0)),
     "hyperparameters": ("an object of numbers", object_of(number)),
     "accuracy": ("an object of percentages", object_of(_percent)),
     "fwt": (_change_words, object_of(_change)),
