@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.pages import blocks_of
 
 from recollect.experiments.paper import published, verdict
 from recollect.methods import METHODS, REQUIREMENTS, Method, requirements
@@ -59,9 +59,8 @@ def rows(text: str) -> Iterator[list[str]]:
 
 def commands(text: str) -> list[list[str]]:
     """The words of every command `recollect` in the blocks of shell."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    lines = (line for block in blocks for line in block.splitlines())
-    return [shlex.split(line, comments=True) for line in lines if line.startswith("recollect ")]
+    lines = (line for block in blocks_of(text) for line in block.commands)
+    return [shlex.split(line) for line in lines if line.startswith("recollect ")]
 
 
 def trained(command: list[str]) -> list[str]:

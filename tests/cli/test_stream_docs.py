@@ -13,17 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from tests.docs.pages import blocks_of
 
 from recollect.cli.stream_plan import fit_for_streams
 
 Stream = Callable[..., Any]
 
 PAGE = (Path(__file__).parents[2] / "docs" / "stream.md").read_text("utf-8")
-LINES = [
-    line
-    for block in re.findall(r"^```sh\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    for line in block.splitlines()
-]
+LINES = [line for block in blocks_of(PAGE) for line in block.commands]
 COMMANDS = [line for line in LINES if not line.startswith("python -c ")]
 
 

@@ -1,10 +1,9 @@
 """Runs the blocks of one page in order, as a reader would; a script for a process of its own.
 
 Python shares one module, `__main__`, whose line numbers are those of the page. Tests without
-arguments (`def test_...():`) are called. A block that begins
-with the name of a file, such as `# service.py`, is saved under that name. In a page that is run
-whole, so are the commands `recollect` and `python FILE` in its shell. What each block prints is
-noted in `printed.json`.
+arguments (`def test_...():`) are called. A block that begins with the name of a file, such as
+`# service.py`, is saved under that name. In a page that is run whole, so are the commands
+`recollect` and `python FILE` in its shell. What each block prints is noted in `printed.json`.
 """
 
 from __future__ import annotations

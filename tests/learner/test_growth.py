@@ -312,7 +312,7 @@ def test_a_memory_without_room_for_one_example_is_refused() -> None:
 def test_what_stays_when_the_memory_shrinks_is_uniform_over_the_stream(
     chance: Callable[..., float],
 ) -> None:
-    """Twenty examples, of which a memory keeps fourteen, then ten: every one equally often."""
+    """Twenty examples, of which a memory keeps fourteen, then nine: every one equally often."""
     counts = torch.zeros(20)
     sizes = set()
     for seed in range(200):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.pages import blocks_of
 
 from recollect.core import losses
 from recollect.methods import About, Boundary, Method, Step
@@ -21,7 +22,7 @@ PAGE = (ROOT / "docs" / "extend" / "method.md").read_text("utf-8")
 
 
 def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    return [block.text for block in blocks_of(PAGE) if block.language == language]
 
 
 def public(kind: type) -> set[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.docs.pages import blocks_of
 
 from recollect import __version__
 from recollect.cli.doctor import EXTRAS
@@ -96,7 +97,7 @@ def test_without_extras_the_command_works_and_all_but_adapters_can_be_imported(
 
 def test_the_readmes_python_runs_with_the_extra_that_it_names(environment: Get) -> None:
     text = (ROOT / "README.md").read_text("utf-8")
-    blocks = re.findall(r"^```python[^\n]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    assert blocks
+    parts = [block.text for block in blocks_of(text) if block.runs]
+    assert parts
     assert 'pip install ".[digits]"' in text
-    environment("digits").python("\n".join(blocks))
+    environment("digits").python("\n".join(parts))

@@ -13,14 +13,16 @@ from torch import Tensor
 
 __all__ = ["other_generators"]
 
+ELSEWHERE = 20_261_116  # a seed that nobody is likely to have set
+
 
 @contextmanager
-def other_generators(seed: int) -> Iterator[partial[str]]:
+def other_generators() -> Iterator[partial[str]]:
     """Meanwhile, the global generators start elsewhere; asks whose were used since."""
     states = torch.get_rng_state(), np.random.get_state(legacy=False), random.getstate()
-    torch.manual_seed(seed)
-    np.random.seed(seed)
-    random.seed(seed)
+    torch.manual_seed(ELSEWHERE)
+    np.random.seed(ELSEWHERE)
+    random.seed(ELSEWHERE)
     began = torch.get_rng_state(), str(np.random.get_state(legacy=False)), random.getstate()
     try:
         yield partial(_used, began)

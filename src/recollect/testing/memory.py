@@ -192,7 +192,7 @@ def _alike(one: Plan, other: Plan, sentence: str) -> None:
 
 
 def _generator(watched: Watched) -> None:
-    with other_generators(20_261_116) as used:
+    with other_generators() as used:
         for when in clocks():
             watched.plan(SEEDS, *when)
         if name := used():

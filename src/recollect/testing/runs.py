@@ -77,7 +77,7 @@ def generator(trial: Trial) -> None:
     """Nothing is drawn from the global random generators."""
     ends = []
     for _ in range(2):
-        with other_generators(20_261_116) as used:
+        with other_generators() as used:
             ends.append(state(trial.walked(trial.fleet())))
             if name := used():
                 raise Broken(

@@ -221,7 +221,7 @@ def _seeds(stream: Stream, shared: bool) -> None:
 
 
 def _generator(stream: Stream) -> None:
-    with other_generators(20_261_116) as used:
+    with other_generators() as used:
         _everything(stream, SEEDS)
         if name := used():
             raise Broken(f"it draws from {name}: {ADVICE}")
