@@ -66,9 +66,9 @@ def test_an_endless_stream_is_followed_as_far_as_one_likes() -> None:
 
 
 def test_labels_that_are_texts_as_the_page_says() -> None:
-    """torch collates them into a tuple, which would be one label."""
+    """torch collates them into a tuple, which beside a batch holds its labels."""
     data = [(torch.tensor([float(n % 2), 1.0]), "ab"[n % 2]) for n in range(80)]
     loader: DataLoader[tuple[torch.Tensor, str]] = DataLoader(data, batch_size=4)  # type: ignore[arg-type]
     learner = Learner(MLP(2, 1, hidden=(8,)), ER(), memory=20, lr=0.1, replay=4)
-    assert len(list(learner.follow((x, list(y)) for x, y in loader))) == 20
+    assert len(list(learner.follow(loader))) == 20
     assert (learner.seen, learner.classes) == (80, ["a", "b"])

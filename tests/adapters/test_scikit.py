@@ -208,6 +208,8 @@ def test_a_network_of_ones_own() -> None:
         ({"batch": 0}, "batch must be a whole number of at least 1"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"hidden": (0,)}, "a size in hidden"),
+        ({"hidden": 100}, "hidden must list the sizes of layers, not be 100"),
+        ({"module": nn.Linear(4, 3)}, "module must be a function"),
         ({"method": "derp"}, "did you mean"),
         ({"method": "ewc"}, "told where tasks begin"),
         ({"memory": 0}, "memory must be"),

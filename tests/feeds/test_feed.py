@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
-from recollect.errors import InputError
+from recollect.errors import DataError, InputError
 from recollect.feeds import Feed, Reading, open_feed
 
 
@@ -17,6 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "c.tsv").write_text("v\tkind\n4\tx\n")
     (tmp_path / "d.jsonl").write_text('{"v": 5, "label": "x"}\n')
     (tmp_path / "e").write_text("6,x\n")
+    (tmp_path / "f.csv.gz").write_bytes(b"")
     (tmp_path / "pictures").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -53,6 +56,7 @@ def test_names_tell_the_format(folder: Path) -> None:
         (["a.csv", "-"], Reading(), "standard input \\(-\\) is read alone"),
         (["a.csv", "d.jsonl"], Reading(), "of one format, not a.csv and d.jsonl"),
         (["e"], Reading(), "cannot see from its name what e is: give --format"),
+        (["f.csv.gz"], Reading(), "f.csv.gz is compressed: unpack it"),
         (["-"], Reading(kind="parquet"), "parquet cannot come from standard input"),
         (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file does not grow"),
     ],
@@ -62,3 +66,17 @@ def test_what_cannot_be_opened(
 ) -> None:
     with pytest.raises(InputError, match=why):
         open_feed(sources, reading)
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_files_that_are_no_plain_text_say_what_they_are(
+    kind: Literal["csv", "jsonl"], folder: Path
+) -> None:
+    text = "v,kind\n1,x\n" if kind == "csv" else '{"v": 1, "label": "x"}\n'
+    for content, why in [
+        (gzip.compress(text.encode()), "line 1: it is compressed: unpack it"),
+        (text.encode("utf-16"), "line 1: it is UTF-16 text: make UTF-8 of it"),
+    ]:
+        (folder / "g").write_bytes(content)
+        with pytest.raises(DataError, match=why):
+            values(open_feed(["g"], Reading(kind=kind)))

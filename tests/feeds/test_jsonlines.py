@@ -83,7 +83,7 @@ def test_a_record_without_the_key_has_no_label(written: Written) -> None:
     ("bad", "why"),
     [
         ("{", "it is not JSON"),
-        ("[1, 2]", "it is not a JSON object but [1, 2]"),
+        ("[1, 2]", "it is not a JSON object but [1, 2]: every line must be one"),
         ("3", "it is not a JSON object but 3"),
         ("[" * 100_000, "it is not JSON"),
         ('{"a": 1, "label": "x"}', "it has no 'b'"),

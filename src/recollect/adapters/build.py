@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -59,8 +59,14 @@ def network_for(told: Told, inputs: int, outputs: int, seed: int) -> nn.Module:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if told.module is None:
+            if not isinstance(told.hidden, Iterable):
+                raise InputError(f"hidden must list the sizes of layers, not be {told.hidden!r}")
             hidden = [whole(size, "a size in hidden") for size in told.hidden]
             network: nn.Module = MLP(inputs, outputs, hidden).double()
+        elif isinstance(told.module, nn.Module):
+            raise InputError(
+                "module must be a function (inputs, outputs) -> torch.nn.Module, not a network"
+            )
         else:
             network = told.module(inputs, outputs)
     if not isinstance(network, nn.Module):

@@ -166,7 +166,10 @@ class Delimited:
         except ValueError:
             wrong = next(n for n in self.layout["features"] if not _is_number(row[n]))
             name = self.layout["columns"][wrong]
-            raise Malformed(f"{row[wrong]!r} in column {name!r} is not a number") from None
+            raise Malformed(
+                f"{row[wrong]!r} in column {name!r} is not a number: --ignore {name!r} leaves the "
+                f"column out"
+            ) from None
         return x, row[self.layout["label"]].strip() or None
 
 

@@ -24,6 +24,7 @@ ENDINGS: dict[str, Kind] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".jsonl": "jsonl",
     ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,11 @@ def _kind(sources: Sequence[str]) -> Kind:
         path = Path(source)
         found = "images" if path.is_dir() else ENDINGS.get(path.suffix.lower())
         found = "csv" if source == STDIN else found
+        if found is None and path.suffix.lower() in COMPRESSED:
+            raise InputError(
+                f"{source} is compressed: unpack it, or give what gunzip -c prints to standard "
+                f"input (-)"
+            )
         if found is None:
             raise InputError(
                 f"cannot see from its name what {source} is: give --format ({', '.join(KINDS)})"

@@ -88,7 +88,8 @@ class JSONLines:
             if key not in found:
                 raise InputError(
                     f"the first record has no {key!r} (it has: {', '.join(found)}): "
-                    f"give --label, --features and --ignore as they are called there"
+                    f"give --label, --features and --ignore as they are called there; a label "
+                    f"that is not known is null"
                 )
         left = {self.label, *self.ignore}
         keys = [key for key in self.features or found if key not in left]
@@ -131,9 +132,9 @@ def _object(raw: bytes, first: bool) -> dict[str, Any] | None:
     except UnicodeDecodeError:
         raise Malformed("it is not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
-        raise Malformed(f"it is not JSON: {error}") from None
+        raise Malformed(f"it is not JSON, of which every line is one object: {error}") from None
     if not isinstance(found, dict):
-        raise Malformed(f"it is not a JSON object but {text[:20]}")
+        raise Malformed(f"it is not a JSON object but {text[:20]}: every line must be one")
     return found
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO, Protocol, final
 
 from recollect.errors import DataError
+from recollect.feeds.record import Malformed
 
 __all__ = ["ANEW", "POLL", "STDIN", "FileLines", "InputLines", "Lines", "text_of"]
 
@@ -21,6 +22,13 @@ POLL = 0.1
 CHUNK = 1 << 18
 PIPE = 1 << 16
 LONGEST = 1 << 24
+
+# What other files than text begin with, and what to do with them.
+OTHER_FILES = {
+    b"\x1f\x8b": "it is compressed: unpack it, or give what gunzip -c prints to standard input",
+    b"\xff\xfe": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
+}
 
 
 class Lines(Protocol):
@@ -127,6 +135,8 @@ def text_of(raw: bytes, first: bool) -> str:
     'a,b'
     """
     if first:
+        if raw[:2] in OTHER_FILES:
+            raise Malformed(OTHER_FILES[raw[:2]])
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     return raw.decode("utf-8").rstrip("\r\n")
 

@@ -99,7 +99,8 @@ class Engine:
             if has < outputs:
                 raise InputError(
                     "the last linear layer of the network does not give its logits, so it cannot "
-                    "get more of them: say which classes there will be (classes=[...])"
+                    "get more of them: give it one for every class, and say which there will be "
+                    "(classes=[...])"
                 )
         self.outputs = has
         plain = settings.optimiser.lower() == "sgd" and not settings.options

@@ -20,6 +20,8 @@ WIDENED = {
     torch.int16: torch.int64, torch.uint16: torch.int64, torch.uint32: torch.int64,
 }  # fmt: skip
 
+NO_NUMBERS = {"O": "objects", "U": "texts", "S": "bytes"}  # numpy's letters for what is none
+
 
 @final
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class Kind:
         if x.dtype != self.dtype:
             raise InputError(
                 f"examples must be {_name(self.dtype)}, as the first ones were, "
-                f"not {_name(x.dtype)}"
+                f"not {_name(x.dtype)}: convert them, as by numpy.asarray(x, "
+                f"{_name(self.dtype)!r})"
             )
 
 
@@ -47,14 +50,17 @@ def tensor_of(x: object) -> Tensor:
     """x as a tensor of a type that is kept: bytes, floats, or whole numbers (token ids)."""
     if not isinstance(x, Tensor):
         _refuse_masked(x)
+        found_in = type(x).__name__
         try:
             array = np.asarray(x)
+            if array.dtype.kind in NO_NUMBERS and hasattr(x, "__array__"):
+                found_in += f" of {NO_NUMBERS[array.dtype.kind]}"
             if not array.dtype.isnative:
                 array = array.astype(array.dtype.newbyteorder("="))
             found = torch.from_numpy(array.copy() if _unsafe(array) else array)
         except Exception:  # whatever an object that calls itself an array may do
             raise InputError(
-                f"examples must be numbers in an array or a tensor, not {type(x).__name__}"
+                f"examples must be numbers in an array or a tensor, not {found_in}"
             ) from None
     else:
         found = x.detach()

@@ -57,6 +57,8 @@ def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
 def write(path: Path, data: bytes) -> None:
     """Put a file in its place, whole or not at all, and on the disk when this returns."""
     try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} cannot be written: it is a device or a pipe, and no file")
         keep(path, data)
         _settle(path.parent)
     except OSError as error:

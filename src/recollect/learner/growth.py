@@ -24,8 +24,10 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # it is the user's network: there is no list of what it may raise
+        hint = " (whole numbers are for embeddings: convert others to float32)"
         raise InputError(
             f"the network cannot take examples of shape {list(example.shape)}: {said(error)}"
+            f"{'' if example.is_floating_point() else hint}"
         ) from error
     finally:
         for name, each in module.named_modules():
@@ -52,21 +54,23 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     features = Features(copied)
     if not features.size:
         raise InputError(
-            "a new class needs a network whose last layer is linear, to give it one more output: "
-            "use such a network, or say which classes there will be (classes=[...])"
+            "there are more classes than the network has outputs, and only a network whose last "
+            "layer is linear can get more: use such a network, or one with an output for every "
+            "class, and say which there will be (classes=[...])"
         )
     old = features.head
     if old.weight.shape[1 if isinstance(old, Dense) else 0] > outputs:  # type: ignore[index]
         raise InputError(
             "the last linear layer of the network does not give its logits, so it cannot get more "
-            "of them: say which classes there will be (classes=[...])"
+            "of them: give it one for every class, and say which there will be (classes=[...])"
         )
     name = next(name for name, each in copied.named_modules() if each is old)
     shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
     if len(shared) > 1:
         raise InputError(
             f"the last linear layer shares its weights ({', '.join(shared)}), so it cannot get "
-            f"more outputs: say which classes there will be (classes=[...])"
+            f"more outputs: give it one for every class, and say which there will be "
+            f"(classes=[...])"
         )
     new: nn.Linear | Dense
     with torch.random.fork_rng(devices=[]):  # the user's generator is left alone

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recollect.errors import DataError, InputError
 
-__all__ = ["Labels", "labels_of"]
+__all__ = ["Labels", "labels_of", "listed"]
 
 PLAIN_BITS = 1024
 ALWAYS_LABELS = "iubUS"  # numpy's letters for whole numbers, truth values, texts and bytes
@@ -97,6 +97,17 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
     if isinstance(y, list):
         return [_plain(label) for label in y], True
     return [_plain(y)], False
+
+
+def listed(classes: object) -> tuple[Hashable, ...]:
+    """The labels of a list of all there will be; a text is one label, and no list of letters.
+
+    >>> listed(range(3))
+    (0, 1, 2)
+    """
+    if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
+        raise InputError(f"classes must be a list of all labels there will be, not {classes!r}")
+    return tuple(labels_of(list(classes))[0])
 
 
 def _plain(label: Any) -> Hashable:

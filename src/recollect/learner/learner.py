@@ -18,11 +18,12 @@ from recollect.learner.checkpoints import Checkpoints
 from recollect.learner.engine import Engine, Settings
 from recollect.learner.examples import Kind, batch_of, tensor_of
 from recollect.learner.file import packed, read, unpacked, write
-from recollect.learner.labels import Labels, encoded, labels_of
+from recollect.learner.labels import Labels, encoded, labels_of, listed
 from recollect.learner.moment import Moment
 from recollect.learner.record import Metrics, Record
 from recollect.learner.turns import Turns
 from recollect.methods import Method
+from recollect.train.devices import device_named
 
 __all__ = ["Learner"]
 
@@ -80,14 +81,15 @@ class Learner:
         self._module = copy.deepcopy(module)
         self._transforms = None
         if transform is not None or replay_transform is not None:
+            saved.check_transforms(transform=transform, replay_transform=replay_transform)
             self._transforms = Transforms(transform, replay_transform)
-        self._device = torch.device(device)
+        self._device = _device(device)
         self._checkpoints = None
         if checkpoints is not None:
             self._checkpoints = Checkpoints(Path(checkpoints), checkpoint_every, keep)
         elif checkpoint_every is not None:
             raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
-        labels = Labels() if classes is None else Labels(tuple(labels_of(list(classes))[0]), True)
+        labels = Labels() if classes is None else Labels(listed(classes), True)
         self._now = Moment(None, labels, Record.empty(window))
         self._turns = Turns()
         self._continues = False
@@ -246,6 +248,8 @@ class Learner:
         A file that is damaged is passed over for the one before. Checkpoints go on in the same
         folder; the other arguments are those of `load`.
         """
+        if Path(folder).is_file():
+            raise InputError(f"{folder} is a file: Learner.load takes one, and resume a folder")
         files = Checkpoints(Path(folder)).files()
         for place, path in enumerate(files):
             try:
@@ -340,3 +344,12 @@ class Learner:
             return np.full(len(batch), -1)
         found: np.ndarray = now.engine.logits(batch)[:, : len(now.labels)].argmax(1).cpu().numpy()
         return found
+
+
+def _device(device: torch.device | str) -> torch.device:
+    """The device that is meant, if it is there."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        return device_named(str(device))  # "auto", or refused with those that there are
+    return device_named(str(found)) if found.type == "cuda" else found

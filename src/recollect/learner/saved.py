@@ -24,6 +24,7 @@ __all__ = [
     "careful",
     "check",
     "check_facts",
+    "check_transforms",
     "classes",
     "facts",
     "moment",
@@ -41,9 +42,16 @@ def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) ->
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
     if next(module.parameters(), None) is None:
         raise InputError("the network has no weights, so there is nothing that could learn")
+    if not any(weight.requires_grad for weight in module.parameters()):
+        raise InputError(
+            "all weights of the network are frozen, so there is nothing that could learn: leave "
+            "those of its last layer with requires_grad=True"
+        )
     method = settings.method
     if not isinstance(method, Method):
-        raise InputError(f"the method must be one of recollect's, such as DERpp(), not {method!r}")
+        raise InputError(
+            f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
+        )
     if method.needs_boundaries or method.needs_task or method.needs_all_data:
         fit = [m.title for m in METHODS.values() if _for_streams(m)]
         raise InputError(
@@ -67,9 +75,21 @@ def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) ->
         raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
     if not _whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
+    if not isinstance(settings.optimiser, str):
+        raise InputError(
+            f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
+            f"{settings.optimiser!r}"
+        )
     lr: object = settings.lr
     if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
         raise InputError(f"lr must be a positive number, not {lr!r}")
+
+
+def check_transforms(**transforms: object) -> None:
+    """Refuse transforms that are no functions."""
+    for name, transform in transforms.items():
+        if transform is not None and not callable(transform):
+            raise InputError(f"{name} must be a function of a batch, not {transform!r}")
 
 
 def facts(settings: Settings, moment: Moment, notes: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,7 +186,11 @@ def moment(
     record = empty.restored(_part(tensors, "record"), int(facts["predicted"]))
     if facts["kind"] is None:
         return Moment(None, labels, record)
-    engine = make(_kind(facts["kind"]), facts["outputs"])
+    kind = _kind(facts["kind"])
+    try:
+        engine = make(kind, facts["outputs"])
+    except InputError as error:
+        raise InputError(f"the saved learner does not go into this network: {error}") from error
     if engine.outputs != facts["outputs"]:
         raise InputError(
             f"the network has {engine.outputs} outputs and the saved one {facts['outputs']}: "

@@ -65,9 +65,11 @@ class Memory:
         except torch.OutOfMemoryError:
             raise  # fewer runs at a time may fit
         except RuntimeError:
+            of, take = "", "a smaller one"
+            if runs > 1:
+                of, take = f" for each of {runs} runs", "a smaller buffer or fewer runs at a time"
             raise InputError(
-                f"a memory of {capacity} examples for {runs} runs does not fit here: "
-                f"take a smaller buffer or fewer runs at a time"
+                f"a memory of {capacity} examples{of} does not fit here: take {take}"
             ) from None
 
     def over(self, tensors: dict[str, Tensor]) -> Memory:

@@ -75,7 +75,9 @@ def check_network(
 def check_alike(mine: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
     """Refuse a saved state that is not one of the same network and method."""
     if mine.keys() != saved.keys():
-        raise InputError("the saved state belongs to another network or method")
+        name = min(mine.keys() ^ saved.keys())
+        where = "missing here" if name in saved else "not in it"
+        raise InputError(f"the saved state belongs to another network or method: {name} is {where}")
     for name, tensor in mine.items():
         theirs = saved[name]
         if (tensor.shape, tensor.dtype) != (theirs.shape, theirs.dtype):

@@ -1,0 +1,112 @@
+"""Arguments that make no sense are refused with a sentence that says what to do."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from recollect import ER, MLP, DataError, DERpp, InputError, Learner
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"method": "er"}, r"one of recollect\.methods, such as DERpp\(\), not 'er'"),
+        ({"method": ER}, r"one of recollect\.methods, such as DERpp\(\), not <class"),
+        ({"optimiser": torch.optim.AdamW}, "the name of one of torch's, such as 'AdamW'"),
+        ({"device": "abacus"}, "unknown device 'abacus'"),
+        ({"device": 1.5}, r"unknown device '1\.5'"),
+        ({"device": "cuda:99"}, "there is no"),
+        ({"classes": 3}, "a list of all labels there will be, not 3"),
+        ({"classes": "abc"}, "a list of all labels there will be, not 'abc'"),
+        ({"transform": "flip"}, "transform must be a function of a batch, not 'flip'"),
+        ({"replay_transform": 2}, "replay_transform must be a function of a batch, not 2"),
+        ({"module": MLP(4, 1).requires_grad_(False)}, "all weights of the network are frozen"),
+    ],
+)
+def test_a_learner_that_cannot_be_made(told: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Learner(**{"module": MLP(4, 1), "method": DERpp(), **told})
+
+
+def test_classes_come_from_anything_that_lists_them() -> None:
+    for classes in (range(2), np.arange(2), (0, 1), {0: "no", 1: "yes"}):
+        assert Learner(MLP(4, 2), ER(), classes=classes).classes == [0, 1]  # type: ignore[arg-type]
+
+
+def test_a_device_may_be_left_to_torch() -> None:
+    learner = Learner(MLP(4, 1), ER(), device="auto")
+    learner.observe(np.ones(4, "float32"), "a")
+    assert learner.predict(np.ones(4, "float32")) == "a"
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        (np.array([[1, "a"]], dtype=object), "not ndarray of objects"),
+        (np.array(["1", "2"]), "not ndarray of texts"),
+        (["1", "2"], "not list$"),
+        (None, "not NoneType$"),
+        ([1, 2, 3, 4], "whole numbers are for embeddings: convert others to float32"),
+    ],
+)
+def test_examples_that_are_no_numbers_for_this_network(x: object, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Learner(MLP(4, 1), ER()).observe(x, "a")
+
+
+def test_another_type_than_before_says_how_to_convert() -> None:
+    learner = Learner(MLP(4, 1), ER())
+    learner.observe([0.5, 1, 2, 3], "a")
+    with pytest.raises(InputError, match=r"numpy\.asarray\(x, 'float32'\)"):
+        learner.observe([1, 2, 3, 4], "a")
+    learner.observe(np.asarray([1, 2, 3, 4], "float32"), "a")
+
+
+def test_fixed_classes_and_too_few_outputs() -> None:
+    convolved = nn.Sequential(nn.Unflatten(1, (1, 4)), nn.Conv1d(1, 2, 4), nn.Flatten())
+    pooled = nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2)), nn.AvgPool1d(2), nn.Flatten())
+    for network, message in [
+        (convolved, "more classes than the network has outputs"),
+        (pooled, "give it one for every class"),
+    ]:
+        with pytest.raises(InputError, match=message):
+            Learner(network, ER(), classes=["a", "b", "c"]).observe(np.ones(4, "float32"), "a")
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (MLP(5, 1), r"does not go into this network: .* shape \[4\]"),
+        (MLP(4, 1, (7,)), r"another network or method: weights\.hidden\.1\.\w+ is missing here"),
+        (MLP(4, 1, (100, 100, 9)), r"another network or method: weights\.hidden\.2\.\w+ is not in"),
+    ],
+)
+def test_a_file_for_another_network(other: nn.Module, message: str, tmp_path: Path) -> None:
+    learner = Learner(MLP(4, 1), ER())
+    learner.observe(np.ones(4, "float32"), "a")
+    learner.save(tmp_path / "a.recollect")
+    with pytest.raises(InputError, match=message):
+        Learner.load(tmp_path / "a.recollect", other)
+
+
+def test_resume_takes_a_folder(tmp_path: Path) -> None:
+    learner = Learner(MLP(4, 1), ER())
+    learner.save(tmp_path / "a.recollect")
+    with pytest.raises(InputError, match=r"a\.recollect is a file: Learner\.load takes one"):
+        Learner.resume(tmp_path / "a.recollect", MLP(4, 1))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="only there, pipes have names")
+def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(DataError, match="it is a device or a pipe, and no file"):
+        Learner(MLP(4, 1), ER()).save(pipe)
+    assert pipe.is_fifo()
