@@ -202,5 +202,5 @@ def test_an_interrupt_is_no_traceback(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("recollect.cli.common.train_all", interrupt)
     assert main([*TRAINING, "--json", "x.json"]) == 130
-    assert capsys.readouterr().err == "recollect: interrupted\n"
+    assert capsys.readouterr().err == "recollect: interrupted; the same command continues\n"
     assert list(tmp_path.iterdir()) == []

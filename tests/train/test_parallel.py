@@ -18,7 +18,7 @@ from torch import Tensor
 from recollect import ER, MLP, SGD, DERpp, Joint, Method
 from recollect.errors import InputError, RecollectError
 from recollect.streams import Batch, Stream, TaskStream
-from recollect.train import Job, Result, Run, train_all
+from recollect.train import Job, Result, Run, parallel, train_all
 from recollect.train.parallel import one_thread
 
 PARENT = os.getpid()
@@ -160,3 +160,19 @@ def test_one_thread_is_for_a_while() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the process must know of a stand-in")
+def test_an_interrupt_is_for_the_parent_and_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*_: object) -> list[Result]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return []
+
+    monkeypatch.setattr(parallel, "train", interrupted)
+    connection, process = parallel._start(cast(Job, None), None)
+    assert connection.recv() == ("results", [])
+    process.join()
+    assert process.exitcode == 0
+    assert capfd.readouterr().err == ""

@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"recollect: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("recollect: interrupted", file=sys.stderr)
+        again = "; the same command continues" if hasattr(chosen, "time_limit") else ""
+        print(f"recollect: interrupted{again}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Whoever read the output has gone; nothing is left to tell, not even at exit.

@@ -6,6 +6,7 @@ import gc
 import math
 import multiprocessing
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -255,6 +256,9 @@ def _start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, Bas
 
 
 def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -> None:
+    # Ctrl+C reaches every process of a terminal. It is for the one that started this one, which
+    # ends it; otherwise each would print a traceback of its own.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         with one_thread():
             results = train(piece, lambda steps: connection.send(("steps", steps)), checkpoints)
