@@ -42,17 +42,22 @@ text.none { fill: #c0392b; stroke: none }
   circle.ours, text.ours { fill: #3fb98a } circle.other, text.other { fill: #79a4ff }
   circle.none, text.none { fill: #ff7b72 }
 }
-@media (prefers-reduced-motion: no-preference) { .row { animation: 15s infinite } }
 """
+MOVING = (
+    "@media (prefers-reduced-motion: no-preference) "
+    f"{{ .row {{ animation: {PLAY + HOLD:g}s infinite }} }}\n"
+)
 
 
 def main() -> None:
     """Read results, write the picture."""
+    if len(sys.argv) != 3:
+        sys.exit("usage: python tools/readme_picture.py RESULTS.json PICTURE.svg")
     source, target = map(Path, sys.argv[1:])
     rows = Results([run for run, _ in read_json(source)]).summaries()
     paper = '<rect class="paper" width="100%" height="100%" rx="8"/>'
     parts = [paper, *curves(rows), *table(rows)]
-    moments = "".join(keyframes(rows))
+    moments = "".join(keyframes(rows)) + MOVING
     height = TOP + ROW * (len(rows) + 3)
     target.write_text(
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 930 {height}" role="img" '
