@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from recollect import DER, ER, MLP, SGD, DERpp, InputError, Learner
 from recollect.core.optimiser import optimisers
@@ -234,7 +235,12 @@ def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
             return logits
 
     pooled = nn.Sequential(nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 2, 16), nn.Flatten())
-    cases = [(Tied(), 16, "shares its weights"), (pooled, 2, "last layer is linear")]
+    normed = weight_norm(nn.Linear(16, 2))
+    cases = [
+        (Tied(), 16, "shares its weights"),
+        (pooled, 2, "last layer is linear"),
+        (normed, 2, "ways of its own"),
+    ]
     for module, room, said in cases:
         learner = growing(module, ER())
         learner.observe(some(room), list(range(room)))

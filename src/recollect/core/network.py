@@ -136,7 +136,10 @@ class Network:
         layer = self._features.head
         name = next(name for name, module in self.module.named_modules() if module is layer)
         axes = {"weight": 2 if isinstance(layer, Dense) else 1, "bias": 1}
-        return {f"{name}.{part}".lstrip("."): axes[part] for part, _ in layer.named_parameters()}
+        parts = [part for part, _ in layer.named_parameters()]
+        if not axes.keys() >= set(parts):  # a weight norm, for example, has parts of its own
+            return {}
+        return {f"{name}.{part}".lstrip("."): axes[part] for part in parts}
 
     @property
     def feature_size(self) -> int:

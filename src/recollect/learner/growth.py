@@ -64,6 +64,12 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
             "the last linear layer of the network does not give its logits, so it cannot get more "
             "of them: give it one for every class, and say which there will be (classes=[...])"
         )
+    if type(old) not in (nn.Linear, Dense) or old._forward_pre_hooks:
+        raise InputError(
+            "the last linear layer has ways of its own, such as a weight norm, which one with more "
+            "outputs would not have: give it one for every class, and say which there will be "
+            "(classes=[...])"
+        )
     name = next(name for name, each in copied.named_modules() if each is old)
     shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
     if len(shared) > 1:
