@@ -17,6 +17,7 @@ from recollect.cli.main import main
 from recollect.experiments.made import Made
 from recollect.experiments.report import build, render, write
 from recollect.experiments.reproduce import compare
+from recollect.experiments.results import Mean
 from recollect.experiments.store import Store, Stored, run_key
 from recollect.streams import benchmark
 from recollect.train import Result
@@ -85,7 +86,7 @@ def test_the_numbers_are_those_of_the_comparison(accuracies: tuple[float, ...]) 
     for setting in ("class", "task"):
         one = compare(benchmark("seq-mnist"), summary, setting)
         mean, std, seeds = row["scores"][setting]["accuracy"]
-        assert f"{mean:.2f} ±{std:.2f}" == str(one.ours)
+        assert str(Mean(mean, std, seeds)) == str(one.ours)
         assert seeds == one.ours.seeds
         assert one.paper is not None
         expected = [one.paper.mean, one.paper.std, one.verdict]

@@ -13,7 +13,7 @@ const titled = (row) => report.methods[row.method];
 const bufferName = (buffer) => (buffer === null ? "no memory" : String(buffer));
 const named = (row) => titled(row) + (row.buffer === null ? "" : ` ${row.buffer}`);
 const fixed = (value) => value.toFixed(2).replace("-", "−");
-const plusMinus = ([mean, std]) => `${fixed(mean)} ±${std.toFixed(2)}`;
+const plusMinus = ([mean, std, seeds]) => seeds === 1 ? fixed(mean) : `${fixed(mean)} ±${std.toFixed(2)}`;
 const seedsOf = (count) => `${count} seed${count === 1 ? "" : "s"}`;
 const number = (value) => String(+value.toPrecision(6));
 const score = (row, setting, metric) => row.scores[setting]?.[metric] ?? null;

@@ -137,7 +137,7 @@ function line(row, group, apart) {
       const [ours, paper] = [score(row, setting, metric), paperOf(row, setting, metric)];
       return [
         el("td", { class: "right number" }, ours
-          ? explains(el("button", { type: "button" }, fixed(ours[0]), el("small", {}, ` ±${ours[1].toFixed(2)}`)), () => numberCard(row, setting, metric)) : "–"),
+          ? explains(el("button", { type: "button" }, fixed(ours[0]), ours[2] === 1 ? "" : el("small", {}, ` ±${ours[1].toFixed(2)}`)), () => numberCard(row, setting, metric)) : "–"),
         group.compared && [
           el("td", { class: "right paper" }, paper ? [fixed(paper[0]), el("small", {}, ` ±${paper[1].toFixed(2)}`)] : "–"),
           el("td", { class: `verdict ${paper ? quality(paper[2], metric) : ""}` }, paper ? `${VERDICTS[paper[2]]} ${paper[2]}` : ""),
