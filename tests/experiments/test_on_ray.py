@@ -59,11 +59,17 @@ def scores(results: list[Result]) -> list[Any]:
 def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
     cluster: Any, tmp_path: Path
 ) -> None:
+    second = tmp_path / cluster.second.node_id
+
     class Marked(ER):
-        """ER that leaves a file with the name of the node on which it is learning."""
+        """ER that leaves a file with its node's name, and waits for the second to learn too."""
 
         def loss(self, step: Step) -> Tensor:
             (tmp_path / ray.get_runtime_context().get_node_id()).touch()
+            deadline = time.monotonic() + 100
+            while not second.exists():
+                assert time.monotonic() < deadline, "the second node never learned"
+                time.sleep(0.01)
             return super().loss(step)
 
     from recollect.experiments.on_ray import OnRay
@@ -79,7 +85,7 @@ def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
 
     def kill() -> None:
         deadline = time.monotonic() + 120
-        while time.monotonic() < deadline and not (tmp_path / cluster.second.node_id).exists():
+        while time.monotonic() < deadline and not second.exists():
             time.sleep(0.01)
         cluster.remove_node(cluster.second, allow_graceful=False)
         killed.set()
