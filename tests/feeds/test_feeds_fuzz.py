@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.feeds.damage import (
     csv_files,
@@ -23,20 +23,12 @@ from tests.feeds.damage import (
     places,
     tables,
 )
+from tests.fuzzed import fuzzed
 
 from recollect.errors import DataError, InputError
 from recollect.feeds import Feed, Reading, Record, open_feed
 
 CSV, JSONL, PARQUET, IMAGES, PLACES = 270, 270, 150, 150, 200
-
-fuzzed = settings(
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[
-        HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture,
-    ],
-)  # fmt: skip
 
 Whole = tuple[list[Record], str | None]
 

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.feeds.damage import csv_files, jsonl_files
+from tests.fuzzed import fuzzed
 
 from recollect import MLP, DataError, DERpp, DivergedError, InputError, Learner
 from recollect.feeds import Reading, Record, open_feed
@@ -20,15 +21,7 @@ from recollect.feeds import Reading, Record, open_feed
 EACH = 50
 LARGE = 3e38
 
-fuzzed = settings(
-    max_examples=EACH,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[
-        HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture,
-    ],
-)  # fmt: skip
+few = settings(fuzzed, max_examples=EACH)
 
 
 class Fed:
@@ -73,7 +66,7 @@ def test_what_a_source_refuses_leaves_the_learner_and_reading_goes_on(
     path = tmp_path / name
     source = str(path)
 
-    @fuzzed
+    @few
     @given(files, st.booleans())
     def one(case: tuple[bytes, dict[str, Any]], large: bool) -> None:
         data, how = case

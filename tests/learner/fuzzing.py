@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from hypothesis import HealthCheck, settings
 from torch import Tensor, nn
 
 from recollect import MLP, DERpp, Learner
@@ -19,21 +18,11 @@ __all__ = [
     "FEATURES",
     "TROUBLE",
     "Troubled",
-    "fuzzed",
     "learners",
     "whole",
 ]
 
 FEATURES = 6
-
-fuzzed = settings(
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=[
-        HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture,
-    ],
-)  # fmt: skip
 
 # A first feature of this and more asks the transform or the network for trouble.
 TROUBLE = 1000

@@ -15,7 +15,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save
-from tests.learner.fuzzing import FEATURES, Troubled, fuzzed, learners, whole
+from tests.fuzzed import fuzzed
+from tests.learner.fuzzing import FEATURES, Troubled, learners, whole
 from torch import Tensor, nn
 
 from recollect import MLP, DataError, DivergedError, InputError, Learner

@@ -14,7 +14,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.learner.fuzzing import ANSWERS, ERRORS, FEATURES, TROUBLE, fuzzed, learners, whole
+from tests.fuzzed import fuzzed
+from tests.learner.fuzzing import ANSWERS, ERRORS, FEATURES, TROUBLE, learners, whole
 
 from recollect import DivergedError, InputError
 

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -23,21 +23,10 @@ from recollect.train.parallel import one_thread
 
 PARENT = os.getpid()
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="processes are not used here")
-
-
-@pytest.fixture(autouse=True)
-def no_hang() -> Iterator[None]:
-    """A test that waits for ever fails instead."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError("nothing happened for a minute")
-
-    before = signal.signal(signal.SIGALRM, give_up)
-    signal.alarm(60)
-    yield
-    signal.alarm(0)
-    signal.signal(signal.SIGALRM, before)
+pytestmark = [
+    pytest.mark.skipif(sys.platform == "win32", reason="processes are not used here"),
+    pytest.mark.usefixtures("no_hang"),
+]
 
 
 def net() -> MLP:

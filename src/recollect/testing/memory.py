@@ -16,9 +16,7 @@ from recollect.testing.plans import (
     DRAWS,
     REPLAY,
     SEEDS,
-    PlainRule,
     Plan,
-    RuleByLabels,
     Watched,
     clocks,
 )
@@ -49,7 +47,7 @@ def memory_checks(rule: Made, *, repeats: bool = False) -> list[Check]:
     >>> [check.name for check in memory_checks(Reservoir(100))]
     ['slots', 'draws', 'repeats', 'sizes', 'pure', 'company', 'plans', 'generator', 'bounded']
     """
-    several = [RuleByLabels(r) if isinstance(r, ClassRing) else PlainRule(r) for r in _rules(rule)]
+    several = [Watched(each) for each in _rules(rule)]
     title = type(several[0].rule).__name__
     every: list[tuple[str, str, Callable[[Watched], None], str]] = [
         ("slots", "an example goes to a slot of its own, or nowhere", _slots, ""),

@@ -13,7 +13,7 @@ from torch import Tensor
 from recollect.core.random import Purpose, below, bits
 from recollect.memory import ClassRing, Clock, Rule
 
-__all__ = ["DRAWS", "REPLAY", "SEEDS", "PlainRule", "Plan", "RuleByLabels", "Watched", "clocks"]
+__all__ = ["DRAWS", "REPLAY", "SEEDS", "Plan", "Watched", "clocks"]
 
 CLASSES = 3
 SEEDS = torch.tensor([3, 2**40, 0])
@@ -34,14 +34,18 @@ class Plan(NamedTuple):
 
 @final
 @dataclass(frozen=True)
-class PlainRule:
-    """A rule that goes by seeds and clock."""
+class Watched:
+    """A rule and what it plans; one that goes by labels is given such as go by seeds and clock."""
 
-    rule: Rule
+    rule: Rule | ClassRing
 
     def plan(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Plan:
         """What the rule says of the coming steps."""
         sizes = self.rule.sizes(clock, DRAWS, REPLAY)
+        if isinstance(self.rule, ClassRing):
+            now, before = _labels(seeds, clock, steps, batch)
+            drawn, counts = self.rule.draws(seeds, clock, now, before, sizes)
+            return Plan(self.rule.slots(now, before), drawn, counts)
         drawn = self.rule.draws(seeds, clock, steps, batch, sizes)
         slots = self.rule.slots(seeds, clock, steps, batch)
         return Plan(slots, drawn, torch.ones_like(drawn, dtype=torch.bool))
@@ -57,35 +61,13 @@ class PlainRule:
         return [(when, self.plan(SEEDS, *when)) for when in clocks()]
 
 
-@final
-@dataclass(frozen=True)
-class RuleByLabels:
-    """A rule that also goes by labels, with labels that go by seeds and clock."""
-
-    rule: ClassRing
-
-    def plan(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Plan:
-        """What the rule says of the coming steps."""
-        number = torch.arange(clock.seen + steps * batch)
-        labels = below(bits(seeds[:, None], Purpose.GROUP, number), CLASSES)  # [K, n]
-        before = torch.stack([row.bincount(minlength=CLASSES) for row in labels[:, : clock.seen]])
-        now = labels[:, clock.seen :].view(len(seeds), steps, batch).transpose(0, 1)
-        sizes = self.rule.sizes(clock, DRAWS, REPLAY)
-        drawn, counts = self.rule.draws(seeds, clock, now, before, sizes)
-        return Plan(self.rule.slots(now, before), drawn, counts)
-
-    @cached_property
-    def single_steps(self) -> list[tuple[Clock, Plan]]:
-        """Every step of the three tasks, planned on its own."""
-        return _single_steps(self)
-
-    @cached_property
-    def stretches(self) -> list[tuple[Stretch, Plan]]:
-        """Every stretch of the three tasks, planned at once."""
-        return [(when, self.plan(SEEDS, *when)) for when in clocks()]
-
-
-Watched = PlainRule | RuleByLabels
+def _labels(seeds: Tensor, clock: Clock, steps: int, batch: int) -> tuple[Tensor, Tensor]:
+    """The labels of the coming steps, `[steps, K, batch]`, and how many were met of each class."""
+    number = torch.arange(clock.seen + steps * batch)
+    labels = below(bits(seeds[:, None], Purpose.GROUP, number), CLASSES)  # [K, n]
+    before = torch.stack([row.bincount(minlength=CLASSES) for row in labels[:, : clock.seen]])
+    now = labels[:, clock.seen :].view(len(seeds), steps, batch).transpose(0, 1)
+    return now, before
 
 
 def clocks() -> Iterator[Stretch]:
