@@ -7,6 +7,7 @@ from torch import Tensor
 
 __all__ = ["lowest"]
 
+FEW = 5
 ITERATIONS = 40
 SHRINK = 0.1
 SAFE = 0.99
@@ -36,11 +37,31 @@ def lowest(matrix: Tensor, vector: Tensor, bound: Tensor) -> Tensor:
     slope, start = vector.unsqueeze(2) * size, floor * diagonal * size
     scale = torch.maximum(slope.abs(), start.abs()).amax(1, keepdim=True)
     unit = torch.where(scale > 0, scale, 1.0)
-    above = _complementary(cosines, torch.baddbmm(slope / unit, cosines, start / unit))
+    solve = _by_active_set if matrix.shape[1] <= FEW else _by_interior_point
+    above = solve(cosines, torch.baddbmm(slope / unit, cosines, start / unit))
     return (floor + above * scale * size).squeeze(2).to(vector.dtype)
 
 
-def _complementary(matrix: Tensor, vector: Tensor) -> Tensor:
+def _by_active_set(matrix: Tensor, vector: Tensor) -> Tensor:
+    """The u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0, for few unknowns.
+
+    Some u are zero, and for the others s is. All 2^T choices of which are solved at once, and the
+    one that breaks the conditions least is taken: no more than rounding, if H is positive
+    semi-definite. Choices with a singular system give numbers that break them, or none at all.
+    """
+    runs, unknowns = vector.shape[:2]
+    number, bit = (torch.arange(n, device=matrix.device) for n in (2**unknowns, unknowns))
+    free = (number[:, None] >> bit & 1).to(matrix.dtype)[:, :, None]  # [2^T, T, 1]
+    systems = matrix[:, None] * free * free.mT + torch.diag_embed(1 - free.squeeze(2))
+    u = torch.linalg.solve_ex(systems, -vector[:, None] * free).result  # [K, 2^T, T, 1]
+    s = matrix[:, None] @ u + vector[:, None]
+    broken = torch.maximum(-u, torch.where(free > 0, s.abs(), -s)).amax((2, 3))
+    best = broken.nan_to_num(torch.inf, posinf=torch.inf).argmin(1)
+    chosen = u.gather(1, best.view(runs, 1, 1, 1).expand(-1, 1, unknowns, 1)).squeeze(1)
+    return chosen.clamp(min=0)
+
+
+def _by_interior_point(matrix: Tensor, vector: Tensor) -> Tensor:
     """The u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0.
 
     A primal-dual interior-point method: Newton steps towards products us that are all a tenth of
