@@ -86,8 +86,8 @@ class Reference:
         method, task = self.method, len(self.rings) - 1
         later, rows = copy.deepcopy(self.net), self.drawn(self.word(task), CAPACITY)
         batches = -(-len(rows) // REPLAY)
-        for n in range(batches):  # two, twice two, or three, three and two: never three and one
-            loss = mean_loss(later, [rows[i] for i in torch.arange(len(rows)).tensor_split(batches)[n]])
+        for some in torch.arange(len(rows)).tensor_split(batches) if batches else ():
+            loss = mean_loss(later, [rows[place] for place in some.tolist()])
             move(later, torch.autograd.grad(loss, list(later.parameters())))
         for number, label in enumerate(sorted(self.phi)):
             e = torch.stack([uniform(self.word(task, 6 * number + i)) for i in range(6)])
