@@ -90,3 +90,23 @@ def test_one_forgetting_is_printed_for_three_methods_that_differ() -> None:
     rows: list[Figure] = [("seq-mnist", "task", m, None, "bwt") for m in ("sgd", "si", "lwf")]
     assert [mean(row, "forgetting") for row in rows] == [5.15, 5.15, 5.15]
     assert [mean(row, "bwt") for row in rows] == [-4.98, -3.46, -6.21]
+
+
+def learnt(accuracy: float, bwt: float, tasks: int) -> float:
+    """The mean accuracy just after a task was learnt, if the last task is like the others."""
+    return accuracy - bwt * (tasks - 1) / tasks
+
+
+def test_hals_forgetting_is_the_accuracy_of_the_runs_that_its_transfer_is_of() -> None:
+    """Its row with 5120 and the one of GSS are exchanged; so read, all buffers learn alike."""
+    for name in ("perm-mnist", "rot-mnist"):
+        runs: dict[str, list[float]] = {"accuracy": [], "forgetting": []}
+        for buffer, method in ((200, "hal"), (500, "hal"), (5120, "gss")):
+            hal, cell = (name, "domain", "hal", buffer, "bwt"), (name, "domain", method, buffer, "")
+            bwt = mean(hal, "bwt")
+            runs["accuracy"].append(learnt(mean(hal, "accuracy"), bwt, TASKS[name]))
+            runs["forgetting"].append(learnt(mean(cell, "forgetting"), bwt, TASKS[name]))
+        assert max(runs["forgetting"]) - min(runs["forgetting"]) < 0.4
+        assert max(runs["accuracy"]) - min(runs["accuracy"]) > 3.5
+        swapped = mean((name, "domain", "hal", 5120, ""), "forgetting")
+        assert 0 <= swapped + mean((name, "domain", "gss", 5120, ""), "bwt") < 0.6

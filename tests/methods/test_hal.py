@@ -14,9 +14,10 @@ from torch.nn import functional
 
 from recollect import ER, MLP, Fleet, InputError, ResNet18
 from recollect.core.images import Images
-from recollect.core.random import Purpose, bits, permute, uniform
+from recollect.core.random import Purpose, below, bits, permute, uniform
 from recollect.experiments import paper
 from recollect.experiments.plan import plan
+from recollect.memory import TaskRing
 from recollect.methods import HAL
 from recollect.streams import benchmark
 from recollect.train.fleet import Examples
@@ -31,6 +32,8 @@ class Reference:
     def __init__(self, method: HAL, net: MLP) -> None:
         self.method, self.net = method, net
         self.rings: list[list[Row]] = [[]]
+        self.whole: list[Row] = []
+        self.seen = 0
         self.anchors: list[Tensor] = []
         self.phi: dict[int, Tensor] = {}
         self.steps = 0
@@ -42,6 +45,7 @@ class Reference:
 
     def drawn(self, seed: Tensor, size: int) -> list[Row]:
         rows = [row for ring in self.rings[:-1] for row in ring]
+        rows = self.whole if self.method.reservoir else rows
         if not rows:
             return []
         key = bits(seed, Purpose.DRAW, self.steps, 0)
@@ -65,14 +69,25 @@ class Reference:
             self.phi[label] = method.beta * before + (1 - method.beta) * mean
         for row in batch:
             self.rings[-1] = [*self.rings[-1], row][-(CAPACITY // TASKS) :]
+            self.sample(row)
         self.steps += 1
+
+    def sample(self, row: Row) -> None:
+        """Algorithm R: the N-th example (from 0) replaces one of 0..N, if that one is there."""
+        number = torch.tensor(self.seen)
+        slot = int(below(bits(torch.tensor(SEED), Purpose.SLOT, number), number + 1))
+        if len(self.whole) < CAPACITY:
+            self.whole.append(row)
+        elif slot < CAPACITY:
+            self.whole[slot] = row
+        self.seen += 1
 
     def end_task(self) -> None:
         method, task = self.method, len(self.rings) - 1
         later, rows = copy.deepcopy(self.net), self.drawn(self.word(task), CAPACITY)
         batches = -(-len(rows) // REPLAY)
-        for n in range(batches):  # two, or twice two: never three and one
-            loss = mean_loss(later, rows[n * len(rows) // batches :][: len(rows) // batches])
+        for some in torch.arange(len(rows)).tensor_split(batches) if batches else ():
+            loss = mean_loss(later, [rows[place] for place in some.tolist()])
             move(later, torch.autograd.grad(loss, list(later.parameters())))
         for number, label in enumerate(sorted(self.phi)):
             e = torch.stack([uniform(self.word(task, 6 * number + i)) for i in range(6)])
@@ -118,7 +133,12 @@ def fleet_of(net: Callable[[], nn.Module], *methods: HAL, **changes: Any) -> Fle
     return Fleet(list(methods), net, **{**given, **changes})
 
 
-@pytest.mark.parametrize("method", [HAL(0.8, 0.3, 0.2), HAL(2.0, 0.7, 0.0), HAL(0.5, 0.0, 0.5)])
+@pytest.mark.parametrize(
+    "method",
+    [
+        HAL(0.8, 0.3, 0.2), HAL(2.0, 0.7, 0.0), HAL(0.5, 0.0, 0.5), HAL(0.8, 0.3, 0.2, reservoir=1),
+    ],
+)  # fmt: skip
 def test_a_run_is_its_equations_written_out(
     method: HAL, tiny_net: Callable[[], MLP], examples: Callable[..., Row]
 ) -> None:
@@ -150,7 +170,7 @@ def test_without_its_weight_it_is_replay_from_a_ring(
     tiny_net: Callable[[], MLP], examples: Callable[..., Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y = examples([SEED], 2 * LENGTH)
-    monkeypatch.setattr(ER, "rule", HAL.rule)
+    monkeypatch.setattr(ER, "rule", lambda _, capacity: TaskRing(capacity))
     ends = []
     for method in (ER(), HAL(0.0), HAL(0.5)):
         fleet = fleet_of(tiny_net, method)  # type: ignore[arg-type]
@@ -160,6 +180,37 @@ def test_without_its_weight_it_is_replay_from_a_ring(
         ends.append(fleet.weights.named()["head.weight"])
     torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
     assert not torch.allclose(ends[2], ends[0], atol=1e-6)
+
+
+def test_with_a_reservoir_and_without_its_weight_it_is_er(
+    tiny_net: Callable[[], MLP], examples: Callable[..., Row]
+) -> None:
+    x, y = examples([SEED], 2 * LENGTH)
+    ends = []
+    for method in (ER(), HAL(0.0, reservoir=1), HAL(0.0)):
+        fleet = fleet_of(tiny_net, method)  # type: ignore[arg-type]
+        for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
+            fleet.learn(half_x, half_y, BATCH)
+            fleet.end_task(looked_up(half_x, half_y), LENGTH)
+        ends.append(fleet.weights.named()["head.weight"])
+    torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
+    assert not torch.allclose(ends[2], ends[0], atol=1e-6)
+
+
+def test_torchs_optimisers_take_one_step_a_batch(
+    tiny_net: Callable[[], MLP], examples: Callable[..., Row]
+) -> None:
+    """The anchors' gradient is a part of the step: no momentum is counted twice."""
+    x, y = examples([SEED], 2 * LENGTH)
+    ends = []
+    for method in (ER(), HAL(0.0, reservoir=1)):
+        momentum = ("SGD", {"momentum": 0.9})
+        fleet = fleet_of(tiny_net, method, optimiser=momentum)  # type: ignore[arg-type]
+        for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
+            fleet.learn(half_x, half_y, BATCH)
+            fleet.end_task(looked_up(half_x, half_y), LENGTH)
+        ends.append(fleet.weights.named()["head.weight"])
+    torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
 
 
 def test_anchors_are_what_the_copy_forgets(
@@ -217,8 +268,8 @@ def test_lambda_has_the_papers_name_and_a_python_name() -> None:
     for values in ({}, {"lambda": 0.7}, {"lambda_": 0.7}):
         (fleet,) = plan(HAL, benchmark=known, buffer=200, seeds=[0], values=values).fleets
         method = fleet[2][0].method
-        assert method == HAL(lambda_=0.7 if values else 0.1, beta=0.7, gamma=0.5)
-    with pytest.raises(InputError, match="it has: lr, bs, mbs, lambda, beta, gamma"):
+        assert method == HAL(lambda_=0.7 if values else 0.1, beta=0.7, gamma=0.5, reservoir=1)
+    with pytest.raises(InputError, match="it has: lr, bs, mbs, lambda, beta, gamma, reservoir"):
         plan(HAL, benchmark=known, buffer=200, seeds=[0], values={"alpha": 1.0})
     with pytest.raises(InputError, match="lambda must be at least 0"):
         plan(HAL, benchmark=known, buffer=200, seeds=[0], values={"lambda": -1.0})

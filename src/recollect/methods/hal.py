@@ -13,7 +13,7 @@ from recollect.core.descent import Descent
 from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, uniform
 from recollect.errors import InputError
-from recollect.memory import Rule, TaskRing
+from recollect.memory import Reservoir, Rule, TaskRing
 from recollect.methods.boundary import About, Boundary
 from recollect.methods.method import Method
 from recollect.methods.step import Step
@@ -33,27 +33,30 @@ class HAL(Method):
 
     As in the publication, replays and hindsight come from the newest examples of earlier tasks;
     its rings have a share for every class, ours for every task. The anchors are seen as in a test.
+    With `reservoir` 1, both come from a reservoir of the whole stream instead.
 
     `recollect reproduce seq-mnist --methods hal` makes its rows of the paper's table.
 
     >>> HAL(lambda_=0.2)
-    HAL(lambda_=0.2, beta=0.5, gamma=0.1)
+    HAL(lambda_=0.2, beta=0.5, gamma=0.1, reservoir=0)
     """
 
     lambda_: float | Tensor = 0.1
     beta: float | Tensor = 0.5
     gamma: float | Tensor = 0.1
+    reservoir: int = 0
 
     name: ClassVar[str] = "hal"
     title: ClassVar[str] = "HAL"
     remembers: ClassVar[tuple[str, ...]] = ("x", "y")
     draws: ClassVar[int] = 1
+    shaping: ClassVar[tuple[str, ...]] = ("reservoir",)
     needs_boundaries: ClassVar[bool] = True
     grows: ClassVar[bool] = True
 
     def rule(self, capacity: int) -> Rule:
-        """An equal share for every task; draws come from the earlier ones."""
-        return TaskRing(capacity)
+        """An equal share for every task, drawn from the earlier ones; or else a reservoir."""
+        return Reservoir(capacity) if self.reservoir else TaskRing(capacity)
 
     def own(self, about: About) -> dict[str, Tensor]:
         """The anchors, as a network reads them, and the mean features of this task's classes."""
@@ -85,8 +88,7 @@ class HAL(Method):
         count = (found.sum((1, 2)) * moved.shape[2]).clamp(min=1)
         distance = torch.where(found, moved, 0).square().sum((1, 2)) / count
         anchoring = step.gradient(self.lambda_ * distance)
-        step.descend(gradient)
-        step.descend(anchoring)
+        step.descend(gradient, also=(anchoring, torch.ones_like(distance)))
         self._note(step)
         return (loss + self.lambda_ * distance).detach()
 
@@ -108,7 +110,7 @@ class HAL(Method):
         labels = own["met"].long().argsort(dim=1, descending=True, stable=True)[:, :n]
         phi = own["phi"].gather(1, labels.unsqueeze(2).expand(-1, -1, own["phi"].shape[2]))
         now, later = boundary.scratch(), boundary.scratch()
-        _learn_again(later, boundary)
+        _learn_again(later, boundary, self.rule(boundary.memory.capacity))
         x = _noise(boundary, n)
         rate = now.rate.view(-1, *[1] * (x.dim() - 1))
         gamma = torch.as_tensor(self.gamma).view(-1, 1)
@@ -123,10 +125,9 @@ class HAL(Method):
         own["found"][:, here] = own["met"].gather(1, labels)
 
 
-def _learn_again(descent: Descent, boundary: Boundary) -> None:
-    """Go once over the memory of earlier tasks, in a random order and batches of one size."""
+def _learn_again(descent: Descent, boundary: Boundary, rule: Rule) -> None:
+    """Go once over all that may be replayed, in a random order and batches of one size."""
     memory, clock = boundary.memory, boundary.clock
-    rule = TaskRing(memory.capacity)
     order = bits(boundary.seeds, Purpose.ANCHOR, clock.task)
     (slots,) = rule.draws(order, clock, 1, 1, rule.sizes(clock, 1, memory.capacity))  # [K, n]
     batches = math.ceil(slots.shape[1] / boundary.replay)
