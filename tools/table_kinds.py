@@ -149,8 +149,12 @@ def of_method(evidence: Evidence, words: Words) -> str:
 
 
 def commands(evidence: Evidence, words: Words) -> str:
-    """`commands METHOD ...`: the commands of the manifest that train these methods."""
-    found = [line.command for line in evidence.lines if {*words} & {*shlex.split(line.command)}]
+    """`commands METHOD ...` or `commands FILE ...`: those of the manifest that have these words."""
+    found = [
+        line.command
+        for line in evidence.lines
+        if {*words} & {line.file, *shlex.split(line.command)}
+    ]
     return "\n".join(["```sh", *found, "```"])
 
 
@@ -243,7 +247,7 @@ def tally(evidence: Evidence, words: Words) -> str:
     wanted = [cell for name in names for score in asked.split(",") for cell in printed(name, score)]
     found = evidence.tally(wanted)
     parts = [f"{found[kind]} {kind}" for kind in (*VERDICTS, NOT_MEASURED) if found[kind]]
-    return f"of {len(wanted)}, {', '.join(parts)}"
+    return f"{len(wanted)} figures: {', '.join(parts)}"
 
 
 TABLES: Mapping[str, Callable[[Evidence, Words], str]] = {

@@ -31,7 +31,7 @@ MARKED = re.compile(r"<!-- (table|value): ([^\n]*?) -->(.*?)<!-- end -->", re.DO
 
 def pages() -> list[Path]:
     """The pages that have something to fill in."""
-    found = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("results/*.md")])
+    found = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
     return [page for page in found if MARKED.search(page.read_text("utf-8"))]
 
 
