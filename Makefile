@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 
-.PHONY: setup run test lint docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
+.PHONY: setup run test lint tables docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
 
 run: $(USABLE)
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
@@ -19,6 +19,10 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The documentation's tables, from the runs in results/.
+tables: setup
+	$(BIN)/python -m tools.tables
 
 # The site goes to site/ and opens from disk: site/index.html.
 docs: setup

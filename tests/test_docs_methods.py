@@ -142,8 +142,9 @@ def test_results_have_the_papers_figures_and_the_right_verdict(page: Path) -> No
             continue
         printed = f"{paper.mean:.2f} ±{paper.std:.2f}"
         assert theirs in (printed, printed.removesuffix(" ±0.00")), cells
-        if ours == "not measured yet":
+        if ours == "not measured":
             assert (seeds, mark) == ("-", ""), cells
             continue
-        mean, std = map(float, ours.split(" ±"))
-        assert MARKS[mark] == verdict(mean, std, int(seeds), paper), cells
+        # One seed has no deviation; some of several may have diverged.
+        mean, std = map(float, f"{ours} ±0".split(" ±")[:2])
+        assert MARKS[mark] == verdict(mean, std, int(seeds.split(",")[0]), paper), cells

@@ -1,7 +1,6 @@
 """Draws the README's picture: accuracy along the stream, and the ten-seed table being filled.
 
-    recollect reproduce seq-mnist --methods sgd er der derpp --json results.json
-    python tools/readme_picture.py results.json docs/images/readme.svg
+    python tools/readme_picture.py results/seq-mnist.jsonl docs/images/readme.svg
 
 Every number in it is read from the results. Rows appear in the order in which the training of ten
 seeds ends, one after the other, the whole command in ten seconds.
@@ -24,6 +23,7 @@ from recollect.methods import method
 PLAY, HOLD = 10.0, 5.0
 MARKS = {"reproduced": "✓", "above": "▲", "below": "▼"}
 DRAWN = {("derpp", 500): "ours", ("er", 500): "other", ("sgd", None): "none"}
+METHODS = ("sgd", "er", "der", "derpp")
 LEFT, TOP, WIDTH, HEIGHT = 58, 66, 330, 250
 TABLE, ROW = 440, 25
 STYLE = """
@@ -52,9 +52,9 @@ MOVING = (
 def main() -> None:
     """Read results, write the picture."""
     if len(sys.argv) != 3:
-        sys.exit("usage: python tools/readme_picture.py RESULTS.json PICTURE.svg")
+        sys.exit("usage: python tools/readme_picture.py RESULTS PICTURE.svg")
     source, target = map(Path, sys.argv[1:])
-    rows = Results([run for run, _ in read_json(source)]).summaries()
+    rows = Results([run for run, _ in read_json(source) if run.method in METHODS]).summaries()
     paper = '<rect class="paper" width="100%" height="100%" rx="8"/>'
     parts = [paper, *curves(rows), *table(rows)]
     moments = "".join(keyframes(rows)) + MOVING

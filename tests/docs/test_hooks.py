@@ -10,10 +10,12 @@ from tests.docs.pages import ROOT
 
 pytest.importorskip("mkdocs", reason="the site needs the extra recollect[docs]")
 
-from tools import site_doctests, site_math, site_pages
+from tools import collect, site_doctests, site_math, site_pages, table_parts
 
 
-@pytest.mark.parametrize("module", [site_doctests, site_math], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [collect, site_doctests, site_math, table_parts], ids=lambda module: module.__name__
+)
 def test_their_examples_are_right(module: object) -> None:
     found = doctest.testmod(module)  # type: ignore[arg-type]
     assert found.attempted > 0

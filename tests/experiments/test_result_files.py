@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from recollect import DataError
 from recollect.cli.main import main
 from recollect.experiments.report import build, render
-from recollect.experiments.store import Store, Stored, read_json, run_key
+from recollect.experiments.store import Store, Stored, read_json, run_key, write_lines
 
 RUN: dict[str, Any] = {
     "benchmark": "seq-mnist", "method": "derpp", "buffer": 200, "seed": 0,
@@ -165,3 +165,75 @@ def test_one_bad_file_keeps_all_of_them_out(capsys: pytest.CaptureFixture[str]) 
     assert Store().rows() == []
     assert main(["results", "--import", "good.json"]) == 0
     assert [row.result.seed for row in Store().rows()] == [0, 1, 2]
+
+
+def lines_of(runs: list[Any]) -> str:
+    return "".join(json.dumps(run) + "\n" for run in runs)
+
+
+def test_json_lines_are_read_as_a_list_is(tmp_path: Path) -> None:
+    listed, lines = tmp_path / "runs.json", tmp_path / "runs.jsonl"
+    listed.write_text(json.dumps(RUNS), "utf-8")
+    lines.write_text(lines_of(RUNS), "utf-8")
+    assert read_json(lines) == read_json(listed)
+    assert len(read_json(lines)) == 3
+    # A line that is empty or missing its end does no harm.
+    lines.write_text(lines_of(RUNS).replace("\n", "\n\n").rstrip("\n"), "utf-8")
+    assert read_json(lines) == read_json(listed)
+
+
+@pytest.mark.parametrize(
+    ("second", "said"),
+    [
+        ('{"benchmark": "seq-mnist"', "line 2 holds no results as --json writes them: it is no J"),
+        ("[1, 2]", "line 2: no results as --json writes them: [1, 2] is no object"),
+        (json.dumps({**RUN, "seed": -1}), "line 2: 'seed' must be a whole number from 0 on"),
+        (json.dumps({**RUN, "hops": 1}), "line 2: no results as --json writes them: 'hops' is unk"),
+    ],
+)
+def test_a_damaged_line_is_named(second: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "runs.jsonl"
+    path.write_text(f"{json.dumps(RUN)}\n{second}\n{json.dumps(RUN)}\n", "utf-8")
+    with pytest.raises(DataError) as caught:
+        read_json(path)
+    assert str(caught.value).startswith(f"{path}, {said}")
+
+
+def test_a_folder_has_the_runs_of_all_its_files(tmp_path: Path) -> None:
+    (tmp_path / "b.jsonl").write_text(lines_of(RUNS[2:]), "utf-8")
+    (tmp_path / "a.json").write_text(json.dumps(RUNS[:2]), "utf-8")
+    (tmp_path / "README.md").write_text("not a run", "utf-8")
+    assert [run.seed for run, _ in read_json(tmp_path)] == [0, 1, 2]
+
+
+def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"holds no results: it has no file \*\.jsonl or \*\.json"):
+        read_json(tmp_path)
+
+
+def test_lines_are_rounded_and_read_back(tmp_path: Path) -> None:
+    exact = copy.deepcopy(RUN)
+    exact["accuracy"]["class"] = 84.123456789
+    exact["matrix"]["class"][1][0] = 80.00004999
+    exact["hyperparameters"]["lr"] = 0.0123456789
+    source, target = tmp_path / "runs.json", tmp_path / "runs.jsonl"
+    source.write_text(json.dumps([exact]), "utf-8")
+    write_lines(target, read_json(source))
+    (run, made), (before, origin) = read_json(target)[0], read_json(source)[0]
+    assert run.accuracy["class"] == 84.1235
+    assert run.matrix["class"] == [[99.5, 1.5, None], [80.0, 90.0, 0.0], [70.0, 90.0, 95.0]]
+    assert run.hyperparameters == before.hyperparameters
+    assert (made, run_key(run)) == (origin, run_key(before))
+    assert target.read_text("utf-8").count("\n") == 1
+
+
+def test_a_store_is_written_as_lines_and_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source, target = tmp_path / "runs.json", tmp_path / "runs.jsonl"
+    source.write_text(json.dumps(RUNS), "utf-8")
+    first, second = ["--store", str(tmp_path / "a")], ["--store", str(tmp_path / "b")]
+    assert main(["results", "--import", str(source), "--export", str(target), *first]) == 0
+    assert main(["results", "--import", str(target), *second]) == 0
+    assert Store(tmp_path / "b").rows() == Store(tmp_path / "a").rows()
+    assert "3 runs written" in capsys.readouterr().err

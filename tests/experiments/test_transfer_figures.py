@@ -1,6 +1,6 @@
 """The paper's transfer and forgetting: which of its figures its own accuracies rule out.
 
-docs/results.md refers to these. Nothing here is about our runs.
+docs/results/transfer.md refers to these. Nothing here is about our runs.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",
                         help="where they go (default: figures)")  # fmt: skip
     parser.add_argument("--from", dest="files", nargs="+", type=Path, metavar="FILE",
-                        help="results as --json wrote them, instead of the store's")  # fmt: skip
+                        help="files that --json wrote, .jsonl files or folders, instead of the "
+                             "store's")  # fmt: skip
     parser.add_argument("--store", type=Path, metavar="FILE",
                         help="a result store (default: where every command keeps its "
                              "results)")  # fmt: skip

@@ -21,8 +21,8 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
                         help="the page (default: recollect-report.html)")  # fmt: skip
     parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
-                        help="runs from files that --json wrote, and not from the store "
-                             "(unless --store names one)")  # fmt: skip
+                        help="runs from files that --json wrote, .jsonl files or folders, and not "
+                             "from the store (unless --store names one)")  # fmt: skip
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
                         help="these benchmarks alone")  # fmt: skip
     parser.add_argument("--figures", type=Path, metavar="DIR",

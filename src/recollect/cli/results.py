@@ -10,7 +10,7 @@ from recollect.cli.common import SETTINGS, add_store, compact_table, console, no
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
 from recollect.experiments.results import Results, Summary, check_writable
-from recollect.experiments.store import Store, read_json, write_json
+from recollect.experiments.store import Store, read_json, write_json, write_lines
 from recollect.methods import method as known_method
 from recollect.methods import title_of
 
@@ -31,9 +31,11 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--all-code", action="store_true",
                         help="runs of older code too, not only the newest of each")  # fmt: skip
     parser.add_argument("--import", dest="sources", nargs="+", type=Path, metavar="FILE",
-                        default=[], help="take in what --json wrote anywhere")  # fmt: skip
+                        default=[], help="take in what --json wrote anywhere, or files of one run "
+                                         "a line (.jsonl), or folders of them")  # fmt: skip
     parser.add_argument("--export", type=Path, metavar="FILE",
-                        help=f"write a table ({', '.join(FORMATS)}) or all (.json)")  # fmt: skip
+                        help=f"write a table ({', '.join(FORMATS)}), all (.json), or one run a "
+                             "line (.jsonl)")  # fmt: skip
     add_store(parser)
     parser.set_defaults(command=command)
 
@@ -60,6 +62,8 @@ def command(chosen: argparse.Namespace) -> int:
         return 0
     if chosen.export and chosen.export.suffix == ".json":
         write_json(chosen.export, results, store)
+    elif chosen.export and chosen.export.suffix == ".jsonl":
+        write_lines(chosen.export, [(row.result, row.made) for row in found])
     elif chosen.export:
         chosen.export.write_text(exported(results, chosen.export.suffix), encoding="utf-8")
     if chosen.export:
@@ -97,9 +101,9 @@ def _nothing(store: Store, chosen: argparse.Namespace) -> str:
 
 
 def _check_export(path: Path) -> None:
-    if path.suffix not in (*FORMATS, ".json"):
+    if path.suffix not in (*FORMATS, ".json", ".jsonl"):
         raise InputError(
-            f"cannot write {path.suffix or path.name!r}: give {', '.join(FORMATS)} or .json"
+            f"cannot write {path.suffix or path.name!r}: give {', '.join(FORMATS)}, .json or .jsonl"
         )
     check_writable(path)
 

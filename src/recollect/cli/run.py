@@ -19,7 +19,7 @@ from recollect.cli.common import (
 )
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary, paper
-from recollect.experiments.plan import plan
+from recollect.experiments.plan import Plan, plan
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import every_method, method
@@ -29,7 +29,7 @@ from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, be
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_hyperparameters", "add_parser", "given_values"]
+__all__ = ["add_hyperparameters", "add_parser", "given_values", "plans_for"]
 
 SIZES = {"bs": "batch size", "mbs": "replay batch size"}
 METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
@@ -83,28 +83,13 @@ def hyperparameter_names() -> list[str]:
 def command(chosen: argparse.Namespace) -> int:
     """Train, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
-    seeds = seeds_from(chosen.seeds)
     workers(chosen)
     device = device_of(chosen)
     check_places(chosen)
-    sizes: list[int | None] = list(chosen.buffer or [None])
-    if chosen.buffer is None and kind.uses_memory():
-        sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
-    plans = [
-        plan(
-            kind,
-            benchmark=known,
-            buffer=size,
-            seeds=seeds,
-            values=given_values(chosen),
-            epochs=chosen.epochs,
-            validation=chosen.validation,
-        )
-        for size in dict.fromkeys(sizes)
-    ]
+    plans = plans_for(chosen)
     stream = _stream(known, chosen)
     if chosen.buffer is None and kind.uses_memory():
-        notice(f"no --buffer given: using {sizes[0]}")
+        notice(f"no --buffer given: using {plans[0].buffer}")
     precise = chosen.full_precision
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
     results = train(chosen, jobs)
@@ -115,6 +100,26 @@ def command(chosen: argparse.Namespace) -> int:
     screen.print(_table(results))
     screen.print(_footer(results), style="dim")
     return 0
+
+
+def plans_for(chosen: argparse.Namespace) -> list[Plan]:
+    """What the command trains, one plan for every buffer."""
+    known, kind = benchmark(chosen.benchmark), method(chosen.method)
+    sizes: list[int | None] = list(chosen.buffer or [None])
+    if chosen.buffer is None and kind.uses_memory():
+        sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
+    return [
+        plan(
+            kind,
+            benchmark=known,
+            buffer=size,
+            seeds=seeds_from(chosen.seeds),
+            values=given_values(chosen),
+            epochs=chosen.epochs,
+            validation=chosen.validation,
+        )
+        for size in dict.fromkeys(sizes)
+    ]
 
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:

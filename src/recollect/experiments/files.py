@@ -1,10 +1,15 @@
-"""Results in files that `--json` wrote: every field is checked before any run is taken in."""
+"""Results in files: every field is checked before any run is taken in.
+
+A file that `--json` wrote is a list of runs. JSON lines (`.jsonl`) have one run a line, rounded, as
+they stand in a repository.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from dataclasses import fields
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,22 +27,79 @@ from recollect.experiments.checks import (
     whole,
 )
 from recollect.experiments.made import Made
+from recollect.experiments.results import write_text
 from recollect.train import Result
 
-__all__ = ["read_json"]
+__all__ = ["read_json", "write_lines"]
+
+LINES = ".jsonl"
+ROUNDED = ("accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds")
+DIGITS = 4
 
 
 def read_json(path: Path | str) -> list[tuple[Result, Made]]:
-    """The runs in a file that `--json` wrote, here or elsewhere; all of them, or an error."""
+    """Read the runs of a file, or of every file in a folder; all of them, or an error.
+
+    A file is a list, as `--json` writes it, or has one run a line (`.jsonl`).
+    """
+    place = Path(path)
+    if place.is_dir():
+        return [run for file in _files_in(place) for run in read_json(file)]
     try:
-        data = json.loads(Path(path).read_text("utf-8"))
+        text = place.read_text("utf-8")
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise DataError(f"{path} holds no results as --json writes them: it is no JSON") from None
+    except ValueError:
+        raise _no_results(str(path), "it is no JSON") from None
+    if place.suffix == LINES:
+        return [_read(_parsed(line, where), where) for line, where in _lines(text, path)]
+    data = _parsed(text, str(path))
     if not isinstance(data, list):
-        raise DataError(f"{path} holds no results as --json writes them: it is no list of runs")
+        raise _no_results(str(path), "it is no list of runs")
     return [_read(each, f"{path}, run {n}") for n, each in enumerate(data, start=1)]
+
+
+def write_lines(path: Path | str, rows: Iterable[tuple[Result, Made]]) -> None:
+    """Write one run a line, with percentages and seconds rounded to four decimals."""
+    lines = []
+    for run, made in rows:
+        data = run.as_json()
+        data |= {name: _rounded(data[name]) for name in ROUNDED}
+        data["made"] = asdict(made)
+        lines.append(json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n")
+    write_text(path, "".join(lines))
+
+
+def _files_in(folder: Path) -> list[Path]:
+    found = [each for each in folder.iterdir() if each.suffix in (LINES, ".json")]
+    if not found:
+        raise DataError(f"{folder} holds no results: it has no file *{LINES} or *.json")
+    return sorted(found)
+
+
+def _lines(text: str, path: Path | str) -> Iterator[tuple[str, str]]:
+    for at, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield line, f"{path}, line {at}"
+
+
+def _parsed(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        raise _no_results(where, "it is no JSON") from None
+
+
+def _no_results(where: str, why: str) -> DataError:
+    return DataError(f"{where} holds no results as --json writes them: {why}")
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
+    return round(value, DIGITS) if isinstance(value, float) else value
 
 
 def _read(data: Any, where: str) -> tuple[Result, Made]:

@@ -23,7 +23,7 @@ __all__ = [
 Verdict = Literal["reproduced", "above", "below"]
 
 # The paper prints no hyper-parameters for JOINT. These are the best of its grid for SGD on the
-# validation split: `recollect run BENCHMARK joint --validation --lr ...` (docs/results.md).
+# validation split: `recollect run BENCHMARK joint --validation --lr ...` (docs/results/joint.md).
 JOINT: dict[str, dict[str, float]] = {
     "seq-mnist": {"lr": 0.1},
     "perm-mnist": {"lr": 0.2},

@@ -15,7 +15,7 @@ import numpy as np
 from recollect.errors import InputError
 from recollect.train import Result
 
-__all__ = ["Mean", "Results", "Summary", "check_writable", "write_whole"]
+__all__ = ["Mean", "Results", "Summary", "check_writable", "write_text", "write_whole"]
 
 
 @dataclass(frozen=True)
@@ -127,12 +127,17 @@ class Results(Sequence[Result]):
 
 def write_whole(path: Path | str, data: object) -> None:
     """Write JSON to a file that appears whole or not at all."""
+    write_text(path, json.dumps(data, indent=1, allow_nan=False))
+
+
+def write_text(path: Path | str, text: str) -> None:
+    """Write a file that appears whole or not at all."""
     check_writable(path)
     target = Path(path)
     descriptor, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(data, file, indent=1, allow_nan=False)
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         Path(aside).chmod(0o644)

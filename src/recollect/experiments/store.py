@@ -14,13 +14,16 @@ from types import EllipsisType
 from typing import Any, final
 
 from recollect.errors import DataError
-from recollect.experiments.files import read_json
+from recollect.experiments.files import read_json, write_lines
 from recollect.experiments.made import Made, code_version
 from recollect.experiments.results import Results, write_whole
 from recollect.streams.data.places import cache_folder
 from recollect.train import Job, Result
 
-__all__ = ["Kept", "Store", "Stored", "read_json", "run_key", "store_file", "write_json"]
+__all__ = [
+    "Kept", "Store", "Stored", "job_keys", "read_json", "run_key", "store_file", "write_json",
+    "write_lines",
+]  # fmt: skip
 
 PATIENCE = 60.0
 MOST = 500
@@ -192,7 +195,7 @@ class Kept:
         """The results of a job's runs that are there; none if the command is to start over."""
         if self.fresh:
             return [None] * len(job.runs)
-        keys = [_key(job, number) for number in range(len(job.runs))]
+        keys = job_keys(job)
         found = self.store.find(keys, code_version(job.kind))
         return [_fit(found.get(key), job) for key in keys]
 
@@ -218,6 +221,15 @@ def run_key(run: Result) -> str:
     return _hashed(facts, run.hyperparameters)
 
 
+def job_keys(job: Job) -> list[str]:
+    """The names that the runs of a job will have, before they are trained."""
+    before, after = [job.stream.name, job.kind.name, job.buffer], [job.epochs, job.validation]
+    return [
+        _hashed([*before, run.seed, *after], job.hyperparameters(number))
+        for number, run in enumerate(job.runs)
+    ]
+
+
 def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
     """Write one JSON object per run, with where it came from: `read_json` reads it anywhere."""
     made = {row.key: asdict(row.made) for row in store.rows()}
@@ -229,12 +241,6 @@ def _stored(key: str, made: str, result: str) -> Stored:
         return Stored(Result(**json.loads(result)), key, Made(**json.loads(made)))
     except (ValueError, TypeError) as error:
         raise DataError(f"the result store holds a run that cannot be read: {error}") from None
-
-
-def _key(job: Job, number: int) -> str:
-    seed = job.runs[number].seed
-    facts = [job.stream.name, job.kind.name, job.buffer, seed, job.epochs, job.validation]
-    return _hashed(facts, job.hyperparameters(number))
 
 
 def _hashed(facts: list[Any], hyperparameters: Mapping[str, float]) -> str:

@@ -1,0 +1,126 @@
+"""Adds runs to the folder results/, each to the file that the manifest names for it.
+
+    python -m tools.collect              # the commands whose runs are not all there yet
+    python -m tools.collect FILE ...     # adds what --json wrote; a run that is there is replaced
+
+The same runs give the same files, whatever order they came in.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tools.manifest import FOLDER, MANIFEST, Line, read
+
+from recollect.errors import InputError, RecollectError
+from recollect.experiments.made import Made
+from recollect.experiments.store import read_json, run_key, write_lines
+from recollect.train import Result
+
+__all__ = ["collect", "missing"]
+
+# Options that say where things are and how work is shared out: they change no result.
+PLACES = {"--checkpoints", "--data-dir", "--json", "--store", "--tensorboard", "--workers"}
+
+Row = tuple[Result, Made]
+
+
+def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[str]:
+    """Add the runs of files to those of the folder; what was done, a line for every file.
+
+    Runs in those files that no command of the manifest makes any more are removed.
+    """
+    goes_to = {
+        key: (line.file, number)
+        for number, line in reversed([*enumerate(read(manifest))])
+        for key in line.run_keys()
+    }
+    added: dict[str, list[Row]] = {}
+    for source in sources:
+        for run, made in read_json(source):
+            if run_key(run) not in goes_to:
+                raise InputError(
+                    f"{source}: no command of {manifest} makes this run: {run.benchmark} "
+                    f"{run.method}, buffer {run.buffer}, seed {run.seed}, {run.hyperparameters}"
+                )
+            if not made.command:
+                raise InputError(f"{source}: a run of {run.method} does not say where it is from")
+            row = run, replace(made, command=plain(made.command))
+            added.setdefault(goes_to[run_key(run)][0], []).append(row)
+    said = []
+    for file, rows in sorted(added.items()):
+        path = folder / file
+        old = {run_key(run): (run, made) for run, made in _there(path)}
+        # Runs that no command makes any more, such as those with values that were repaired.
+        stale = {key for key in old if goes_to.get(key, ("", 0))[0] != file}
+        kept = {key: row for key, row in old.items() if key not in stale}
+        kept |= {run_key(run): (run, made) for run, made in rows}
+        order = sorted(kept, key=lambda key: (goes_to[key][1], *_order(kept[key][0])))
+        write_lines(path, (kept[key] for key in order))
+        new = len(kept.keys() - old.keys())
+        said.append(f"{path}: {new} runs added, {len(stale)} removed, {len(kept)} in all")
+    return said
+
+
+def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line, int, int]]:
+    """The commands whose runs are not all there, with how many are missing and how many it makes.
+
+    The data of a figure count as one.
+    """
+    found = []
+    for line in read(manifest):
+        there = {run_key(run) for run, _ in _there(folder / line.file)} if line.makes_runs else ()
+        wanted = line.run_keys() if line.makes_runs else [line.file]
+        left = [key for key in wanted if key not in there]
+        if not line.makes_runs and (folder / line.file).exists():
+            left = []
+        if left:
+            found.append((line, len(left), len(wanted)))
+    return found
+
+
+def plain(command: str) -> str:
+    """A command without the options that only say where things are.
+
+    >>> plain("recollect run seq-mnist er --store /tmp/a.sqlite --seeds 3")
+    'recollect run seq-mnist er --seeds 3'
+    """
+    kept: list[str] = []
+    skipping = False
+    for word in shlex.split(command):
+        if word.startswith("--"):
+            skipping = word.partition("=")[0] in PLACES
+        if not skipping:
+            kept.append(word)
+    return shlex.join(kept)
+
+
+def _there(path: Path) -> Iterable[Row]:
+    return read_json(path) if path.exists() else []
+
+
+def _order(run: Result) -> tuple[object, ...]:
+    return run.buffer or 0, sorted(run.hyperparameters.items()), run.seed
+
+
+def main() -> int:
+    """Add the files that were named, or say what is missing."""
+    try:
+        if len(sys.argv) > 1:
+            print("\n".join(collect([Path(name) for name in sys.argv[1:]])))
+            return 0
+        for line, left, wanted in missing():
+            remark = "" if left == wanted else f"    # {wanted - left} of {wanted} are there"
+            print(f"{line.command}{remark}")
+    except RecollectError as error:
+        print(f"tools.collect: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

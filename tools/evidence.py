@@ -1,0 +1,162 @@
+"""The runs in results/ as tables need them: the summary of a cell, and its verdict."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import final, get_args
+
+from tools.manifest import FOLDER, MANIFEST, Line, named, read
+
+from recollect.cli.common import SETTINGS
+from recollect.cli.reproduce import MARKS
+from recollect.experiments import paper
+from recollect.experiments.paper import Published, Verdict
+from recollect.experiments.plan import plan
+from recollect.experiments.reproduce import SINGLE, Comparison, cells, compare, metric_of
+from recollect.experiments.results import Results, Summary
+from recollect.experiments.store import job_keys, read_json, run_key
+from recollect.methods import method
+from recollect.streams import Benchmark, benchmark
+
+__all__ = [
+    "NOT_MEASURED", "OUTSIDE", "VERDICTS", "Cell", "Evidence", "mark", "printed", "settings_of",
+]  # fmt: skip
+
+NOT_MEASURED = "not measured"
+VERDICTS: tuple[str, ...] = get_args(Verdict)
+OUTSIDE = ("above", "below")
+
+
+@final
+@dataclass(frozen=True)
+class Cell:
+    """One figure: a score of a method with a buffer on a benchmark, in one setting."""
+
+    benchmark: str
+    method: str
+    buffer: int | None
+    setting: str
+    score: str = "accuracy"
+    epochs: int | None = None
+
+    @property
+    def known(self) -> Benchmark:
+        """The benchmark itself."""
+        return benchmark(self.benchmark)
+
+    @property
+    def paper(self) -> Published | None:
+        """The figure that the paper prints."""
+        metric = metric_of(self.known, self.epochs) if self.score == "accuracy" else self.score
+        return paper.published(
+            self.known.paper, self.setting, self.method, self.buffer, metric or ""
+        )
+
+
+@final
+class Evidence:
+    """All runs of the folder, and the commands that make them."""
+
+    def __init__(self, folder: Path = FOLDER, manifest: Path = MANIFEST) -> None:
+        self.folder = folder
+        self.lines = read(manifest)
+        files = sorted({line.file for line in self.lines if line.makes_runs})
+        there = [folder / file for file in files if (folder / file).exists()]
+        found = Results([run for file in there for run, _ in read_json(file)]).summaries()
+        self._found = found
+        self._summaries = {run_key(run): each for each in found for run in each.runs}
+
+    @cached_property
+    def _planned(self) -> Mapping[str, Line]:
+        return {key: line for line in self.lines for key in line.run_keys()}
+
+    def summary(
+        self,
+        name: str,
+        kind: str,
+        buffer: int | None,
+        epochs: int | None = None,
+        validation: bool = False,
+        values: Mapping[str, float] | None = None,
+    ) -> Summary | None:
+        """The runs of a configuration; hyper-parameters that are not given are the usual ones."""
+        return self._summaries.get(self._key(name, kind, buffer, epochs, validation, values))
+
+    def is_planned(self, name: str, kind: str, buffer: int | None, epochs: int | None) -> bool:
+        """Whether a command of the manifest makes these runs."""
+        return self._key(name, kind, buffer, epochs) in self._planned
+
+    def compared(self, cell: Cell) -> Comparison | None:
+        """Ours beside the paper's; None where it is not measured or not defined."""
+        found = self.summary(cell.benchmark, cell.method, cell.buffer, cell.epochs)
+        if found is None or found.mean(cell.score, cell.setting) is None:
+            return None
+        return compare(cell.known, found, cell.setting, cell.score)
+
+    def tried(self, name: str, kind: str, buffer: int | None) -> list[Summary]:
+        """All configurations of a method that were scored on the validation split."""
+        wanted = name, kind, buffer, True
+        firsts = ((each, each.first) for each in self._found)
+        return [s for s, r in firsts if (r.benchmark, r.method, r.buffer, r.validation) == wanted]
+
+    def tally(self, wanted: Sequence[Cell]) -> Counter[str]:
+        """How many of these cells have which verdict; those without one are not measured."""
+        return Counter(self._verdict(cell) for cell in wanted)
+
+    def by_verdict(self, wanted: Sequence[Cell]) -> dict[str, list[Cell]]:
+        """The cells of each verdict, the kinds of verdict in order."""
+        found: dict[str, list[Cell]] = {kind: [] for kind in (*VERDICTS, NOT_MEASURED)}
+        for cell in wanted:
+            found[self._verdict(cell)].append(cell)
+        return found
+
+    def _verdict(self, cell: Cell) -> str:
+        one = self.compared(cell)
+        return NOT_MEASURED if one is None or one.verdict is None else one.verdict
+
+    @staticmethod
+    def _key(
+        name: str,
+        kind: str,
+        buffer: int | None,
+        epochs: int | None,
+        validation: bool = False,
+        values: Mapping[str, float] | None = None,
+    ) -> str:
+        known = benchmark(name)
+        planned = plan(
+            method(kind), seeds=[0], benchmark=known, buffer=buffer, values=values or {},
+            epochs=epochs, validation=validation,
+        )  # fmt: skip
+        return job_keys(named(planned, known)[0])[0]
+
+
+def printed(name: str, score: str = "accuracy", epochs: int | None = None) -> list[Cell]:
+    """Every figure of this kind that the paper prints for a benchmark."""
+    return [cell for cell in _cells(name, score, epochs) if cell.paper is not None]
+
+
+def settings_of(name: str, kind: str) -> list[str]:
+    """The settings in which a method is scored on a benchmark."""
+    setting = benchmark(name).setting
+    if setting != "class":
+        return [setting]
+    return ["task"] if method(kind).needs_task else ["class", "task"]
+
+
+def mark(one: Comparison | None) -> str:
+    """The sign of a verdict, as the command line prints it, without its colour."""
+    return "" if one is None else re.sub(r"\[/?\w*\]", "", MARKS[one.verdict])
+
+
+def _cells(name: str, score: str, epochs: int | None) -> Iterator[Cell]:
+    known = benchmark(name)
+    single = metric_of(known, epochs) == SINGLE
+    for row in cells(known, epochs=epochs):
+        for setting in SETTINGS:
+            yield Cell(name, row.method, row.buffer, setting, score, 1 if single else None)

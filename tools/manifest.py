@@ -1,0 +1,87 @@
+"""Reads results/manifest.txt: which commands make the runs behind the documentation's figures."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast, final
+
+from recollect.cli.main import build_parser
+from recollect.cli.run import plans_for
+from recollect.errors import InputError
+from recollect.experiments.plan import Plan
+from recollect.experiments.reproduce import cells, plans_of
+from recollect.experiments.store import job_keys
+from recollect.experiments.values import seeds_from
+from recollect.nets import MLP
+from recollect.streams import Benchmark, Stream, benchmark
+from recollect.train import Job
+
+__all__ = ["FOLDER", "MANIFEST", "Line", "named", "read"]
+
+FOLDER = Path(__file__).parents[1] / "results"
+MANIFEST = FOLDER / "manifest.txt"
+COMMIT = re.compile(r"commit ([0-9a-f]{40})")
+
+
+@final
+@dataclass(frozen=True)
+class Line:
+    """A command, the file that its runs go to, and the commit of the code that made them."""
+
+    file: str
+    command: str
+    commit: str
+
+    @property
+    def makes_runs(self) -> bool:
+        """Whether the file holds runs, and not the data of a figure."""
+        return self.file.endswith(".jsonl")
+
+    def jobs(self) -> list[Job]:
+        """What the command trains, without its data: enough to name the runs."""
+        chosen = build_parser().parse_args(shlex.split(self.command)[1:])
+        known = benchmark(chosen.benchmark)
+        if hasattr(chosen, "methods"):
+            rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
+            plans = plans_of(known, rows, seeds_from(chosen.seeds), chosen.epochs)
+        else:
+            plans = plans_for(chosen)
+        return [job for plan in plans for job in named(plan, known)]
+
+    def run_keys(self) -> dict[str, Job]:
+        """The names of all runs that the command makes."""
+        if not self.makes_runs:
+            return {}
+        return {key: job for job in self.jobs() for key in job_keys(job)}
+
+
+def read(path: Path = MANIFEST) -> list[Line]:
+    """The lines of the manifest in order, without remarks."""
+    return list(_lines(path))
+
+
+def named(plan: Plan, known: Benchmark) -> list[Job]:
+    """The jobs of a plan on a stream that has a name and no data."""
+    nothing = cast(Stream, SimpleNamespace(name=known.name))
+    return plan.jobs(nothing, lambda: MLP(1, 1))
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    commit = ""
+    for number, text in enumerate(path.read_text("utf-8").splitlines(), start=1):
+        if not text.strip() or text.startswith("#"):
+            continue
+        if found := COMMIT.fullmatch(text):
+            commit = found[1]
+            continue
+        file, colon, command = text.partition(": ")
+        if not (commit and colon and command.startswith("recollect ")):
+            raise InputError(
+                f"{path}, line {number}: give `commit HASH` first, then lines `FILE: recollect ...`"
+            )
+        yield Line(file, command, commit)
