@@ -72,8 +72,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 
 def _seeds(summary: Summary) -> str:
-    diverged = sum(run.diverged for run in summary.runs)
-    return f"{len(summary.runs)}, {diverged} diverged" if diverged else str(len(summary.runs))
+    return ", ".join(filter(None, (str(len(summary.runs)), summary.remarks)))
 
 
 def _named(method: str) -> str:
