@@ -10,7 +10,7 @@ from recollect.cli.common import SETTINGS, add_store, compact_table, console, no
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
 from recollect.experiments.results import Results, Summary, check_writable
-from recollect.experiments.store import Store, read_json, write_json
+from recollect.experiments.store import Store, read_json, write_rows
 from recollect.methods import method as known_method
 from recollect.methods import title_of
 
@@ -59,7 +59,7 @@ def command(chosen: argparse.Namespace) -> int:
         notice(_nothing(store, chosen))
         return 0
     if chosen.export and chosen.export.suffix == ".json":
-        write_json(chosen.export, results, store)
+        write_rows(chosen.export, ((row.result, row.made) for row in found))
     elif chosen.export:
         chosen.export.write_text(exported(results, chosen.export.suffix), encoding="utf-8")
     if chosen.export:

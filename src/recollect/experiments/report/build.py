@@ -9,6 +9,7 @@ from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments.made import Made
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again, usual
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
@@ -120,7 +121,10 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
         "farBelow": far_below,
         "where": texts.place(": ".join(filter(None, (run.device, run.execution)))),
         "machine": texts.place("" if row.machine == run.device else row.machine),
-        "code": texts.place(f"recollect {row.version}, code {row.code}" if row.version else ""),
+        "code": texts.place(_code(row.made)),
+        "precision": texts.place(row.made.precision),
+        "data": texts.place(row.made.stream),
+        "network": texts.place(row.made.network),
         "created": texts.place(row.created),
         "command": texts.place(row.command),
         "again": again(run, [run.seed]),
@@ -137,6 +141,15 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
             for setting, line in (run.untrained or {}).items()
         },
     }
+
+
+def _code(made: Made) -> str:
+    """The code that made a run, in words; empty for a file that does not say."""
+    if not made.version:
+        return ""
+    facts = {"code": made.code, "commit": made.commit, "PyTorch": made.torch}
+    known = [f"{name} {value}" for name, value in facts.items() if value]
+    return ", ".join([f"recollect {made.version}", *known])
 
 
 def _benchmark(name: str) -> dict[str, Any]:

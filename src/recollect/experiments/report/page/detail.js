@@ -69,7 +69,8 @@ function facts(row, runs) {
     ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
     ["Bytes held", bytes(row.bytes)],
     ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task, ${row.steps} steps, ${seconds(time)} a run`],
-    ["Computed by", each("where")], ["Machine", each("machine")], ["Code", each("code")], ["Finished", each("created")],
+    ["Computed by", each("where")], ["Precision", each("precision")], ["Machine", each("machine")], ["Code", each("code")],
+    ["Fingerprint of the network", each("network")], ["Fingerprint of the data", each("data")], ["Finished", each("created")],
   ];
   return el("dl", {}, lines.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
