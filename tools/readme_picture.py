@@ -17,11 +17,10 @@ import numpy as np
 
 from recollect.experiments.files import read_json
 from recollect.experiments.paper import published, verdict
-from recollect.experiments.results import Mean, Results, Summary
+from recollect.experiments.results import Results, Summary
 from recollect.methods import method
 
 PLAY, HOLD = 10.0, 5.0
-MARKS = {"reproduced": "✓", "above": "▲", "below": "▼"}
 DRAWN = {("derpp", 500): "ours", ("er", 500): "other", ("sgd", None): "none"}
 METHODS = ("sgd", "er", "der", "derpp")
 LEFT, TOP, WIDTH, HEIGHT = 58, 66, 330, 250
@@ -109,10 +108,10 @@ def table(rows: list[Summary]) -> Iterator[str]:
         paper = published(run.benchmark, "class", run.method, run.buffer, "accuracy")
         assert mine is not None
         assert paper is not None
-        theirs = Mean(paper.mean, paper.std, 10)
-        mark = MARKS[verdict(mine.mean, mine.std, mine.seeds, paper)]
+        judged = verdict(mine.mean, mine.std, mine.seeds, paper)
+        mark = judged.mark if judged else ""
         y = TOP + ROW * (number + 1)
-        cells = (str(run.buffer or ""), str(mine), f"{theirs} {mark}", f"{row.seconds:.2f}")
+        cells = (str(run.buffer or ""), str(mine), f"{paper} {mark}", f"{row.seconds:.2f}")
         inside = [words(TABLE, y, method(run.method).title)]
         inside += [
             words(x, y, cell, "number end") for x, cell in zip(columns[1:], cells, strict=True)

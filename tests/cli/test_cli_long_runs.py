@@ -117,6 +117,25 @@ def test_another_command_has_nothing_to_continue(command: Command) -> None:
     assert len(unfinished()) == 1, "what was stopped still waits"
 
 
+def test_what_other_code_left_is_not_continued_and_said(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert command(*RUN, *LIMITED).status == TRY_AGAIN
+    (left,) = unfinished()
+    monkeypatch.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
+    said = command(*RUN, *LIMITED)
+    assert said.err.splitlines()[0] == (
+        "recollect: this command was stopped under other code and starts afresh "
+        "(--fresh removes what was saved)"
+    )
+    assert len(unfinished()) == 2
+    said = command(*RUN, *LIMITED)
+    assert said.err.startswith("recollect: continuing where this command was stopped")
+    assert command(*RUN, "--fresh").err == ""
+    assert unfinished() == []
+    assert not left.exists()
+
+
 def test_a_fresh_start_forgets_what_was_stopped(command: Command) -> None:
     def steps(*words: str) -> int:
         said = command(*RUN, *LIMITED, *words)

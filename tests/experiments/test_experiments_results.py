@@ -122,6 +122,59 @@ def test_runs_that_differ_in_their_seed_alone_are_one_group() -> None:
     assert [len(other.runs) for other in others] == [1, 1, 1, 1, 1]
 
 
+def low_ones(*accuracies: float, diverged: int | None = None) -> list[int]:
+    """The seeds of those that lie far below the others."""
+    runs = [scoring(n, value, diverged=n == diverged) for n, value in enumerate(accuracies)]
+    (summary,) = Results(runs).summaries()
+    return [run.seed for run in summary.far_below]
+
+
+NINE = (50.0, 52.0, 53.0, 54.0, 55.0, 56.0, 57.0, 58.0, 59.0)
+
+
+def test_a_run_far_below_the_others_is_found() -> None:
+    # The median is 54.5 and the median distance from it 2.5 (robust deviation 3.71): 18.5 below.
+    assert low_ones(*NINE, 10.9) == [9]
+    assert low_ones(*NINE, 35.9) == [9]
+    assert low_ones(*NINE, 36.0) == []
+    assert low_ones(*NINE, 99.0) == [], "above is another matter"
+    assert low_ones(*NINE, 10.9, 12.0) == [9, 10]
+
+
+def test_far_below_is_at_least_fifteen_points() -> None:
+    # All but one alike: a deviation of zero counts as one point, and five of them are not enough.
+    assert low_ones(80.0, 80.0, 80.0, 80.0, 65.0) == []
+    assert low_ones(80.0, 80.0, 80.0, 80.0, 64.9) == [4]
+
+
+def test_runs_that_scatter_widely_are_not_far_below() -> None:
+    assert low_ones(20.0, 40.0, 60.0, 80.0, 90.0) == []
+
+
+def test_three_runs_cannot_tell_which_of_them_is_far_below() -> None:
+    assert low_ones(80.0, 80.0, 10.0) == []
+    assert low_ones(80.0, 80.0, 80.0, 10.0) == [3]
+
+
+def test_a_run_that_diverged_is_not_counted_as_far_below_too() -> None:
+    assert low_ones(*NINE, 10.9, diverged=9) == []
+
+
+def test_any_setting_can_show_a_run_far_below() -> None:
+    runs = [scoring(n, 20.0) for n in range(5)]
+    runs[3] = replace(runs[3], accuracy={**runs[3].accuracy, "task": 50.0})
+    (summary,) = Results(runs).summaries()
+    assert summary.far_below == (runs[3],)
+
+
+def test_far_below_is_said_and_in_the_mean() -> None:
+    runs = Results([scoring(n, value) for n, value in enumerate((*NINE, 10.9))])
+    (summary,) = runs.summaries()
+    assert summary.remarks == "1 far below"
+    assert summary.mean("accuracy", "class") == Mean.of([*NINE, 10.9])
+    assert "(10 seeds, 1 far below; " in str(runs)
+
+
 def test_results_are_a_sequence_that_prints_a_table() -> None:
     runs = [scoring(0, 60.0), scoring(1, 80.0), replace(RUN, buffer=None, method="sgd")]
     results = Results(runs)

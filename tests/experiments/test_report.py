@@ -89,28 +89,46 @@ def test_the_numbers_are_those_of_the_comparison(accuracies: tuple[float, ...]) 
         assert str(Mean(mean, std, seeds)) == str(one.ours)
         assert seeds == one.ours.seeds
         assert one.paper is not None
-        expected = [one.paper.mean, one.paper.std, one.verdict]
+        assert one.verdict is not None
+        judged = [one.verdict.kind, one.verdict.weak, round(one.verdict.allowed, 2)]
+        expected = [one.paper.mean, one.paper.std, *judged]
         assert row["paper"][setting]["accuracy"] == expected
 
 
 def test_transfer_and_forgetting_are_compared_by_the_same_rule() -> None:
     worse = {"class": 60.0, "task": 0.5}
     (row,) = build(runs(85.0, 85.5, forgetting=worse))["rows"]
-    assert row["paper"]["class"]["forgetting"] == [16.27, 1.73, "above"]
-    assert row["paper"]["task"]["forgetting"][2] == "reproduced"
+    # 3 * sqrt(1.73 ** 2 / 2 + 1.73 ** 2 / 10) = 4.02: two seeds count with the paper's deviation.
+    assert row["paper"]["class"]["forgetting"] == [16.27, 1.73, "above", True, 4.02]
+    assert row["paper"]["task"]["forgetting"][2:4] == ["equal", True]
     assert row["scores"]["class"]["forgetting"] == [60.0, 0.0, 2]
 
 
 def test_every_published_cell_counts_once() -> None:
     other = {**RUN.hyperparameters, "lr": 0.5}
-    data = build([*runs(*[20.0] * 12, hyperparameters=other), *runs(85.0, 86.0)])
+    data = build([*runs(*[20.0] * 12, hyperparameters=other), *runs(*[84.0] * 10)])
     (tally,) = [each for each in data["tallies"] if each["metric"] == "accuracy"]
     assert tally == {
         "benchmark": "seq-mnist", "metric": "accuracy", "printed": 71,
-        "reproduced": 2, "above": 0, "below": 0,
+        "reproduced": 2, "equal": 1, "close": 1, "above": 0, "below": 0, "weak": 0,
     }  # fmt: skip
     assert [row["usual"] for row in data["rows"]] == [True, False]
     assert [row["id"] for row in data["rows"]] == ["seq-mnist/derpp/200", "seq-mnist/derpp/200~2"]
+
+
+def test_weak_verdicts_are_counted_and_one_seed_without_any_deviation_has_none() -> None:
+    tallies = build(runs(85.0, 86.0))["tallies"]
+    assert [each["weak"] for each in tallies if each["metric"] == "accuracy"] == [2]
+    once = replace(RUN, benchmark="seq-cifar10", epochs=1)
+    data = build([stored(once)])
+    assert data["rows"][0]["paper"]["class"]["accuracy"] == [41.93, None, None]
+    assert data["tallies"] == []
+
+
+def test_runs_far_below_the_others_are_marked() -> None:
+    low, *others = build(runs(40.0, 85.0, 86.0, 84.0, 85.5))["rows"][0]["runs"]
+    assert low["farBelow"]
+    assert not any(run["farBelow"] for run in others)
 
 
 def test_nothing_is_compared_on_a_validation_split_or_a_stand_ins_data() -> None:

@@ -7,22 +7,32 @@ import multiprocessing
 import os
 import random
 import signal
+import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
+from recollect import MLP
 from recollect.cli.main import main
 from recollect.errors import DataError
 from recollect.experiments import Results, run
 from recollect.experiments.exports import exported
-from recollect.experiments.made import Made, code_version
+from recollect.experiments.made import Made
 from recollect.experiments.store import Store, read_json, run_key, write_json
-from recollect.methods import ER, DERpp
+from recollect.methods import ER, DERpp, Method
+from recollect.streams import benchmark
 from recollect.train import Job, Result
 from recollect.train.loop import train
+from recollect.train.provenance import (
+    code_version,
+    commit,
+    network_fingerprint,
+    stream_fingerprint,
+)
 
 MADE = Made("0.1", "abc", "a machine", "recollect run ...", "2026-01-01T00:00:00+00:00")
 
@@ -96,6 +106,79 @@ def test_json_from_another_machine_is_taken_in(trained: list[Result], tmp_path: 
     assert [made.code for _, made in read_json(tmp_path / "plain.json")] == ["imported"] * 3
     ours.add(read_json(tmp_path / "runs.json"))
     assert [row.result for row in ours.rows()] == trained
+
+
+ORIGIN = ("commit", "torch", "precision", "network", "stream")
+
+
+def test_runs_carry_where_they_came_from(
+    tmp_path: Path, bare_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By `--json`, from store to store, and back."""
+    words = "run seq-digits er --buffer 20 --seeds 2 --workers 1 --device cpu --json made.json"
+    assert main([*words.split(), "--store", "first.sqlite"]) == 0
+    runs = read_json("made.json")
+    stream = benchmark("seq-digits").stream()
+    expected = (
+        commit(), torch.__version__, "float32",
+        network_fingerprint(lambda: MLP(64, 10)), stream_fingerprint(stream),
+    )  # fmt: skip
+    for _, made in runs:
+        assert tuple(getattr(made, name) for name in ORIGIN) == expected
+        assert made.code == code_version(ER)
+    assert main(["results", "--store", "first.sqlite", "--export", "out.json"]) == 0
+    assert main(["results", "--store", "second.sqlite", "--import", "out.json"]) == 0
+    assert [(row.result, row.made) for row in Store("second.sqlite").rows()] == runs
+
+
+def test_the_code_is_that_from_before_training(
+    bare_machine: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever edits files during a long run does not change what made it."""
+    asked: list[str] = []
+
+    def noted(kind: type[Method]) -> str:
+        asked.append("code")
+        return code_version(kind)
+
+    def trains(*others: Any) -> list[Result]:
+        asked.append("train")
+        return train(*others)
+
+    monkeypatch.setattr("recollect.experiments.store.code_version", noted)
+    monkeypatch.setattr("recollect.train.parallel.train", trains)
+    for more in ([], ["--fresh"]):
+        asked.clear()
+        words = ["run", "seq-digits", "sgd", "--seeds", "1", "--workers", "1", "--device", "cpu"]
+        assert main([*words, *more]) == 0
+        assert asked.index("code") < asked.index("train")
+
+
+def test_each_of_two_codes_keeps_its_own_origin(trained: list[Result], tmp_path: Path) -> None:
+    store = Store(tmp_path / "results.sqlite")
+    later = replace(MADE, code="def", created="2026-02-01T00:00:00+00:00", commit="c0ffee")
+    better = replace(trained[0], accuracy={"class": 99.0, "task": 99.0})
+    store.add([(trained[0], MADE), (better, later)])
+    write_json(tmp_path / "both.json", [trained[0], better], store)
+    assert read_json(tmp_path / "both.json") == [(trained[0], MADE), (better, later)]
+    path = tmp_path / "all.json"
+    words = ["results", "--store", str(store.path), "--all-code", "--export", str(path)]
+    assert main(words) == 0
+    assert read_json(path) == [(trained[0], MADE), (better, later)]
+
+
+def test_files_and_stores_of_before_are_read(tmp_path: Path) -> None:
+    """As version 0.1.0 wrote them, with five facts about where a run came from."""
+    old = Path(__file__).parent / "files" / "results-0.1.json"
+    ((run, made),) = read_json(old)
+    assert (made.code, made.version) == ("00d6c1319387", "0.1.0")
+    assert [getattr(made, name) for name in ORIGIN] == [""] * 5
+    store = Store(tmp_path / "old.sqlite")
+    store.add([(run, made)])
+    origin = json.loads(old.read_text("utf-8"))[0]["made"]
+    with sqlite3.connect(store.path) as database:
+        database.execute("UPDATE runs SET made = ?", [json.dumps(origin)])
+    assert [(row.result, row.made) for row in store.rows()] == [(run, made)]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"benchmark": "x"}]', "[[]]"])

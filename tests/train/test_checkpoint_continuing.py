@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 import torch
 from tests.train.stopping import (
+    NAME,
     PAIRS,
     convolutional,
     job_of,
     mlp,
     normalised,
     photographs,
+    some_state,
     stop_at,
     timeless,
     whole_and_stopped,
@@ -177,6 +179,23 @@ class TestWhoseState:
                 train(started, reported.append, Checkpoints(tmp_path, deadline=0.0))
             assert reported == steps
 
+    def test_of_other_code_is_not_used(
+        self, toy_stream: TaskStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        job = job_of(toy_stream, DERpp(0.3, 0.5))
+        stop_at(3, job, Checkpoints(tmp_path))
+
+        def steps_until_stopped() -> list[int]:
+            reported: list[int] = []
+            with pytest.raises(TimeUp):
+                train(job, reported.append, Checkpoints(tmp_path, deadline=0.0))
+            return reported
+
+        with monkeypatch.context() as patched:
+            patched.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
+            assert steps_until_stopped() == [1], "it began anew"
+        assert steps_until_stopped() == [3, 1], "its own code continues"
+
     def test_two_jobs_in_one_folder_end_as_they_would_alone(
         self, toy_stream: TaskStream, tmp_path: Path
     ) -> None:
@@ -216,3 +235,14 @@ class TestWhoseState:
         assert (mine.every, mine.deadline) == (7.0, 3.0)
         assert mine.folder == kept.of(list(jobs)).folder
         assert len({kept.of(some).folder for some in (jobs, jobs[:1], jobs[::-1])}) == 3
+
+    def test_a_command_finds_what_other_code_left(
+        self, toy_stream: TaskStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        jobs, others = [job_of(toy_stream, ER())], [job_of(toy_stream, SGD())]
+        mine = Checkpoints(tmp_path).of(jobs)
+        for command in (mine, Checkpoints(tmp_path).of(others)):
+            command.save(NAME, some_state())
+        assert mine.of_other_code() == []
+        monkeypatch.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
+        assert Checkpoints(tmp_path).of(jobs).of_other_code() == [mine.folder]

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -119,10 +120,15 @@ def train(
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     kept = kept.of(jobs, workers(chosen))
+    left = kept.of_other_code()
     if chosen.fresh:
-        kept.clear()
+        for each in (kept, *(replace(kept, folder=folder) for folder in left)):
+            each.clear()
     elif any(kept.folder.glob("*")):
         notice("continuing where this command was stopped (--fresh starts over)")
+    elif left:
+        notice("this command was stopped under other code and starts afresh "
+               "(--fresh removes what was saved)")  # fmt: skip
     there = sum(run is not None for job in jobs for run in shelf.find(job))
     if there:
         total = sum(len(job.runs) for job in jobs)

@@ -21,8 +21,9 @@ from recollect.cli.common import (
     workers,
 )
 from recollect.errors import InputError
-from recollect.experiments import Results
+from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
+from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import (
     Comparison,
     cells,
@@ -39,10 +40,13 @@ from recollect.train import Job, Result
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["SCORES", "add_parser", "print_table", "told"]
+__all__ = ["SCORES", "add_parser", "mark", "print_table", "told"]
 
-MARKS = {"reproduced": "[green]✓[/]", "above": "[cyan]▲[/]", "below": "[red]▼[/]", None: ""}
-RULE = "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10) + 0.5   ▲ above   ▼ below"
+STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
+RULE = (
+    "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10)   ≈ half a point more   ▲ above   ▼ below"
+)
+WEAK = "(✓) weak: fewer than ten seeds; σ is then the larger of ours and the paper's"
 SCORES = {
     "accuracy": "accuracy after the last task",
     "fwt": "forward transfer",
@@ -102,12 +106,25 @@ def command(chosen: argparse.Namespace) -> int:
 def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:
     """The table of a score for a benchmark, with the paper's beside ours."""
     screen = console()
+    summaries = results.summaries()
     ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
-    behind = seeds_label(results.summaries())
+    behind = seeds_label(summaries)
     screen.print(f"{known.name}: {SCORES[score]}, {behind}", style="bold")
     screen.print("; ".join(ways), style="dim")
     screen.print(_table(known, results, score))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
+    if known.stands_in is None and any(len(each.runs) < paper.SEEDS for each in summaries):
+        screen.print(WEAK, style="dim")
+    for each in summaries:
+        if each.remarks:
+            screen.print(f"{_remark(each)}; means include them", style="dim")
+
+
+def mark(verdict: Verdict | None) -> str:
+    """The coloured sign of a verdict; faint if it is weak."""
+    if verdict is None:
+        return ""
+    return f"[{'dim ' * verdict.weak}{STYLES[verdict.kind]}]{verdict.mark}[/]"
 
 
 def told(job: Job, results: list[Result]) -> None:
@@ -177,5 +194,12 @@ def _columns(one: Comparison | None, comparable: bool) -> tuple[str, ...]:
         return ("-", "-", "") if comparable else ("-",)
     if not comparable:
         return (str(one.ours),)
-    theirs = "-" if one.paper is None else f"{one.paper.mean:.2f} ±{one.paper.std:.2f}"
-    return str(one.ours), theirs, MARKS[one.verdict]
+    theirs = "-" if one.paper is None else str(one.paper)
+    return str(one.ours), theirs, mark(one.verdict)
+
+
+def _remark(summary: Summary) -> str:
+    run, low = summary.first, summary.far_below
+    seeds = ", ".join(str(each.seed) for each in summary.runs if each.diverged or each in low)
+    buffer = "" if run.buffer is None else f" {run.buffer}"
+    return f"{title_of(run.method)}{buffer}: {summary.remarks} (seed {seeds})"

@@ -10,7 +10,7 @@ from recollect.cli.common import SETTINGS, add_store, compact_table, console, no
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
 from recollect.experiments.results import Results, Summary, check_writable
-from recollect.experiments.store import Store, read_json, write_json, write_lines
+from recollect.experiments.store import Store, read_json, write_lines, write_rows
 from recollect.methods import method as known_method
 from recollect.methods import title_of
 
@@ -61,7 +61,7 @@ def command(chosen: argparse.Namespace) -> int:
         notice(_nothing(store, chosen))
         return 0
     if chosen.export and chosen.export.suffix == ".json":
-        write_json(chosen.export, results, store)
+        write_rows(chosen.export, ((row.result, row.made) for row in found))
     elif chosen.export and chosen.export.suffix == ".jsonl":
         write_lines(chosen.export, [(row.result, row.made) for row in found])
     elif chosen.export:
@@ -76,8 +76,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 
 def _seeds(summary: Summary) -> str:
-    diverged = sum(run.diverged for run in summary.runs)
-    return f"{len(summary.runs)}, {diverged} diverged" if diverged else str(len(summary.runs))
+    return ", ".join(filter(None, (str(len(summary.runs)), summary.remarks)))
 
 
 def _named(method: str) -> str:

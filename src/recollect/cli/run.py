@@ -172,7 +172,9 @@ def _footer(results: Results) -> str:
     held = max(run.memory_bytes for run in results) / 1024
     cost = f"{first.steps} steps of {step:.0f} µs a run · memory {held:.0f} KiB a run"
     diverged = sum(run.diverged for run in results)
+    low = sum(len(summary.far_below) for summary in summaries)
     warning = [f"{diverged} of {len(results)} runs diverged"] if diverged else []
+    warning += [f"{low} of {len(results)} runs far below the others"] if low else []
     where = f"{first.device}: {first.execution}"
     return " · ".join([", ".join(values), cost, where, *warning])
 

@@ -18,7 +18,7 @@ from recollect.cli.common import (
     train,
     workers,
 )
-from recollect.cli.reproduce import MARKS
+from recollect.cli.reproduce import mark
 from recollect.cli.run import add_hyperparameters, given_values
 from recollect.experiments import Results, paper
 from recollect.experiments.bayes import bayesian
@@ -161,8 +161,8 @@ def _show(
     summary = results.summaries()[0]
     for setting in summary.first.accuracy:
         one = compare(known, summary, setting)
-        beside = f"   paper {one.paper.mean:.2f} ±{one.paper.std:.2f}" if one.paper else ""
-        screen.print(f"{SETTINGS[setting]:10s} {one.ours}{beside}  {MARKS[one.verdict]}")
+        beside = f"   paper {one.paper}" if one.paper else ""
+        screen.print(f"{SETTINGS[setting]:10s} {one.ours}{beside}  {mark(one.verdict)}")
 
 
 def _is(one: Tried, values: Mapping[str, float]) -> bool:

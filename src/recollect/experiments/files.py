@@ -121,7 +121,7 @@ def _read(data: Any, where: str) -> tuple[Result, Made]:
 
 
 def _made(origin: Any, device: str, where: str) -> Made:
-    unknown = {"version": "", "code": "imported", "machine": device, "command": "", "created": ""}
+    unknown = {field.name: "" for field in fields(Made)} | {"code": "imported", "machine": device}
     if origin is None:
         return Made(**unknown)
     if not (_texts(origin) and origin.keys() <= unknown.keys()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,10 @@ from recollect.errors import InputError
 from recollect.train import Result
 
 __all__ = ["Mean", "Results", "Summary", "check_writable", "write_text", "write_whole"]
+
+FEWEST = 4
+POINTS = 15.0
+DEVIATIONS = 5.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,31 @@ class Summary:
         """The training time of one run."""
         return float(np.mean([run.train_seconds for run in self.runs]))
 
+    @property
+    def far_below(self) -> tuple[Result, ...]:
+        """The runs whose accuracy lies far below that of the others, though they did not diverge.
+
+        Far is more than 15 points, and more than five deviations, below the median in any setting.
+        The deviation is a robust one, 1.4826 times the median distance from the median, and at
+        least one point. Among fewer than four runs nobody can say. Means include these runs.
+        """
+        if len(self.runs) < FEWEST:
+            return ()
+        shared = set.intersection(*(set(run.accuracy) for run in self.runs))
+        bounds = {s: _lowest([run.accuracy[s] for run in self.runs]) for s in shared}
+        return tuple(
+            run
+            for run in self.runs
+            if not run.diverged and any(run.accuracy[s] < least for s, least in bounds.items())
+        )
+
+    @property
+    def remarks(self) -> str:
+        """How many runs diverged, and how many lie far below the others; empty if none does."""
+        diverged = sum(run.diverged for run in self.runs)
+        counts = {"diverged": diverged, "far below": len(self.far_below)}
+        return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+
 
 class Results(Sequence[Result]):
     """The results of a command, one per run, in order.
@@ -104,8 +134,7 @@ class Results(Sequence[Result]):
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
             values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
             seeds = f"{len(summary.runs)} seed{'s' if len(summary.runs) > 1 else ''}"
-            diverged = sum(each.diverged for each in summary.runs)
-            seeds += f", {diverged} diverged" if diverged else ""
+            seeds += f", {summary.remarks}" if summary.remarks else ""
             rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {values})")
         return "\n".join(rows)
 
@@ -123,6 +152,13 @@ class Results(Sequence[Result]):
     def save(self, path: Path | str) -> None:
         """Write one JSON object per run, as a list; the file appears whole or not at all."""
         write_whole(path, [run.as_json() for run in self._runs])
+
+
+def _lowest(values: Sequence[float]) -> float:
+    """The accuracy below which a run lies far below its fellows."""
+    middle = statistics.median(values)
+    spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
+    return middle - max(POINTS, DEVIATIONS * max(spread, 1.0))
 
 
 def write_whole(path: Path | str, data: object) -> None:

@@ -15,14 +15,15 @@ from typing import Any, final
 
 from recollect.errors import DataError
 from recollect.experiments.files import read_json, write_lines
-from recollect.experiments.made import Made, code_version
+from recollect.experiments.made import Made
 from recollect.experiments.results import Results, write_whole
 from recollect.streams.data.places import cache_folder
 from recollect.train import Job, Result
+from recollect.train.provenance import code_version, commit
 
 __all__ = [
     "Kept", "Store", "Stored", "job_keys", "read_json", "run_key", "store_file", "write_json",
-    "write_lines",
+    "write_lines", "write_rows",
 ]  # fmt: skip
 
 PATIENCE = 60.0
@@ -38,7 +39,7 @@ CREATE TABLE IF NOT EXISTS runs (
     epochs INTEGER NOT NULL,
     validation INTEGER NOT NULL,
     created TEXT NOT NULL,
-    made TEXT NOT NULL,         -- JSON: version, code, machine, command, created
+    made TEXT NOT NULL,         -- JSON: the fields of Made
     result TEXT NOT NULL,       -- JSON: all that is known of the run
     PRIMARY KEY (key, code)
 );
@@ -193,15 +194,17 @@ class Kept:
 
     def find(self, job: Job) -> list[Result | None]:
         """The results of a job's runs that are there; none if the command is to start over."""
+        # Which code this is must be known before training: its files may be edited meanwhile.
+        code, _ = code_version(job.kind), commit()
         if self.fresh:
             return [None] * len(job.runs)
         keys = job_keys(job)
-        found = self.store.find(keys, code_version(job.kind))
+        found = self.store.find(keys, code)
         return [_fit(found.get(key), job) for key in keys]
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
         """Keep what was trained."""
-        made = Made.here(job.kind, self.command)
+        made = Made.here(job, self.command)
         self.store.add([(run, made) for run in results], replace=True)
 
 
@@ -232,8 +235,14 @@ def job_keys(job: Job) -> list[str]:
 
 def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
     """Write one JSON object per run, with where it came from: `read_json` reads it anywhere."""
-    made = {row.key: asdict(row.made) for row in store.rows()}
-    write_whole(path, [{**run.as_json(), "made": made.get(run_key(run))} for run in results])
+    newest = {row.key: row.made for row in store.rows()}
+    exact = {_exactly(row.result): row.made for row in store.rows(all_codes=True)}
+    write_rows(path, ((run, exact.get(_exactly(run), newest.get(run_key(run)))) for run in results))
+
+
+def write_rows(path: Path | str, rows: Iterable[tuple[Result, Made | None]]) -> None:
+    """Write one JSON object per run, with where it came from if that is known."""
+    write_whole(path, [{**run.as_json(), "made": made and asdict(made)} for run, made in rows])
 
 
 def _stored(key: str, made: str, result: str) -> Stored:
@@ -246,6 +255,11 @@ def _stored(key: str, made: str, result: str) -> Stored:
 def _hashed(facts: list[Any], hyperparameters: Mapping[str, float]) -> str:
     values = sorted((name, float(value)) for name, value in hyperparameters.items())
     return hashlib.sha256(json.dumps([*facts, values]).encode()).hexdigest()[:24]
+
+
+def _exactly(run: Result) -> str:
+    """All of a run, to tell apart what two codes made of it."""
+    return json.dumps(run.as_json(), sort_keys=True)
 
 
 def _fit(found: Result | None, job: Job) -> Result | None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any, final
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load, save
-from torch import Tensor, nn
+from torch import Tensor
 
 from recollect.errors import RecollectError
 from recollect.streams.data.cache import keep
 from recollect.train.job import Job, Result
+from recollect.train.provenance import code_version, network_facts
 
 __all__ = ["Checkpoints", "Saved", "TimeUp", "fingerprint"]
 
@@ -109,10 +110,19 @@ class Checkpoints:
             self._state(name).unlink(missing_ok=True)
 
     def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:
-        """Those of a command: a folder of its own, found by the same jobs in the same split."""
-        names = " ".join([*(fingerprint(job) for job in jobs), str(workers)])
-        folder = self.folder / hashlib.sha256(names.encode()).hexdigest()[:16]
-        return replace(self, folder=folder)
+        """Those of a command: a folder of its own, found by the same jobs in the same split.
+
+        It is named by the jobs, and then by the code that trains them.
+        """
+        jobs_name = _hashed(" ".join([*(_described(job) for job in jobs), str(workers)]))
+        code = _hashed(" ".join(code_version(job.kind) for job in jobs))
+        return replace(self, folder=self.folder / f"{jobs_name}-{code}")
+
+    def of_other_code(self) -> list[Path]:
+        """The folders in which other code left the same command unfinished."""
+        name = self.folder.name.partition("-")[0]
+        found = sorted(self.folder.parent.glob(f"{name}*"))
+        return [folder for folder in found if folder.name != self.folder.name]
 
     def clear(self) -> None:
         """Remove the folder; all is done."""
@@ -127,28 +137,23 @@ class Checkpoints:
 
 def fingerprint(job: Job) -> str:
     """A name for everything that a job's results depend on, except the content of its data."""
+    return _hashed(f"{_described(job)} {code_version(job.kind)}")
+
+
+def _described(job: Job) -> str:
+    """A name for a job, whatever code trains it."""
     stream = job.arriving
     facts = [
         FORMAT, stream.name, stream.setting, stream.classes, stream.shape, str(stream.dtype),
         [stream.parts(task) for task in range(stream.tasks)], repr(stream.images),
-        _facts_of(job.network), job.kind.name, f"{job.kind.__module__}.{job.kind.__qualname__}",
+        network_facts(job.network), job.kind.name,
+        f"{job.kind.__module__}.{job.kind.__qualname__}",
         [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
         job.batch, job.replay, job.buffer, job.epochs, job.validation,
         str(job.device.type), job.full_precision,
     ]  # fmt: skip
-    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
+    return _hashed(json.dumps(facts))
 
 
-def _facts_of(network: Callable[[], nn.Module] | nn.Module) -> list[Any]:
-    """The layers of a network and its tensors' shapes; of a module also the weights it brings."""
-    module: object = network
-    if not isinstance(network, nn.Module) and callable(network):
-        with torch.random.fork_rng(devices=[]):
-            module = network()
-    if not isinstance(module, nn.Module):
-        return [repr(module)]  # it will be refused where the fleet is made
-    tensors = [*module.named_parameters(), *module.named_buffers()]
-    weights = hashlib.sha256()
-    for _, tensor in tensors if module is network else ():
-        weights.update(tensor.detach().cpu().flatten().view(torch.uint8).numpy().tobytes())
-    return [repr(module), [(n, [*t.shape]) for n, t in tensors], weights.hexdigest()]
+def _hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -9,6 +9,8 @@ from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments.made import Made
+from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again, usual
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
 from recollect.experiments.report.rows import Configuration, configurations, latest
@@ -72,6 +74,7 @@ class _Texts:
 
 def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
     run, summary = each.first, each.summary
+    low = summary.far_below
     given = list(dict.fromkeys(row.command for row in each.rows if row.command))
     return {
         "id": name,
@@ -93,25 +96,35 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
         },
         "paper": {
             setting: {
-                metric: [one.paper.mean, one.paper.std, one.verdict]
+                metric: _paper(one.paper, one.verdict)
                 for metric, one in by_metric.items()
                 if one.paper
             }
             for setting, by_metric in verdicts.items()
         },
-        "runs": [_run(row, texts) for row in each.rows],
+        "runs": [_run(row, row.result in low, texts) for row in each.rows],
     }
 
 
-def _run(row: Stored, texts: _Texts) -> dict[str, Any]:
+def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
+    """The paper's mean and deviation; then kind, weakness and margin of the verdict, if any."""
+    judged = [verdict.kind, verdict.weak, round(verdict.allowed, 2)] if verdict else [None]
+    return [theirs.mean, theirs.std, *judged]
+
+
+def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
     run = row.result
     return {
         "seed": run.seed,
         "seconds": _rounded(run.train_seconds, 4),
         "diverged": run.diverged,
+        "farBelow": far_below,
         "where": texts.place(": ".join(filter(None, (run.device, run.execution)))),
         "machine": texts.place("" if row.machine == run.device else row.machine),
-        "code": texts.place(f"recollect {row.version}, code {row.code}" if row.version else ""),
+        "code": texts.place(_code(row.made)),
+        "precision": texts.place(row.made.precision),
+        "data": texts.place(row.made.stream),
+        "network": texts.place(row.made.network),
         "created": texts.place(row.created),
         "command": texts.place(row.command),
         "again": again(run, [run.seed]),
@@ -128,6 +141,15 @@ def _run(row: Stored, texts: _Texts) -> dict[str, Any]:
             for setting, line in (run.untrained or {}).items()
         },
     }
+
+
+def _code(made: Made) -> str:
+    """The code that made a run, in words; empty for a file that does not say."""
+    if not made.version:
+        return ""
+    facts = {"code": made.code, "commit": made.commit, "PyTorch": made.torch}
+    known = [f"{name} {value}" for name, value in facts.items() if value]
+    return ", ".join([f"recollect {made.version}", *known])
 
 
 def _benchmark(name: str) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from recollect.experiments import paper
+from recollect.experiments.paper import Verdict
 from recollect.experiments.report.commands import usual
 from recollect.experiments.report.rows import Configuration
 from recollect.experiments.reproduce import SINGLE, Comparison, compare, metric_of
@@ -43,10 +44,11 @@ def compared(each: Configuration) -> Compared:
 def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> list[dict[str, Any]]:
     """For each benchmark and table of the paper: how many cells it has, and what ours come to.
 
-    A cell counts once. Of several configurations it belongs to the one with the paper's
+    Equal and close cells are reproduced; how many of all verdicts are weak is counted as well. A
+    cell counts once. Of several configurations it belongs to the one with the paper's
     hyper-parameters, and then to the one with most seeds.
     """
-    counted: dict[tuple[str, str], dict[tuple[object, ...], str]] = {}
+    counted: dict[tuple[str, str], dict[tuple[object, ...], Verdict]] = {}
     order = sorted(
         range(len(found)), key=lambda n: (not usual(found[n].first), -len(found[n].rows))
     )
@@ -65,9 +67,7 @@ def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> lis
             "benchmark": name,
             "metric": table,
             "printed": sum(1 for _ in _printed(BENCHMARKS[name], table)),
-            **{
-                word: list(judged.values()).count(word) for word in ("reproduced", "above", "below")
-            },
+            **_counts(judged.values()),
         }
         for name in BENCHMARKS
         for table in (*METRICS, SINGLE)
@@ -76,16 +76,17 @@ def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> lis
 
 
 def _compare(known: Benchmark, each: Configuration, setting: str, metric: str) -> Comparison | None:
-    summary, run = each.summary, each.first
-    ours = summary.mean(metric, setting)
-    if ours is None:
-        return None
-    if metric == "accuracy":
-        return compare(known, summary, setting)
-    theirs = paper.published(known.paper, setting, run.method, run.buffer, metric)
-    if theirs is None or known.stands_in or run.epochs != known.epochs:
-        return Comparison(ours, None, None)
-    return Comparison(ours, theirs, paper.verdict(ours.mean, ours.std, ours.seeds, theirs))
+    summary = each.summary
+    return compare(known, summary, setting, metric) if summary.mean(metric, setting) else None
+
+
+def _counts(judged: Collection[Verdict]) -> dict[str, int]:
+    kinds = [each.kind for each in judged]
+    return {
+        "reproduced": sum(each.reproduced for each in judged),
+        **{kind: kinds.count(kind) for kind in paper.MARKS},
+        "weak": sum(each.weak for each in judged),
+    }
 
 
 def _printed(known: Benchmark, table: str) -> Iterator[tuple[str, str, int | None]]:

@@ -53,20 +53,26 @@ document.addEventListener("pointerdown", (event) => {
 function numberCard(row, setting, metric) {
   const [mean, std, seeds] = score(row, setting, metric);
   const paper = paperOf(row, setting, metric);
-  const margin = paper && 3 * Math.sqrt(std ** 2 / seeds + paper[1] ** 2 / 10) + 0.5;
   const place = METRICS.indexOf(metric);
   return el("div", {},
     el("h3", {}, `${named(row)}, ${row.benchmark}`),
-    el("p", {}, `${report.metrics[metric]}, ${report.settings[setting]}: `, el("strong", {}, plusMinus([mean, std])), ` over ${seedsOf(seeds)}`),
-    paper && el("p", {}, `Paper: ${plusMinus(paper)}. The difference of ${fixed(mean - paper[0])} is `,
-      paper[2] === "reproduced" ? `within the ${margin.toFixed(2)} that the rule allows.` : `more than the ${margin.toFixed(2)} that the rule allows.`),
+    el("p", {}, `${report.metrics[metric]}, ${report.settings[setting]}: `, el("strong", {}, plusMinus([mean, std, seeds])), ` over ${seedsOf(seeds)}`),
+    paper && el("p", {}, `Paper: ${plusMinus(paper)}. `, whyJudged(mean - paper[0], paper)),
     el("ul", { class: "seeds", "aria-label": "Seeds" }, row.runs.map((run) => {
       const value = run.scores[setting]?.[place] ?? null;
-      return el("li", {}, el("a", { href: addressOf(row, run.seed), onclick: closeCard }, `seed ${run.seed}`), ` ${value === null ? "–" : fixed(value / 100)}`, run.diverged && " diverged");
+      return el("li", {}, el("a", { href: addressOf(row, run.seed), onclick: closeCard }, `seed ${run.seed}`), ` ${value === null ? "–" : fixed(value / 100)}`, remark(run) && ` ${remark(run)}`);
     })),
     el("p", { class: "faint" }, values(row)),
     madeBy(row.commands.map(text), row.again),
     el("p", {}, el("a", { href: addressOf(row), onclick: closeCard }, "Heat map, curves and runs →")));
+}
+
+function whyJudged(difference, [, , kind, weak, allowed]) {
+  if (kind === null) return "There is no verdict: one seed has no deviation, and the paper prints none.";
+  const errors = `three standard errors, ${allowed.toFixed(2)}`;
+  const place = { equal: `within ${errors}`, close: `more than ${errors}, by half a point or less` }[kind] ?? `more than ${errors}, and half a point`;
+  return `The difference of ${fixed(difference)} is ${place}.`
+    + (weak ? " Weak: fewer than ten seeds; our deviation counts as the larger of ours and the paper's." : "");
 }
 
 const values = (row) => Object.entries(row.hyperparameters).map(([name, value]) => `${name} ${number(value)}`).join(", ");

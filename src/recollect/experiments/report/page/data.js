@@ -4,7 +4,8 @@ const report = JSON.parse(byId("data").textContent);
 const METRICS = Object.keys(report.metrics);
 const METHODS = Object.keys(report.methods);
 const SINGLE = "accuracy-single-epoch";
-const VERDICTS = { reproduced: "✓", above: "▲", below: "▼" };
+const VERDICTS = { equal: "✓", close: "≈", above: "▲", below: "▼" };
+const NO_VERDICT = "no verdict";
 const rowsById = new Map(report.rows.map((row) => [row.id, row]));
 const buffers = [...new Set(report.rows.map((row) => row.buffer))].sort((a, b) => (a ?? -1) - (b ?? -1));
 
@@ -13,7 +14,7 @@ const titled = (row) => report.methods[row.method];
 const bufferName = (buffer) => (buffer === null ? "no memory" : String(buffer));
 const named = (row) => titled(row) + (row.buffer === null ? "" : ` ${row.buffer}`);
 const fixed = (value) => value.toFixed(2).replace("-", "−");
-const plusMinus = ([mean, std, seeds]) => seeds === 1 ? fixed(mean) : `${fixed(mean)} ±${std.toFixed(2)}`;
+const plusMinus = ([mean, std, seeds]) => seeds === 1 || std === null ? fixed(mean) : `${fixed(mean)} ±${std.toFixed(2)}`;
 const seedsOf = (count) => `${count} seed${count === 1 ? "" : "s"}`;
 const number = (value) => String(+value.toPrecision(6));
 const score = (row, setting, metric) => row.scores[setting]?.[metric] ?? null;
@@ -21,7 +22,12 @@ const paperOf = (row, setting, metric) => row.paper[setting]?.[metric] ?? null;
 
 // More forgetting is worse; of everything else, more is better.
 const quality = (verdict, metric) =>
-  verdict === "reproduced" ? "same" : (verdict === "above") === (metric !== "forgetting") ? "better" : "worse";
+  verdict === "equal" || verdict === "close" ? "same" : (verdict === "above") === (metric !== "forgetting") ? "better" : "worse";
+
+// The verdict beside a figure of the paper, [mean, deviation, kind, weak, allowed]: words and a class.
+const judged = ([, , kind, weak], metric) => (kind === null ? ["", NO_VERDICT]
+  : [`${quality(kind, metric)}${weak ? " weak" : ""}`, weak ? `(${VERDICTS[kind]}) ${kind}, weak` : `${VERDICTS[kind]} ${kind}`]);
+const remark = (run) => (run.diverged ? "diverged" : run.farBelow ? "far below" : "");
 
 function bytes(count) {
   if (count < 1024) return `${count} B`;

@@ -12,6 +12,7 @@ function showRun() {
       el("a", { href: addressOf(row), "aria-current": run ? null : "page" }, `mean of ${row.runs.length}`),
       row.runs.map((each) => el("a", { href: addressOf(row, each.seed), "aria-current": each === run ? "page" : null }, `seed ${each.seed}`))),
     run?.diverged && el("p", { class: "worse" }, "This run diverged: its loss or weights were no longer finite."),
+    run?.farBelow && el("p", { class: "worse" }, "This run lies far below the others: more than 15 points and five robust deviations below their median. The mean includes it."),
     el("h2", {}, "Scores"),
     scoreTable(row, run, settings),
     el("h2", {}, "Accuracy matrix"),
@@ -31,7 +32,7 @@ function scoreTable(row, run, settings) {
       const own = run && (run.scores[setting][n] ?? null);
       if (run) return el("td", { class: "right" }, own === null ? "–" : fixed(own / 100), mean && el("small", {}, `mean ${plusMinus(mean)}`));
       return el("td", { class: "right" }, mean ? plusMinus(mean) : "–",
-        paper && el("small", {}, `paper ${plusMinus(paper)}`), paper && el("small", { class: quality(paper[2], metric) }, `${VERDICTS[paper[2]]} ${paper[2]}`));
+        paper && el("small", {}, `paper ${plusMinus(paper)}`), paper && el("small", { class: judged(paper, metric)[0] }, judged(paper, metric)[1]));
     }))))));
 }
 
@@ -68,7 +69,8 @@ function facts(row, runs) {
     ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
     ["Bytes held", bytes(row.bytes)],
     ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task, ${row.steps} steps, ${seconds(time)} a run`],
-    ["Computed by", each("where")], ["Machine", each("machine")], ["Code", each("code")], ["Finished", each("created")],
+    ["Computed by", each("where")], ["Precision", each("precision")], ["Machine", each("machine")], ["Code", each("code")],
+    ["Fingerprint of the network", each("network")], ["Fingerprint of the data", each("data")], ["Finished", each("created")],
   ];
   return el("dl", {}, lines.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }

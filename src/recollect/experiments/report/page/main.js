@@ -2,7 +2,6 @@
 
 const VIEWS = { tables: "Tables", figures: "Figures" };
 const SHOW = { tables: showTables, figures: showFigures, run: showRun };
-const NO_FIGURE = "no figure in the paper";
 
 function showView() {
   closeCard();
@@ -17,7 +16,7 @@ const chips = {
   benchmark: ["Benchmark", Object.keys(report.benchmarks).map((name) => [name, name])],
   method: ["Method", METHODS.map((name) => [name, report.methods[name], swatch(look(METHODS.indexOf(name)))])],
   buffer: ["Buffer", buffers.map((size) => [bufferName(size), bufferName(size)])],
-  verdict: ["Verdict", [...Object.entries(VERDICTS).map(([word, mark]) => [word, `${mark} ${word}`]), [NO_FIGURE, NO_FIGURE]]],
+  verdict: ["Verdict", [...Object.entries(VERDICTS).map(([word, mark]) => [word, `${mark} ${word}`]), [NO_VERDICT, NO_VERDICT]]],
 };
 const pressed = new Map();
 const filterCount = el("span");

@@ -8,7 +8,9 @@ function showTables() {
     el("h2", {}, report.metrics[state.metric]),
     el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Choose a number to see what stands behind it."),
     groups.length ? groups.map(table) : el("p", { class: "empty" }, "No run fits the filters."),
-    el("p", { class: "rule" }, "✓ reproduced: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10) + 0.5, that is, within three standard errors and half a point. ▲ above, ▼ below."),
+    el("p", { class: "rule" }, "✓ equal: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10), that is, within three standard errors. ≈ close: by half a point more. ▲ above, ▼ below. "
+      + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds; σ is then the larger of ours and the paper's. "
+      + "Far below: more than 15 points and five robust deviations below the median of the same configuration; means include such runs."),
   ];
 }
 
@@ -26,7 +28,7 @@ function overview() {
   const main = metrics.includes("accuracy") ? "accuracy" : metrics[0];
   const sum = (metric, word) => shown.filter((t) => t.metric === metric).reduce((total, t) => total + t[word], 0);
   const measured = (tally) => tally.reproduced + tally.above + tally.below;
-  const words = (tally) => [["same", "✓", "reproduced"], ...(tally.metric === "forgetting"
+  const words = (tally) => [["same", "✓", "equal"], ["same", "≈", "close"], ...(tally.metric === "forgetting"
     ? [["worse", "▲", "above"], ["better", "▼", "below"]] : [["better", "▲", "above"], ["worse", "▼", "below"]])];
   const cell = (tally) => tally && el("td", {},
     el("div", { class: "stack", "aria-hidden": "true" }, words(tally).map(([kind, , word]) => tally[word] > 0
@@ -39,7 +41,8 @@ function overview() {
   const open = count("printed") - count("reproduced") - count("above") - count("below");
   return [
     el("h1", {}, `${count("reproduced")} of ${count("printed")} published ${metricName(main)} figures reproduced`),
-    el("p", { class: "lead" }, `${count("above")} lie above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
+    el("p", { class: "lead" }, `${count("equal")} are equal and ${count("close")} close; ${count("above")} lie above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
+      + (count("weak") ? `${count("weak")} of these verdicts are weak: fewer than ten seeds. ` : "")
       + `${report.runs.toLocaleString("en")} runs are in this report.`),
     el("div", { class: "scroll", role: "region", "aria-label": "Summary by benchmark", tabindex: 0 },
       el("table", { class: "summary", "aria-label": "Summary by benchmark" },
@@ -56,8 +59,8 @@ const capital = (words) => words[0].toUpperCase() + words.slice(1);
 function withColumns(group) {
   const { metric, filters: { verdict } } = state;
   const measured = (row) => Object.keys(row.scores).some((setting) => score(row, setting, metric));
-  const judged = (row) => !verdict.size || Object.keys(row.scores).some((setting) => verdict.has(paperOf(row, setting, metric)?.[2] ?? "no figure in the paper"));
-  const rows = group.rows.filter((row) => measured(row) && judged(row));
+  const wanted = (row) => !verdict.size || Object.keys(row.scores).some((setting) => verdict.has(paperOf(row, setting, metric)?.[2] ?? NO_VERDICT));
+  const rows = group.rows.filter((row) => measured(row) && wanted(row));
   const settings = settingsOf(rows).filter((setting) => rows.some((row) => score(row, setting, metric)));
   const compared = rows.some((row) => settings.some((setting) => paperOf(row, setting, metric)));
   return { ...group, rows, settings, compared };
@@ -127,11 +130,11 @@ function table(group) {
 function line(row, group, apart) {
   const { metric } = state;
   const differs = varied(row);
-  const failed = row.runs.filter((run) => run.diverged).length;
+  const remarks = ["diverged", "far below"].map((word) => [row.runs.filter((run) => remark(run) === word).length, word]).filter(([count]) => count);
   return el("tr", { class: apart && "apart" },
     el("th", { scope: "row" }, el("a", { href: addressOf(row) }, titled(row)),
       differs && el("small", {}, differs), !row.usual && el("small", {}, "other values than the paper's"),
-      failed > 0 && el("small", { class: "worse" }, `${failed} diverged`)),
+      remarks.map(([count, word]) => el("small", { class: "worse" }, `${count} ${word}`))),
     el("td", { class: "right" }, row.buffer ?? "–"),
     group.settings.map((setting) => {
       const [ours, paper] = [score(row, setting, metric), paperOf(row, setting, metric)];
@@ -139,8 +142,8 @@ function line(row, group, apart) {
         el("td", { class: "right number" }, ours
           ? explains(el("button", { type: "button" }, fixed(ours[0]), ours[2] === 1 ? "" : el("small", {}, ` ±${ours[1].toFixed(2)}`)), () => numberCard(row, setting, metric)) : "–"),
         group.compared && [
-          el("td", { class: "right paper" }, paper ? [fixed(paper[0]), el("small", {}, ` ±${paper[1].toFixed(2)}`)] : "–"),
-          el("td", { class: `verdict ${paper ? quality(paper[2], metric) : ""}` }, paper ? `${VERDICTS[paper[2]]} ${paper[2]}` : ""),
+          el("td", { class: "right paper" }, paper ? [fixed(paper[0]), paper[1] !== null && el("small", {}, ` ±${paper[1].toFixed(2)}`)] : "–"),
+          el("td", { class: `verdict ${paper ? judged(paper, metric)[0] : ""}` }, paper ? judged(paper, metric)[1] : ""),
         ],
       ];
     }),
