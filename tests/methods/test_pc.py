@@ -83,8 +83,8 @@ class Loop:
                 self.move(self.base, loss)
         squares = [torch.zeros_like(p) for p in self.base]
         for one in x:
-            for answer in range(PER_TASK):  # only the classes of the task compete
-                log = self.read(one[None])[2][0, mine].log_softmax(0)[answer]
+            for place in range(PER_TASK):  # only the classes of the task compete
+                log = self.read(one[None])[2][0, mine].log_softmax(0)[place]
                 slopes = torch.autograd.grad(log, self.base)
                 for square, slope in zip(squares, slopes, strict=True):
                     square += log.exp().detach() * slope.square() / len(y)
