@@ -1,4 +1,4 @@
-"""Inner products and squares of single examples' gradients, against gradients one by one."""
+"""Inner products of single examples' gradients, against gradients one by one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import MLP
-from recollect.core.examples import gradient_dots, squared_gradients
+from recollect.core.examples import gradient_dots
 from recollect.core.network import Network
 
 SEEDS = [3, 0]
@@ -51,24 +51,6 @@ def test_inner_products_are_those_of_gradients_one_by_one(build: Callable[[], nn
     assert network.module.training
     for name, tensor in before.items():
         assert torch.equal(tensor, network.buffers[name])
-
-
-@pytest.mark.parametrize("build", [mlp, dense, normalised, frozen])
-def test_squares_are_summed_over_gradients_one_by_one(build: Callable[[], nn.Module]) -> None:
-    network = Network(build, SEEDS, dtype=torch.float64)
-    generator = torch.Generator().manual_seed(1)
-    x = torch.rand(2, 19, 1, 3, 3, dtype=torch.float64, generator=generator)
-    y = torch.randint(3, (2, 19), generator=generator)
-    squares = squared_gradients(network, network.weights, network.buffers, x, y)
-    for run, seed in enumerate(SEEDS):
-        torch.manual_seed(seed)
-        module = build().double().eval()
-        rows = torch.stack([_gradient(module, *one) for one in zip(x[run], y[run], strict=True)])
-        trained = [n for n, p in module.named_parameters() if p.requires_grad]
-        ours = torch.cat([squares.named()[name][run].flatten() for name in trained])
-        torch.testing.assert_close(ours, rows.square().sum(0), rtol=1e-9, atol=1e-12)
-        assert all(not t.any() for n, t in squares.named().items() if n not in trained)
-    assert network.module.training
 
 
 def _gradient(module: nn.Module, x: Tensor, y: Tensor) -> Tensor:

@@ -82,12 +82,12 @@ class Loop:
                 loss = -(target * answer).sum(1).mean() + METHOD.lambda_ * penalty
                 self.move(self.base, loss)
         squares = [torch.zeros_like(p) for p in self.base]
-        for one, label in zip(x, y, strict=True):
-            surprise = -self.read(one[None])[2].log_softmax(1)[0, label]
-            for square, slope in zip(
-                squares, torch.autograd.grad(surprise, self.base), strict=True
-            ):
-                square += slope.square() / len(y)
+        for one in x:
+            for place in range(PER_TASK):  # only the classes of the task compete
+                log = self.read(one[None])[2][0, mine].log_softmax(0)[place]
+                slopes = torch.autograd.grad(log, self.base)
+                for square, slope in zip(squares, slopes, strict=True):
+                    square += log.exp().detach() * slope.square() / len(y)
         pairs = zip(self.fisher, squares, strict=True)
         self.fisher = [METHOD.gamma * old + new for old, new in pairs]
         self.last = [p.detach().clone() for p in self.base]

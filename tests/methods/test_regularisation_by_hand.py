@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import accumulate
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from torch.nn import functional
 
 from recollect import MLP, Fleet, Method, ResNet18
 from recollect.core.images import Images
-from recollect.core.random import Purpose, bits, permute
+from recollect.core.random import Purpose, bits, permute, uniform
 from recollect.methods import EWC, OEWC, SI, LwF
 
 SEED, LR, TASKS, LENGTH, BATCH, CLASSES = 7, 0.2, 3, 14, 4, 6
 PER_TASK = CLASSES // TASKS
 METHODS: list[Method] = [
-    OEWC(0.8, 0.6), OEWC(1.5, 1.0), EWC(0.7), SI(0.9, 0.1), SI(2.0, 1.0), LwF(0.6, 1.7, 0.01),
-    LwF(),
+    OEWC(0.8, 0.6), OEWC(1.5, 1.0), OEWC(2.0, 0.9, answers=3), EWC(0.7), EWC(1.1, answers=1),
+    SI(0.9, 0.1), SI(2.0, 1.0), LwF(0.6, 1.7, 0.01), LwF(),
 ]  # fmt: skip
 
 
@@ -94,15 +95,27 @@ class Loop:
         loss = loss + method.wd * sum(p.square().sum() for p in self.net.parameters())
         self.move(-LR * self.gradient(loss))
 
+    def fisher(self, x: Tensor, answers: int) -> Tensor:
+        """The mean over examples of squared gradients, weighed by the answers' probabilities."""
+        total = torch.zeros_like(self.flat())
+        for place, one in enumerate(x):
+            chances = self.net(one[None])[0].softmax(0).tolist()
+            asked = list(enumerate(chances))
+            if answers < CLASSES:
+                words = [bits(torch.tensor(SEED), Purpose.ANSWER, self.task, place, number)
+                         for number in range(answers)]  # fmt: skip
+                marks = [float(uniform(word)) for word in words]
+                ends = list(accumulate(chances))
+                asked = [(sum(end <= mark for end in ends), 1 / answers) for mark in marks]
+            for answer, weight in asked:
+                slope = self.gradient(self.net(one[None])[0].log_softmax(0)[answer])
+                total += weight * slope.square() / len(x)
+        return total
+
     def end(self, x: Tensor, y: Tensor) -> None:
         method, here = self.method, self.flat()
         if isinstance(method, OEWC | EWC):
-            squares = torch.stack(
-                [
-                    self.gradient(functional.cross_entropy(self.net(a[None]), b[None])).square()
-                    for a, b in zip(x, y, strict=True)
-                ]
-            ).mean(0)
+            squares = self.fisher(x, method.answers)
             if isinstance(method, EWC):
                 self.notes.append((squares, here))
             else:

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from recollect.core.examples import gradient_dots, squared_gradients
+from recollect.core.examples import gradient_dots
+from recollect.core.fisher import fisher_information
 from recollect.core.gradients import Gradients
 from recollect.core.inputs import as_input
 from recollect.core.losses import cross_entropy
@@ -126,12 +127,17 @@ class Descent:
         """Where `descend` would lead; the weights stay where they are."""
         return self.weights.snapshot().add_(direction, -self.rate)
 
-    def squared_gradients(self, x: Tensor, y: Tensor) -> Weights:
-        """The squares of the gradients of single examples, summed over them."""
+    def fisher_information(
+        self, x: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
+    ) -> Weights:
+        """The Fisher information of the weights, summed over examples `[K, n, ...]`.
+
+        Only some `classes` `[K, C]` may compete; with `draws`, answers are drawn.
+        """
         inputs = as_input(x, self.network.dtype)
-        squares = squared_gradients(self.network, self.weights, self.buffers, inputs, y)
+        found = fisher_information(self.network, self.weights, self.buffers, inputs, classes, draws)
         self._watched = None
-        return squares
+        return found
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""

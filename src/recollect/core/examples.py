@@ -1,4 +1,4 @@
-"""Gradients of single examples: their inner products, and the sums of their squares."""
+"""Gradients of single examples: their inner products."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
 from recollect.core.weights import Weights
 
-__all__ = ["gradient_dots", "squared_gradients"]
+__all__ = ["gradient_dots"]
 
 
 def gradient_dots(
@@ -39,34 +39,6 @@ def gradient_dots(
                 for run in range(len(x))
             ]
         )
-
-
-def squared_gradients(
-    network: Network, weights: Weights, buffers: Mapping[str, Tensor], x: Tensor, y: Tensor
-) -> Weights:
-    """The squares of the cross-entropy gradients of single examples, summed over them.
-
-    In a dense layer the gradient of one example is an outer product, and so is its square: the
-    sum over examples is one product of matrices. Other networks are differentiated example by
-    example, a few at a time; what is not trained has zeros.
-    """
-    zeros = {name: torch.zeros_like(tensor) for name, tensor in weights.named().items()}
-    if network.all_dense:
-        leaves = network.watch(weights)
-        surprise = cross_entropy(network(leaves, x, buffers=buffers), y) * x.shape[1]
-        for name, (inputs, errors) in network.products(surprise):
-            squares = errors.square()
-            zeros[f"{name}.weight"] += inputs.square().mT @ squares
-            zeros[f"{name}.bias"] += squares.sum(1)
-        return Weights({n: t if n in network.trained else t.zero_() for n, t in zeros.items()})
-    with network.testing():
-        for run in range(len(x)):
-            pieces = (torch.split(rows[run], AT_ONCE) for rows in (x, y))
-            for some, labels in zip(*pieces, strict=True):
-                each = _each(network, weights.row(run), buffers, run, some, labels)
-                for name, gradients in each.items():
-                    zeros[name][run] += gradients.square().sum(0)
-    return Weights(zeros)
 
 
 def _by_example(
@@ -103,6 +75,3 @@ def _each(
 
     each: dict[str, Tensor] = vmap(grad(surprise), (None, 0, 0))(trained, x, y)
     return each
-
-
-AT_ONCE = 16

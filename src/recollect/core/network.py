@@ -233,8 +233,7 @@ class Network:
 
         Dense layers keep a tape instead, and need no leaves.
         """
-        for layer in self._dense.values():
-            layer.tape.clear()
+        self.forget()
         if not self._leaves:
             return weights
         return Weights(
@@ -271,24 +270,29 @@ class Network:
     def slope(self, loss: Tensor, x: Tensor) -> Tensor:
         """The gradient of a loss `[K]` in the inputs x that it was computed from."""
         (found,) = torch.autograd.grad(loss.sum(), x)
+        self.forget()
+        return found
+
+    def forget(self) -> None:
+        """Clear what dense layers noted of earlier passes."""
         for layer in self._dense.values():
             layer.tape.clear()
-        return found
 
     @property
     def all_dense(self) -> bool:
         """Whether all that is trained are dense layers, whose gradients are products."""
         return not self._leaves and bool(self._dense)
 
-    def products(self, loss: Tensor) -> list[tuple[str, Product]]:
+    def products(self, loss: Tensor, *, keep: bool = False) -> list[tuple[str, Product]]:
         """The gradient of a loss `[K]` as a product for every call of a dense layer, with its name.
 
-        The rows of a product belong to examples.
+        The rows of a product belong to examples; `keep` if the pass is differentiated again.
         """
         calls = [(name, *call) for name, layer in self._dense.items() for call in layer.tape]
-        errors = torch.autograd.grad(loss.sum(), [output for _, _, output in calls])
-        for layer in self._dense.values():
-            layer.tape.clear()
+        outputs = [output for _, _, output in calls]
+        errors = torch.autograd.grad(loss.sum(), outputs, retain_graph=keep)
+        if not keep:
+            self.forget()
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
     def _alone(self, x: Tensor) -> Tensor:

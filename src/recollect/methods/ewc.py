@@ -9,13 +9,14 @@ import torch
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy
+from recollect.core.random import Purpose, bits, uniform
 from recollect.core.weights import Weights
 from recollect.methods.boundary import About, Boundary
 from recollect.methods.kept import kept_weights, room_for_weights
 from recollect.methods.method import Method
 from recollect.methods.step import Step
 
-__all__ = ["EWC", "OEWC", "held"]
+__all__ = ["EWC", "OEWC", "fisher_of", "held"]
 
 ROWS = 500
 
@@ -28,16 +29,21 @@ class EWC(Method):
     add `lambda` times the sum of F (w - w*)^2 over tasks and weights to what they descend on. Only
     the sums of F and of F w* over tasks are kept: they say the same as all of them.
 
+    F is the expectation over the network's own answers: the sum over all classes, weighed by their
+    probabilities. With more classes than `answers`, so many are drawn for each example instead.
+
     `recollect run seq-mnist ewc --lambda 90`
 
     >>> EWC(lambda_=90.0)
-    EWC(lambda_=90.0)
+    EWC(lambda_=90.0, answers=1000)
     """
 
     lambda_: float | Tensor = 1.0
+    answers: int = 1000
 
     name: ClassVar[str] = "ewc"
     title: ClassVar[str] = "EWC"
+    shaping: ClassVar[tuple[str, ...]] = ("answers",)
     needs_boundaries: ClassVar[bool] = True
     revisits: ClassVar[bool] = True
 
@@ -56,7 +62,7 @@ class EWC(Method):
         """Add this task's Fisher information, and its product with the weights."""
         fisher, centre = (kept_weights(boundary.own, name) for name in ("fisher", "centre"))
         one = torch.ones_like(boundary.scratch().rate)
-        found = fisher_of(boundary)
+        found = fisher_of(boundary, answers=self.answers)
         fisher.add_(found, one)
         centre.add_(found.map(torch.mul, boundary.weights), one)
 
@@ -66,19 +72,22 @@ class OEWC(Method):
     """Holds weights where they were after the last task, as far as they mattered so far.
 
     When a task ends, its Fisher information joins a running sum F that decays by `gamma`, and the
-    weights w* are noted. Later steps add `lambda` times the sum of F (w - w*)^2.
+    weights w* are noted. Later steps add `lambda` times the sum of F (w - w*)^2. `answers` is as in
+    EWC.
 
     `recollect reproduce seq-mnist --methods oewc` makes its row of the paper's table.
 
     >>> OEWC(lambda_=0.7)
-    OEWC(lambda_=0.7, gamma=1.0)
+    OEWC(lambda_=0.7, gamma=1.0, answers=1000)
     """
 
     lambda_: float | Tensor = 1.0
     gamma: float | Tensor = 1.0
+    answers: int = 1000
 
     name: ClassVar[str] = "oewc"
     title: ClassVar[str] = "oEWC"
+    shaping: ClassVar[tuple[str, ...]] = ("answers",)
     needs_boundaries: ClassVar[bool] = True
     revisits: ClassVar[bool] = True
 
@@ -98,7 +107,8 @@ class OEWC(Method):
         fisher, last = (kept_weights(boundary.own, name) for name in ("fisher", "last"))
         gamma = torch.as_tensor(self.gamma)
         fisher.return_to(fisher.map(torch.zeros_like), gamma)
-        fisher.add_(fisher_of(boundary), torch.ones_like(boundary.scratch().rate))
+        found = fisher_of(boundary, answers=self.answers)
+        fisher.add_(found, torch.ones_like(boundary.scratch().rate))
         last.return_to(boundary.weights, torch.zeros_like(gamma))
 
 
@@ -112,13 +122,26 @@ def held(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
     return loss.detach()
 
 
-def fisher_of(boundary: Boundary) -> Weights:
-    """The Fisher information of a task: the mean square of its examples' gradients."""
+def fisher_of(boundary: Boundary, among: Tensor | None = None, answers: int = 1000) -> Weights:
+    """The Fisher information of a task: the mean over its examples, among some classes `[K, C]`.
+
+    It is the expectation over the network's own answers. With more classes than `answers`, so many
+    are drawn for each example.
+    """
     descent = boundary.scratch()
     total = boundary.weights.map(torch.zeros_like)
     share = torch.full_like(descent.rate, 1 / boundary.count)
     places = torch.arange(boundary.count, device=boundary.seeds.device)
+    classes = boundary.logits(boundary.examples(boundary.for_all(places[:1]))[0]).shape[2]
     for some in torch.split(places, ROWS):
-        x, y = boundary.examples(boundary.for_all(some))
-        total.add_(descent.squared_gradients(boundary.shown(x), y), share)
+        x, _ = boundary.examples(boundary.for_all(some))
+        draws = _draws(boundary, some, answers) if answers < classes else None
+        total.add_(descent.fisher_information(boundary.shown(x), among, draws), share)
     return total
+
+
+def _draws(boundary: Boundary, places: Tensor, answers: int) -> Tensor:
+    """Random numbers `[K, n, answers]` for the examples at some places of a task."""
+    seeds, numbers = boundary.seeds[:, None, None], torch.arange(answers, device=places.device)
+    task = boundary.clock.task
+    return uniform(bits(seeds, Purpose.ANSWER, task, places[:, None], numbers))

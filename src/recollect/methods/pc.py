@@ -31,7 +31,7 @@ class PC(Method):
     The active column reads what the knowledge base sees, and learns the task as it comes. When the
     task ends, the base learns to answer its examples as the active column does, `passes` times
     over, while online EWC with `lambda` and `gamma` holds what the base knew. The classes of a
-    task compete among themselves.
+    task compete among themselves, in both columns and in the Fisher information.
 
     `recollect run seq-mnist pc`
 
@@ -87,7 +87,8 @@ class PC(Method):
         descent.network.begin(BASE)
         fisher, last = (kept_weights(boundary.own, name) for name in ("fisher", "last"))
         fisher.return_to(fisher.map(torch.zeros_like), torch.as_tensor(self.gamma))
-        found, here = fisher_of(boundary).named(), boundary.weights.named()
+        found = fisher_of(boundary, boundary.own["now"]).named()
+        here = boundary.weights.named()
         for name, tensor in fisher.named().items():
             tensor.add_(found[name])
             last.named()[name].copy_(here[name])

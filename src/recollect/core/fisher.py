@@ -1,0 +1,163 @@
+"""The Fisher information of weights: how much a network's own answers change with them."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, grad, vmap
+from torch.nn import functional
+
+from recollect.core.layers import Layers
+from recollect.core.losses import among
+from recollect.core.network import Network
+from recollect.core.weights import Weights
+
+__all__ = ["fisher_information"]
+
+NUMBERS_AT_ONCE = 1 << 28
+EXAMPLES_AT_ONCE = 16
+
+
+def fisher_information(
+    network: Network,
+    weights: Weights,
+    buffers: Mapping[str, Tensor],
+    x: Tensor,
+    classes: Tensor | None = None,
+    draws: Tensor | None = None,
+) -> Weights:
+    """The diagonal of the Fisher information, summed over the examples x `[K, n, ...]`.
+
+    That is, over examples and classes c, the sum of p(c|x) times the square of the gradient of
+    log p(c|x), where p are the network's own probabilities in evaluation mode, among some
+    `classes` `[K, C]` if these are given. With `draws` `[K, n, A]`, uniform in [0, 1), A answers
+    of every example are drawn from p, and their mean estimates the sum over classes.
+
+    All answers share one forward pass. What is not trained has zeros.
+    """
+    asked = _Asked(x, classes, draws)
+    with network.testing():
+        if network.all_dense:
+            total = _of_dense_layers(network, weights, buffers, asked)
+        else:
+            runs = [
+                _of_a_run(network, weights.row(k), {n: b[k] for n, b in buffers.items()}, asked[k])
+                for k in range(len(x))
+            ]
+            total = {name: torch.stack([run[name] for run in runs]) for name in runs[0]}
+    zeros = weights.map(torch.zeros_like).named()
+    return Weights({name: total.get(name, zero) for name, zero in zeros.items()})
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Examples `[K, n, ...]`, and the answers to look at."""
+
+    x: Tensor
+    classes: Tensor | None
+    draws: Tensor | None
+
+    def __getitem__(self, run: int) -> _Asked:
+        """What one run is asked, with a run axis of length 1."""
+        classes, draws = (t if t is None else t[run : run + 1] for t in (self.classes, self.draws))
+        return _Asked(self.x[run : run + 1], classes, draws)
+
+    def split(self, size: int) -> Iterator[_Asked]:
+        """The same in parts of at most so many examples."""
+        for first in range(0, self.x.shape[1], size):
+            some = slice(first, first + size)
+            draws = None if self.draws is None else self.draws[:, some]
+            yield _Asked(self.x[:, some], self.classes, draws)
+
+    def errors(self, logits: Tensor) -> Iterator[Tensor]:
+        """For each answer, the gradient of its log-probability at the logits, `[K, n, C]`.
+
+        It is times the root of the answer's weight: squares in the weights need only be added.
+        """
+        logits = logits.detach()
+        chances = logits.softmax(2) if self.classes is None else among(self.classes, logits).exp()
+        size = chances.shape[2]
+        if self.draws is None:
+            for answer in torch.eye(size, dtype=chances.dtype, device=chances.device):
+                weight = (chances * answer).sum(2, keepdim=True)
+                yield weight.sqrt() * (answer - chances)
+        else:
+            up_to = chances.double().cumsum(2)
+            drawn = torch.searchsorted(up_to, self.draws * up_to[..., -1:], right=True)
+            for answer in drawn.clamp(max=size - 1).unbind(2):
+                yield (functional.one_hot(answer, size) - chances) * drawn.shape[2] ** -0.5
+
+
+def _of_dense_layers(
+    network: Network, weights: Weights, buffers: Mapping[str, Tensor], asked: _Asked
+) -> dict[str, Tensor]:
+    """The sum of squares for all runs at once.
+
+    The gradient of an example is an outer product, and so is its square: squared errors are
+    summed over answers first, and one product of matrices sums over examples.
+    """
+    logits = network(network.watch(weights), asked.x, buffers=buffers)
+    inputs: dict[str, list[Tensor]] = {}
+    squares: dict[tuple[str, int, int], Tensor] = {}
+    for error in asked.errors(logits):
+        inputs, errors = defaultdict(list), defaultdict(list)
+        for name, call in network.products((error * logits).sum((1, 2)), keep=True):
+            inputs[name].append(call.inputs)
+            errors[name].append(call.errors)
+        for name, calls in errors.items():  # a layer may be called more than once
+            for (a, one), (b, other) in product(enumerate(calls), repeat=2):
+                squares[name, a, b] = squares.get((name, a, b), 0) + one * other
+    network.forget()
+    total: dict[str, Tensor] = {}
+    for (name, a, b), square in squares.items():
+        rows = inputs[name][a] * inputs[name][b]
+        for part, found in (("weight", rows.mT @ square), ("bias", square.sum(1))):
+            total[f"{name}.{part}"] = total.get(f"{name}.{part}", 0) + found
+    return {name: tensor for name, tensor in total.items() if name in network.trained}
+
+
+def _of_a_run(
+    network: Network, weights: Weights, buffers: Mapping[str, Tensor], asked: _Asked
+) -> dict[str, Tensor]:
+    """The sum of squares of one run: by layers that are known, or example by example."""
+    trained = {n: t.detach() for n, t in weights.only().items() if n in network.trained}
+    fixed = {**buffers, **{n: t for n, t in weights.only().items() if n not in trained}}
+
+    def logits_of(parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
+        known = {**parameters, **fixed}
+        logits: Tensor = functional_call(network.module, known, (x.clone(),))
+        return logits
+
+    def through(x: Tensor) -> tuple[Layers, Tensor]:
+        leaves = {name: tensor.detach().requires_grad_() for name, tensor in trained.items()}
+        with torch.enable_grad(), Layers(leaves, len(x)) as layers:
+            return layers, logits_of(leaves, x)
+
+    def one_by_one(x: Tensor, error: Tensor) -> Iterable[tuple[str, Tensor]]:
+        def given(parameters: dict[str, Tensor], example: Tensor, error: Tensor) -> Tensor:
+            return (logits_of(parameters, example[None]) * error).sum()
+
+        each: dict[str, Tensor] = vmap(grad(given), (None, 0, 0))(trained, x, error)
+        return each.items()
+
+    total = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
+    # A single example tells an axis of examples from another that has their number by chance.
+    single = through(asked.x[0, :1])[0]
+    numbers = single.numbers + max((tensor.numel() for tensor in trained.values()), default=1)
+    size = max(1, NUMBERS_AT_ONCE // numbers) if single.known else EXAMPLES_AT_ONCE
+    for some in asked.split(size):
+        (x,) = some.x
+        layers, logits = through(x)
+        known = single.known and layers.known
+        if not known:
+            logits = vmap(lambda one: logits_of(trained, one[None])[0])(x)
+        for error in some.errors(logits[None]):
+            each = layers.gradients(logits, error[0]) if known else one_by_one(x, error[0])
+            for name, gradients in each:
+                total[name] += gradients.square().sum(0)
+    return total

@@ -1,0 +1,212 @@
+"""Gradients of single examples in the layers of an ordinary network, from one pass of a batch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["Layers"]
+
+Rule = Callable[[Tensor], Sequence[Tensor]]
+
+
+class _Use(NamedTuple):
+    """How a layer uses its parameters: their gradients for each example, given an output's error.
+
+    `rule` is None if they cannot be told; it keeps `numbers` for an example.
+    """
+
+    x: Tensor
+    parameters: Sequence[Tensor | None]
+    rule: Rule | None
+    numbers: int = 0
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a layer: its parameters, and their gradients given the error at its output."""
+
+    names: Sequence[str | None]
+    rule: Rule
+    edge: GradientEdge
+
+
+class Layers(TorchFunctionMode):
+    """Records how a batch of `count` examples uses some parameters, while this lasts.
+
+    Linear layers, two-dimensional convolutions, and batch and layer normalisations are known: the
+    gradients of single examples follow from the input of such a layer and the error at its output.
+    `known` says whether the parameters were used by these layers alone, each of them with the
+    examples along the first axis and none looking at several examples; `numbers` are kept for each
+    example when it is differentiated.
+
+    >>> weight = torch.ones(2, 3, requires_grad=True)
+    >>> with Layers({"w": weight}, 4) as layers:
+    ...     output = functional.linear(torch.ones(4, 3), weight)
+    >>> layers.known, dict(layers.gradients(output, torch.ones(4, 2)))["w"].shape
+    (True, torch.Size([4, 2, 3]))
+    """
+
+    def __init__(self, parameters: Mapping[str, Tensor], count: int) -> None:
+        super().__init__()
+        self._parameters = dict(parameters)
+        self._names = {id(tensor): name for name, tensor in self._parameters.items()}
+        self._count = count
+        self._calls: list[_Call] = []
+        self.known = True
+        self.numbers = 0
+
+    def gradients(self, output: Tensor, error: Tensor) -> Iterator[tuple[str, Tensor]]:
+        """Each parameter with its gradient for each example, `[n, ...]`, given an output's error.
+
+        One after the other, since together they may be too large. The pass can be differentiated
+        again. Parameters that the output does not depend on are left out.
+        """
+        edges = [call.edge for call in self._calls]
+        if not edges:
+            return
+        errors = torch.autograd.grad(output, edges, error, retain_graph=True, allow_unused=True)
+        left = Counter(name for call in self._calls for name in call.names)
+        found: dict[str, Tensor] = {}
+        for call, at_output in zip(self._calls, errors, strict=True):
+            parts = [None] * len(call.names) if at_output is None else call.rule(at_output)
+            for name, part in zip(call.names, parts, strict=True):
+                if name is not None:
+                    left[name] -= 1
+                    if part is not None:
+                        found[name] = found[name] + part if name in found else part
+                    if not left[name] and name in found:
+                        yield name, found.pop(name)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Call a function of torch, and note it if it reads a parameter."""
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        if any(id(each) in self._names for each in _tensors((args, kwargs))):
+            if func in RULES:
+                self._note(RULES[func](*args, **kwargs), result)
+            elif any(tensor.requires_grad for tensor in _tensors(result)):
+                self.known = False
+        return result
+
+    def _note(self, use: _Use, result: Tensor) -> None:
+        if not result.requires_grad:
+            return
+        first_axes = {len(use.x), len(result)}
+        if use.rule is None or id(use.x) in self._names or first_axes != {self._count}:
+            self.known = False
+            return
+        names = [None if p is None else self._names.get(id(p)) for p in use.parameters]
+        # An edge stays where it is if the result is changed in place.
+        self._calls.append(_Call(names, use.rule, get_gradient_edge(result)))
+        self.numbers += use.numbers
+
+
+def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> _Use:
+    def rule(error: Tensor) -> Sequence[Tensor]:
+        rows, errors = (t.reshape(len(t), -1, t.shape[-1]) for t in (x.detach(), error))
+        return errors.mT @ rows, errors.sum(1)
+
+    return _Use(x, (weight, bias), rule)
+
+
+def _convolution(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    stride: int | Sequence[int] = 1,
+    padding: int | Sequence[int] | str = 0,
+    dilation: int | Sequence[int] = 1,
+    groups: int = 1,
+) -> _Use:
+    if isinstance(padding, str) or groups != 1 or x.dim() != 4:
+        return _Use(x, (weight, bias), None)
+    steps, margins, gaps = (_pair(each) for each in (stride, padding, dilation))
+
+    @cache
+    def windows() -> Tensor:
+        seen = functional.pad(x.detach(), (margins[1], margins[1], margins[0], margins[0]))
+        for axis, size in enumerate(weight.shape[2:]):
+            seen = seen.unfold(2 + axis, (size - 1) * gaps[axis] + 1, steps[axis])
+            seen = seen[..., :: gaps[axis]]
+        return seen.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)  # [n, places, weights]
+
+    def rule(error: Tensor) -> Sequence[Tensor]:
+        errors = error.flatten(2)
+        return torch.bmm(errors, windows()).view(-1, *weight.shape), errors.sum(2)
+
+    area = weight[0, 0].numel() / (steps[0] * steps[1])
+    return _Use(x, (weight, bias), rule, int(area * x[0].numel()))
+
+
+def _pair(given: int | Sequence[int]) -> Sequence[int]:
+    return (given, given) if isinstance(given, int) else tuple(given) * (2 // len(given))
+
+
+def _batch_norm(
+    x: Tensor,
+    running_mean: Tensor | None,
+    running_var: Tensor | None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+) -> _Use:
+    @cache
+    def plain() -> Tensor:
+        return functional.batch_norm(x.detach(), running_mean, running_var, eps=eps)
+
+    def rule(error: Tensor) -> Sequence[Tensor]:
+        return tuple(t.reshape(*t.shape[:2], -1).sum(2) for t in (error * plain(), error))
+
+    return _Use(x, (weight, bias), None if training else rule, x[0].numel())
+
+
+def _layer_norm(
+    x: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    eps: float = 1e-5,
+) -> _Use:
+    def rule(error: Tensor) -> Sequence[Tensor]:
+        plain = functional.layer_norm(x.detach(), normalized_shape, eps=eps)
+        between = list(range(1, x.dim() - len(normalized_shape)))
+        product = error * plain
+        return (product.sum(between), error.sum(between)) if between else (product, error)
+
+    return _Use(x, (weight, bias), rule if x.dim() > len(normalized_shape) else None)
+
+
+def _tensors(nested: Any) -> Iterator[Tensor]:
+    if isinstance(nested, Tensor):
+        yield nested
+    elif isinstance(nested, Mapping):
+        yield from _tensors(tuple(nested.values()))
+    elif isinstance(nested, list | tuple):
+        for each in nested:
+            yield from _tensors(each)
+
+
+RULES: dict[Callable[..., Any], Callable[..., _Use]] = {
+    functional.linear: _linear,
+    functional.conv2d: _convolution,
+    functional.batch_norm: _batch_norm,
+    functional.layer_norm: _layer_norm,
+}
