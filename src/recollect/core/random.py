@@ -38,6 +38,7 @@ class Purpose(IntEnum):
     LUCK = 11
     ANCHOR = 12
     WARM = 13
+    RECORD = 14
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

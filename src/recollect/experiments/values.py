@@ -154,15 +154,16 @@ def axes_of(
         if name not in chosen:
             known = symbol(name)
             raise InputError(f"the hyper-parameter {known} has no default here: give a value")
-    whole = ("bs", "mbs", *kind.shaping)
+    # A whole number whose default is 0 is a switch that is off; all others count something.
+    least = {name: min(1, int(defaults.get(name, 1))) for name in ("bs", "mbs", *kind.shaping)}
     return {
-        name: _checked_values(symbol(name), chosen[name], name in whole)
+        name: _checked_values(symbol(name), chosen[name], least.get(name))
         for name in names
         if name in chosen
     }
 
 
-def _checked_values(name: str, given: float | Iterable[float], whole: bool) -> list[float]:
+def _checked_values(name: str, given: float | Iterable[float], least: int | None) -> list[float]:
     try:
         column = [float(v) for v in np.ravel(given)]  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -170,9 +171,9 @@ def _checked_values(name: str, given: float | Iterable[float], whole: bool) -> l
     if not column:
         raise InputError(f"{name} must be a number or several numbers, not {given!r}")
     for value in column:
-        if whole and not (math.isfinite(value) and value == int(value) >= 1):
+        if least is not None and not (math.isfinite(value) and value == int(value) >= least):
             kind = "number of examples" if name in ("bs", "mbs") else "whole number"
-            raise InputError(f"{name} is a {kind} and must be at least 1, not {value:g}")
+            raise InputError(f"{name} is a {kind} and must be at least {least}, not {value:g}")
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
             bound = "greater than 0" if name == "lr" else "at least 0"
             raise InputError(f"{name} must be {bound} and finite, not {value:g}")
