@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from recollect import ER, MLP, SGD, DERpp, InputError, Joint, Method
 from recollect.experiments.plan import plan
 from recollect.experiments.values import seeds_from
-from recollect.methods import METHODS, Step
+from recollect.methods import FDR, MER, METHODS, Step
 from recollect.streams import TaskStream, benchmark
 from recollect.train import Job
 
@@ -187,6 +187,9 @@ REFUSED: list[tuple[type[Method], dict[str, Any], str]] = [
     (SGD, {"values": {"bs": 0}}, "bs is a number of examples .*, not 0"),
     (SGD, {"values": {"bs": -3}}, "bs is a number of examples .*, not -3"),
     (ER, {"buffer": 9, "values": {"mbs": 0.5}}, "mbs is a number of examples .*, not 0.5"),
+    (FDR, {"buffer": 9, "values": {"two_steps": -1}}, "whole number .* at least 0, not -1"),
+    (FDR, {"buffer": 9, "values": {"two_steps": 0.5}}, "whole number .* at least 0, not 0.5"),
+    (MER, {"buffer": 9, "values": {"nb": 0}}, "nb is a whole number .* at least 1, not 0"),
     (SGD, {"seeds": [1, 2, 1]}, "a seed is given twice: each makes the same run"),
     (SGD, {"seeds": [0, -1]}, r"a seed must be in 0\.\.2\*\*63-1, not -1\.\.0"),
     (SGD, {"seeds": []}, "no seeds"),
@@ -217,6 +220,19 @@ def test_a_batch_size_that_is_not_finite_is_refused(name: str, value: float) -> 
     with pytest.raises(InputError, match=message) as refused:
         digits(ER, buffer=9, values={name: value})
     assert_one_sentence(refused.value)
+
+
+def test_a_switch_that_the_paper_has_on_can_be_turned_off() -> None:
+    assert [_switches(*digits(FDR, buffer=9, values=off)) for off in ({}, {"two_steps": 0})] == [
+        (1, 1),
+        (0, 1),
+    ]
+
+
+def _switches(job: Job) -> tuple[int, int]:
+    (method,) = {run.method for run in job.runs}
+    assert isinstance(method, FDR)
+    return method.two_steps, method.training_mode
 
 
 def test_the_largest_seed_of_63_bits_is_taken() -> None:

@@ -134,6 +134,9 @@ class Loop:
         loss = self.loss(batch)
         past = self.draw([row for share in self.rings[:-1] for row in share])
         if past:
+            if method.two_steps:
+                self.move(self.gradient(loss))
+                loss = torch.zeros(())
             x, then = (torch.stack(column) for column in zip(*past, strict=True))
             apart = self.net(x).softmax(1) - then.softmax(1)
             loss = loss + method.alpha * torch.linalg.vector_norm(apart, dim=1).mean()
@@ -196,7 +199,8 @@ class Loop:
 
 CASES = [
     (GEM(0.0), 4), (GEM(0.5), 4), (GEM(1.0), 1), (GEM(0.5, 0.01), 4),
-    (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (MER(1.0, 1.0, 1), 1), (MER(0.6, 0.3, 2), 1),
+    (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (FDR(0.7, two_steps=1), 4), (MER(1.0, 1.0, 1), 1),
+    (MER(0.6, 0.3, 2), 1),
     (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
     (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
 ]  # fmt: skip

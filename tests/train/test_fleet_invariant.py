@@ -63,6 +63,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "agem": lambda run: AGEM(),
     "agem-r": lambda run: AGEMR(),
     "fdr": lambda run: FDR(ALPHAS[run]),
+    "fdr in two steps": lambda run: FDR(ALPHAS[run], two_steps=1, training_mode=1),
     "gss": lambda run: GSS(gmbs=3),
     "hal": lambda run: HAL(ALPHAS[run], BETAS[run], 0.1),
     "er-ring": lambda run: ERRing(),

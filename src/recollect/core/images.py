@@ -36,13 +36,15 @@ class Images:
     padding: int = 4
     flip: bool = True
 
-    def views(self, seeds: Tensor, step: int, steps: int, rows: int) -> Tensor:
+    def views(
+        self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
+    ) -> Tensor:
         """The views of all images of the coming steps, `[steps, K, rows]`."""
         when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
         row = torch.arange(rows, device=seeds.device)
         places = 2 * self.padding + 1
         count = places * places * (2 if self.flip else 1)
-        return below(bits(seeds[:, None], Purpose.VIEW, when, row), count)
+        return below(bits(seeds[:, None], purpose, when, row), count)
 
     def shown(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images `[K, n, C, H, W]` in their views `[K, n]`, normalised; channels lie last."""

@@ -39,6 +39,7 @@ class Purpose(IntEnum):
     ANCHOR = 12
     WARM = 13
     ANSWER = 14
+    RECORD = 15
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

@@ -36,10 +36,12 @@ class Transforms:
     arriving: Transform | None = None
     replayed: Transform | None = None
 
-    def views(self, seeds: Tensor, step: int, steps: int, rows: int) -> Tensor:
+    def views(
+        self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
+    ) -> Tensor:
         """A random number for every row of the coming steps, `[steps, K, rows]`."""
         when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
-        return bits(seeds[:, None], Purpose.VIEW, when, torch.arange(rows, device=seeds.device))
+        return bits(seeds[:, None], purpose, when, torch.arange(rows, device=seeds.device))
 
     def shown(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """What arrives `[1, n, ...]`, as a network is to read it."""

@@ -144,7 +144,8 @@ def axes_of(
                 f"{kind.title} has no hyper-parameter {name!r} (it has: {known}){forgotten}"
             )
     defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.batch or BATCH}
-    defaults |= {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+    own = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
+    defaults |= own
     if benchmark is not None:
         defaults |= {"bs": kind.batch or benchmark.batch, "mbs": benchmark.replay}
         published = paper.hyperparameters(benchmark.paper, kind.name, buffer)
@@ -155,7 +156,7 @@ def axes_of(
             known = symbol(name)
             raise InputError(f"the hyper-parameter {known} has no default here: give a value")
     # A whole number whose default is 0 is a switch that is off; all others count something.
-    least = {name: min(1, int(defaults.get(name, 1))) for name in ("bs", "mbs", *kind.shaping)}
+    least = {name: min(1, own.get(name, 1)) for name in ("bs", "mbs", *kind.shaping)}
     return {
         name: _checked_values(symbol(name), chosen[name], least.get(name))
         for name in names

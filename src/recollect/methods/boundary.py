@@ -45,10 +45,12 @@ class Boundary:
 
     It has `count` examples; `examples` gives those at some of its places `[K, n]`, as they are
     kept, and `logits` and `features` what the networks make of such examples now, as in a test.
-    `shown` turns them into what a network reads. The clock stands at the first step to come, or
-    just after the last one; the method's `own` tensors may be changed in place. `scratch` is a
-    copy of the networks, to try something out; `batch` and `replay` are how many examples arrive
-    and are replayed in a step.
+    `shown` turns them into what a network reads. `training_logits` are those of a forward pass in
+    training mode, on augmented examples in batches of `batch`: it moves the running statistics of
+    normalisation layers, and augments alike when called again. The clock stands at the first step
+    to come, or just after the last one; the method's `own` tensors may be changed in place.
+    `scratch` is a copy of the networks, to try something out; `batch` and `replay` are how many
+    examples arrive and are replayed in a step.
 
     >>> from recollect import SGD, Method, Step, from_arrays, run
     >>> @dataclass(frozen=True)
@@ -81,6 +83,7 @@ class Boundary:
     examples: Callable[[Tensor], tuple[Tensor, Tensor]]
     shown: Callable[[Tensor], Tensor]
     logits: Callable[[Tensor], Tensor]
+    training_logits: Callable[[Tensor], Tensor]
     features: Callable[[Tensor], Tensor]
     scratch: Callable[[], Descent]
 

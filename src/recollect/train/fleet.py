@@ -31,6 +31,7 @@ from recollect.train.guard import Guard
 from recollect.train.planner import Planner
 from recollect.train.state import State, stacked
 from recollect.train.stepper import Stepper
+from recollect.train.training_logits import training_logits
 
 __all__ = ["Fleet"]
 
@@ -329,6 +330,9 @@ class Fleet:
             examples=examples,
             shown=self._plain,
             logits=partial(parted, self.logits),
+            training_logits=partial(
+                training_logits, self.network, self.images, self.seeds, self.clock.steps, batch
+            ),
             features=partial(parted, lambda x: self.features(x)[0]),
             scratch=scratch,
         )
