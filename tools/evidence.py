@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +12,8 @@ from typing import final, get_args
 from tools.manifest import FOLDER, MANIFEST, Line, named, read
 
 from recollect.cli.common import SETTINGS
-from recollect.cli.reproduce import MARKS
 from recollect.experiments import paper
-from recollect.experiments.paper import Published, Verdict
+from recollect.experiments.paper import Kind, Published
 from recollect.experiments.plan import plan
 from recollect.experiments.reproduce import SINGLE, Comparison, cells, compare, metric_of
 from recollect.experiments.results import Results, Summary
@@ -28,7 +26,7 @@ __all__ = [
 ]  # fmt: skip
 
 NOT_MEASURED = "not measured"
-VERDICTS: tuple[str, ...] = get_args(Verdict)
+VERDICTS: tuple[str, ...] = get_args(Kind)
 OUTSIDE = ("above", "below")
 
 
@@ -117,7 +115,7 @@ class Evidence:
 
     def _verdict(self, cell: Cell) -> str:
         one = self.compared(cell)
-        return NOT_MEASURED if one is None or one.verdict is None else one.verdict
+        return NOT_MEASURED if one is None or one.verdict is None else one.verdict.kind
 
     @staticmethod
     def _key(
@@ -150,8 +148,8 @@ def settings_of(name: str, kind: str) -> list[str]:
 
 
 def mark(one: Comparison | None) -> str:
-    """The sign of a verdict, as the command line prints it, without its colour."""
-    return "" if one is None else re.sub(r"\[/?\w*\]", "", MARKS[one.verdict])
+    """The sign of a verdict, in parentheses if it is weak."""
+    return "" if one is None or one.verdict is None else one.verdict.mark
 
 
 def _cells(name: str, score: str, epochs: int | None) -> Iterator[Cell]:

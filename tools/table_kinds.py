@@ -246,7 +246,10 @@ def tally(evidence: Evidence, words: Words) -> str:
     asked, *names = words
     wanted = [cell for name in names for score in asked.split(",") for cell in printed(name, score)]
     found = evidence.tally(wanted)
-    parts = [f"{found[kind]} {kind}" for kind in (*VERDICTS, NOT_MEASURED) if found[kind]]
+    kinds = [kind for kind in VERDICTS if kind not in OUTSIDE]
+    split = ", ".join(f"{found[kind]} {kind}" for kind in kinds)
+    parts = [f"{sum(found[kind] for kind in kinds)} reproduced ({split})"]
+    parts += [f"{found[kind]} {kind}" for kind in (*OUTSIDE, NOT_MEASURED) if found[kind]]
     return f"{len(wanted)} figures: {', '.join(parts)}"
 
 

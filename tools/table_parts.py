@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 
 from tools.evidence import NOT_MEASURED, Cell, Evidence, mark
 
-from recollect.experiments.paper import Published
 from recollect.experiments.results import Summary
 from recollect.methods import title_of
 
@@ -32,14 +31,11 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 def columns(evidence: Evidence, cell: Cell) -> list[str]:
     """Ours, the paper's and the verdict's mark."""
     one = evidence.compared(cell)
-    return [NOT_MEASURED if one is None else str(one.ours), _theirs(cell.paper), mark(one)]
-
-
-def _theirs(paper: Published | None) -> str:
-    # Where the paper prints no deviation, a zero would claim that there was none.
-    if paper is None:
-        return "-"
-    return f"{paper.mean:.2f} ±{paper.std:.2f}" if paper.std else f"{paper.mean:.2f}"
+    return [
+        NOT_MEASURED if one is None else str(one.ours),
+        "-" if cell.paper is None else str(cell.paper),
+        mark(one),
+    ]
 
 
 def mean_of(found: Summary | None, score: str, setting: str) -> str:
@@ -49,11 +45,8 @@ def mean_of(found: Summary | None, score: str, setting: str) -> str:
 
 
 def seeds_of(found: Summary | None) -> str:
-    """How many seeds stand behind a row, and how many of them diverged."""
-    if found is None:
-        return "-"
-    diverged = sum(run.diverged for run in found.runs)
-    return f"{len(found.runs)}, {diverged} diverged" if diverged else str(len(found.runs))
+    """How many seeds stand behind a row, and how many diverged or lie far below the others."""
+    return "-" if found is None else ", ".join(filter(None, [str(len(found.runs)), found.remarks]))
 
 
 def buffer_of(size: int | None) -> str:
