@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect import MLP, ResNet18
-from recollect.core import fisher
+from recollect.core import per_example
 from recollect.core.dense import Dense
 from recollect.core.fisher import fisher_information
 from recollect.core.layers import Layers
@@ -209,7 +209,7 @@ def test_answers_may_be_drawn(build: Callable[[], nn.Module], own: list[int]) ->
 def test_many_numbers_are_taken_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = made(normalised), examples()
     at_once = fisher_information(network, network.weights, network.buffers, x)
-    monkeypatch.setattr(fisher, "NUMBERS_AT_ONCE", 5 * (9 * 4 + 8 + 8 + 24) + 1)
+    monkeypatch.setattr(per_example, "NUMBERS_AT_ONCE", 5 * (9 * 4 + 8 + 8 + 24) + 1)
     sizes: list[int] = []
     network.module.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
     by_part = fisher_information(network, network.weights, network.buffers, x)

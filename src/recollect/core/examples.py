@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
+from torch.nn import functional
 
 from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
+from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
 
 __all__ = ["gradient_dots"]
@@ -35,43 +36,20 @@ def gradient_dots(
     with network.testing():
         return torch.stack(
             [
-                _by_example(network, weights.row(run), buffers, run, x[run], y[run])
+                _of_a_run(
+                    PerExample(network, weights.row(run), {n: b[run] for n, b in buffers.items()}),
+                    x[run],
+                    y[run],
+                )
                 for run in range(len(x))
             ]
         )
 
 
-def _by_example(
-    network: Network,
-    weights: Weights,
-    buffers: Mapping[str, Tensor],
-    run: int,
-    x: Tensor,
-    y: Tensor,
-) -> Tensor:
-    """The inner products of one run, `[n, n]`."""
-    each = _each(network, weights, buffers, run, x, y)
-    rows = torch.cat([tensor.flatten(1) for tensor in each.values()], 1)
-    return rows @ rows.mT
-
-
-def _each(
-    network: Network,
-    weights: Weights,
-    buffers: Mapping[str, Tensor],
-    run: int,
-    x: Tensor,
-    y: Tensor,
-) -> dict[str, Tensor]:
-    """The gradient of every example of one run, `[n, ...]` for each weight."""
-    own = {name: tensor[run] for name, tensor in buffers.items()}
-    trained = {n: t for n, t in weights.only().items() if n in network.trained}
-    fixed = {n: t for n, t in weights.only().items() if n not in network.trained}
-
-    def surprise(parameters: dict[str, Tensor], example: Tensor, label: Tensor) -> Tensor:
-        known = {**parameters, **fixed, **own}
-        logits: Tensor = functional_call(network.module, known, (example[None],))
-        return cross_entropy(logits[None], label.view(1, 1)).squeeze(0)
-
-    each: dict[str, Tensor] = vmap(grad(surprise), (None, 0, 0))(trained, x, y)
-    return each
+def _of_a_run(examples: PerExample, x: Tensor, y: Tensor) -> Tensor:
+    """The inner products of one run, `[n, n]`, summed over its parameters."""
+    passed = examples.through(x)
+    chances = passed.logits.detach().softmax(1)
+    error = chances - functional.one_hot(y, chances.shape[1])
+    rows = (each.flatten(1) for _, each in passed.gradients(error))
+    return torch.stack([row @ row.mT for row in rows]).sum(0)

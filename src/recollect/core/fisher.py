@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
 from torch.nn import functional
 
-from recollect.core.layers import Layers
 from recollect.core.losses import among
 from recollect.core.network import Network
+from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
 
 __all__ = ["fisher_information"]
-
-NUMBERS_AT_ONCE = 1 << 28
-EXAMPLES_AT_ONCE = 16
 
 
 def fisher_information(
@@ -124,40 +120,12 @@ def _of_dense_layers(
 def _of_a_run(
     network: Network, weights: Weights, buffers: Mapping[str, Tensor], asked: _Asked
 ) -> dict[str, Tensor]:
-    """The sum of squares of one run: by layers that are known, or example by example."""
-    trained = {n: t.detach() for n, t in weights.only().items() if n in network.trained}
-    fixed = {**buffers, **{n: t for n, t in weights.only().items() if n not in trained}}
-
-    def logits_of(parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        known = {**parameters, **fixed}
-        logits: Tensor = functional_call(network.module, known, (x.clone(),))
-        return logits
-
-    def through(x: Tensor) -> tuple[Layers, Tensor]:
-        leaves = {name: tensor.detach().requires_grad_() for name, tensor in trained.items()}
-        with torch.enable_grad(), Layers(leaves, len(x)) as layers:
-            return layers, logits_of(leaves, x)
-
-    def one_by_one(x: Tensor, error: Tensor) -> Iterable[tuple[str, Tensor]]:
-        def given(parameters: dict[str, Tensor], example: Tensor, error: Tensor) -> Tensor:
-            return (logits_of(parameters, example[None]) * error).sum()
-
-        each: dict[str, Tensor] = vmap(grad(given), (None, 0, 0))(trained, x, error)
-        return each.items()
-
-    total = {name: torch.zeros_like(tensor) for name, tensor in trained.items()}
-    # A single example tells an axis of examples from another that has their number by chance.
-    single = through(asked.x[0, :1])[0]
-    numbers = single.numbers + max((tensor.numel() for tensor in trained.values()), default=1)
-    size = max(1, NUMBERS_AT_ONCE // numbers) if single.known else EXAMPLES_AT_ONCE
-    for some in asked.split(size):
-        (x,) = some.x
-        layers, logits = through(x)
-        known = single.known and layers.known
-        if not known:
-            logits = vmap(lambda one: logits_of(trained, one[None])[0])(x)
-        for error in some.errors(logits[None]):
-            each = layers.gradients(logits, error[0]) if known else one_by_one(x, error[0])
-            for name, gradients in each:
+    """The sum of squares of one run."""
+    examples = PerExample(network, weights, buffers)
+    total = {name: torch.zeros_like(tensor) for name, tensor in examples.trained.items()}
+    for some in asked.split(examples.at_once(asked.x[0])):
+        passed = examples.through(some.x[0])
+        for error in some.errors(passed.logits[None]):
+            for name, gradients in passed.gradients(error[0]):
                 total[name] += gradients.square().sum(0)
     return total

@@ -53,7 +53,7 @@ def _by_active_set(matrix: Tensor, vector: Tensor) -> Tensor:
     number, bit = (torch.arange(n, device=matrix.device) for n in (2**unknowns, unknowns))
     free = (number[:, None] >> bit & 1).to(matrix.dtype)[:, :, None]  # [2^T, T, 1]
     systems = matrix[:, None] * free * free.mT + torch.diag_embed(1 - free.squeeze(2))
-    u = torch.linalg.solve_ex(systems, -vector[:, None] * free).result  # [K, 2^T, T, 1]
+    u: Tensor = torch.linalg.solve_ex(systems, -vector[:, None] * free).result  # [K, 2^T, T, 1]
     s = matrix[:, None] @ u + vector[:, None]
     broken = torch.maximum(-u, torch.where(free > 0, s.abs(), -s)).amax((2, 3))
     best = broken.nan_to_num(torch.inf, posinf=torch.inf).argmin(1)
