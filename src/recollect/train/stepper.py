@@ -54,7 +54,8 @@ class Stepper:
         self._method = states[0].method
         self._noted = [name for name in self._method.remembers if name not in ("x", "y")]
         self._lanes = Lanes(network.device, len(self._states))
-        self._usual: Sizes = ()
+        self._usual = False
+        self._sizes: Sizes = ()
         self._compiled: Compiled | None
         self._carry_out: Plain | Replayed
         self.arrange(0)
@@ -69,12 +70,12 @@ class Stepper:
         )
         self._carry_out = Replayed(self._step, device, title) if recorded else Plain(self._step)
 
-    def take(self, stacks: Stacks, sizes: Sizes, usual: Sizes) -> Tensor:
+    def take(self, stacks: Stacks, sizes: Sizes, usual: bool) -> Tensor:
         """Take all steps of the stacks, whose draws have these sizes; the last loss, `[K]`.
 
-        Steps are compiled for the `usual` sizes of batch and draws alone.
+        Only steps with the `usual` sizes of batch and draws are compiled.
         """
-        self._usual = usual
+        self._usual, self._sizes = usual, sizes
         return self._carry_out(stacks, sizes)
 
     @property
@@ -114,7 +115,7 @@ class Stepper:
         chances = [tensor for tensor in (slots, luck) if tensor is not None]
         tensors = (shown, y, *again.values(), *chances)
         pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
-        take = self._learn_fast if (x.shape[1], *sizes) == self._usual else self._learn
+        take = self._learn_fast if self._usual else self._learn
         learn = [
             partial(take, state, sizes, *piece)
             for state, piece in zip(self._states, pieces, strict=True)
@@ -185,7 +186,7 @@ class Stepper:
         state = self._states[0]
         fixed = len(state.tensors())
         with self._network.written_out():
-            return self._learn(state.over(tensors[:fixed]), self._usual[1:], *tensors[fixed:])
+            return self._learn(state.over(tensors[:fixed]), self._sizes, *tensors[fixed:])
 
     def _kind(self) -> Hashable:
         """What a compiled step depends on besides its tensors and, for some methods, the task."""
