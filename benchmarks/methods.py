@@ -3,6 +3,8 @@
 All of them learn the same two tasks of random examples with the same network, batches and memory;
 the steps that are timed are those of the second task, when there is something to replay. Methods
 take turns, and the best round of each counts. What a method does between tasks is timed as well.
+With `--compiled`, steps are compiled, however long that takes; a method that fails is left out, and
+says why.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from recollect import MLP, Fleet, InputError, Method, ResNet18
+from recollect import MLP, Fleet, Method, ResNet18
 from recollect.methods import METHODS
 from recollect.streams import benchmark
 
@@ -46,34 +48,48 @@ def main() -> None:
     parser.add_argument("--network", choices=CASES, default="mlp")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
+    parser.add_argument("--compiled", action="store_true", help="compile the steps")
     given = parser.parse_args()
     torch.set_num_threads(1)
     case = CASES[given.network]
     names = ["er", *(name for name in given.methods if name != "er")]
     timed = {}
     for name in names:
+        began = time.perf_counter()
         try:
-            timed[name] = Timed(METHODS[name], case, given.device)
-        except InputError as error:
-            print(f"{METHODS[name].title} is left out: {error}")
+            timed[name] = Timed(METHODS[name], case, given.device, given.compiled)
+        except Exception as error:
+            left_out(name, error)
+        if given.compiled:
+            print(f"{name}: ready after {time.perf_counter() - began:.0f} s", flush=True)
     for _ in range(ROUNDS):
-        for each in timed.values():
-            each.go()
+        for name, each in list(timed.items()):
+            try:
+                each.go()
+            except Exception as error:
+                del timed[name]
+                left_out(name, error)
     where = torch.cuda.get_device_name() if given.device == "cuda" else "one CPU core"
     sizes = f"batches of {case.batch}, replays of {case.batch}, memory {MEMORY}"
     print(f"{case.title}, {sizes}, {where}")
     print("method                 µs a run and step   times ER   between two tasks")
-    usual = timed["er"].best
+    usual = timed["er"].best if "er" in timed else float("nan")
     for name, each in timed.items():
         between = f"{1e3 * each.between:8.1f} ms a run" if each.between > 1e-4 else ""
         print(f"{METHODS[name].title:21s}  {1e6 * each.best:17.0f}   {each.best / usual:8.2f}   "
               f"{between:>17s}   {each.fleet.execution}", flush=True)  # fmt: skip
 
 
+def left_out(name: str, error: Exception) -> None:
+    """Say why there is no line for a method."""
+    lines = str(error).splitlines() or [""]
+    print(f"{METHODS[name].title} is left out: {type(error).__name__}: {lines[0]}", flush=True)
+
+
 class Timed:
     """A fleet of one method, in its second task."""
 
-    def __init__(self, kind: type[Method], case: Case, device: str) -> None:
+    def __init__(self, kind: type[Method], case: Case, device: str, compiled: bool) -> None:
         self.case, self.best = case, float("inf")
         self.batch = kind.batch or case.batch
         deep = len(case.shape) == 3
@@ -83,6 +99,7 @@ class Timed:
             [kind()] * case.runs, network, seeds=range(case.runs), lr=[0.01] * case.runs,
             classes=10, shape=case.shape, memory=MEMORY, replay=case.batch, stored=torch.uint8,
             images=images, device=device, half=deep and device == "cuda", tasks=3, per_task=5,
+            compiled=compiled or None,
         )  # fmt: skip
         generator = torch.Generator().manual_seed(0)
         shape = (1, 2 * MEMORY, *case.shape)

@@ -11,6 +11,7 @@ __all__ = [
     "InputError",
     "MissingExtraError",
     "RecollectError",
+    "SlowerWarning",
     "unknown_name",
 ]
 
@@ -75,6 +76,17 @@ class MissingExtraError(RecollectError, ImportError):
     ... except MissingExtraError:
     ...     print('pip install "recollect[dreams]"')
     pip install "recollect[dreams]"
+    """
+
+
+class SlowerWarning(UserWarning):
+    """Steps could not be compiled or recorded, and are taken in a slower way.
+
+    Results are the same. It is given once for every reason in a process; the command line prints
+    it as one line. To turn it off or into an error, use Python's filters:
+
+    >>> import warnings
+    >>> warnings.filterwarnings("ignore", category=SlowerWarning)
     """
 
 

@@ -7,7 +7,10 @@ import io
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 from recollect import __version__
 from recollect.cli import (
@@ -23,7 +26,7 @@ from recollect.cli import (
     stream,
 )
 from recollect.cli.common import notice
-from recollect.errors import RecollectError
+from recollect.errors import RecollectError, SlowerWarning
 from recollect.methods import others
 from recollect.train import TimeUp
 
@@ -47,7 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(output, io.TextIOWrapper):
             output.reconfigure(errors="replace")
     try:
-        status: int = chosen.command(chosen)
+        with _short_warnings():
+            status: int = chosen.command(chosen)
     except TimeUp as limit:
         print(f"recollect: {limit}", file=sys.stderr)
         return TRY_AGAIN
@@ -63,6 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Meanwhile, a warning that steps are slower is one line, without a place in the code."""
+    with warnings.catch_warnings():
+        usual = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+            if issubclass(category, SlowerWarning):
+                notice(str(message))
+            else:
+                usual(message, category, *where)
+
+        warnings.showwarning = show
+        yield
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+
+from recollect.errors import RecollectError
+from recollect.train.slower import reason, say_slower
 
 __all__ = ["Lanes", "Plain", "Replayed", "Stacks", "compiling_pays", "fast_arithmetic"]
 
@@ -47,11 +50,13 @@ class Replayed:
 
     On a GPU the recording is a CUDA graph: a step costs one launch, and the host never waits
     for it. Elsewhere, recording means calling the step again on the same tensors. Where a step
-    cannot be recorded, `possible` becomes false and all steps are taken as they come.
+    cannot be recorded, `possible` becomes false, a warning that begins with `title` says why, and
+    all steps are taken as they come.
     """
 
-    def __init__(self, step: Step, device: torch.device) -> None:
+    def __init__(self, step: Step, device: torch.device, title: str) -> None:
         self._step = step
+        self._title = title
         self._plain = Plain(step)
         self.possible = True
         self._met: Counter[Shapes] = Counter()
@@ -78,10 +83,14 @@ class Replayed:
         try:
             step = partial(self._step, sizes=sizes)
             self._recordings[shapes] = _Recording(step, stacks, self._pool)
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, RecollectError):
             raise
-        except RuntimeError:
+        except Exception as error:
             self.possible = False
+            say_slower(
+                f"{self._title}: a step could not be recorded and is taken as it comes, which "
+                f"gives the same results more slowly ({reason(error)})"
+            )
 
 
 class _Recording:
@@ -121,9 +130,31 @@ class _Recording:
 def _captured(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
     """The function as a CUDA graph; what it writes must live as long as the graph does."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, pool=pool):
-        function()
+    stream = torch.cuda.current_stream()
+    try:
+        with torch.cuda.graph(graph, pool=pool):
+            function()
+    except BaseException:
+        _end_capture(stream, pool)
+        raise
     return graph
+
+
+def _end_capture(stream: torch.cuda.Stream, pool: Any) -> None:
+    """Leave a capture that failed, where torch has not done so itself.
+
+    When CUDA refuses to end a capture, torch stays in the capture's stream and goes on to ask a
+    graph that is gone where to allocate. Its generator waits for the end of the capture, too;
+    another capture, which succeeds, ends that.
+    """
+    torch.cuda.set_stream(stream)
+    with suppress(RuntimeError):  # the first fails if torch has ended the capture itself
+        torch._C._cuda_endAllocateToPool(stream.device_index, pool)
+        torch._C._cuda_releasePool(stream.device_index, pool)
+    with suppress(RuntimeError):
+        number = torch.zeros(1, device=stream.device)
+        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+            number.add_(1)
 
 
 class Lanes:
@@ -146,11 +177,13 @@ class Lanes:
         for stream in self._streams:
             stream.wait_stream(main)
         done = []
-        for number, piece in enumerate(work):
-            with torch.cuda.stream(self._streams[number % len(self._streams)]):
-                done.append(piece())
-        for stream in self._streams:
-            main.wait_stream(stream)
+        try:
+            for number, piece in enumerate(work):
+                with torch.cuda.stream(self._streams[number % len(self._streams)]):
+                    done.append(piece())
+        finally:  # a capture cannot end while a stream has not come back
+            for stream in self._streams:
+                main.wait_stream(stream)
         return done
 
 

@@ -184,8 +184,6 @@ class Fleet:
             )
         check_batch(x, y, batch, self.runs, self.classes)
         count = y.shape[1]
-        replay = min(self.planner.replay, self.memory.capacity)
-        usual = (batch, *[replay] * self.planner.draws)
         loss = torch.zeros(self.runs, device=self.device)
         start = 0
         with fast_arithmetic(self.device):
@@ -200,6 +198,7 @@ class Fleet:
                     "y": labels,
                     **self._ahead.plan(self.clock, steps, size, sizes, labels),
                 }
+                usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
                 self.planner.note(labels)
                 self.clock = self.clock.after(steps, size)

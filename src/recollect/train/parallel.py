@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,10 +20,11 @@ from typing import Any, Protocol
 
 import torch
 
-from recollect.errors import InputError, RecollectError
+from recollect.errors import InputError, RecollectError, SlowerWarning
 from recollect.train.checkpoint import Checkpoints, TimeUp
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
+from recollect.train.slower import say_slower
 
 __all__ = ["Event", "Runner", "Shelf", "Work", "cores", "one_thread", "train_all"]
 
@@ -185,6 +187,9 @@ class Work:
                         ) from None
                     if kind == "error":
                         raise value
+                    if kind == "slower":
+                        say_slower(value)
+                        continue
                     if kind in ("results", "stopped"):
                         del busy[connection]
                         process.join()
@@ -259,6 +264,7 @@ def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -
     # Ctrl+C reaches every process of a terminal. It is for the one that started this one, which
     # ends it; otherwise each would print a traceback of its own.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _pass_warnings_on(connection)
     try:
         with one_thread():
             results = train(piece, lambda steps: connection.send(("steps", steps)), checkpoints)
@@ -272,6 +278,19 @@ def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -
     except Exception:
         trace = traceback.format_exc()
         connection.send(("error", RuntimeError(f"training failed in a process:\n{trace}")))
+
+
+def _pass_warnings_on(connection: Connection) -> None:
+    """Let the process that started this one warn of slower steps: once, and not every process."""
+    usual = warnings.showwarning
+
+    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
+        if issubclass(category, SlowerWarning):
+            connection.send(("slower", str(message)))
+        else:
+            usual(message, category, *where)
+
+    warnings.showwarning = show
 
 
 def free_memory() -> None:

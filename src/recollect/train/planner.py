@@ -51,6 +51,16 @@ class Planner:
         """Whether the draws keep their sizes from now on, in this task."""
         return self.rule is None or self.rule.steady(clock, self.replay)
 
+    def full(self, clock: Clock) -> bool:
+        """Whether the next step's draws are as large as they become.
+
+        Where a step has no fixed number of draws, as in GEM, only a step without any counts.
+        """
+        sizes = self.sizes(clock)
+        if not self.draws:
+            return not sizes
+        return self.steady(clock) and sizes[0] == min(self.replay, self.memory.capacity)
+
     def plan(
         self,
         clock: Clock,

@@ -54,7 +54,8 @@ class Stepper:
         self._method = states[0].method
         self._noted = [name for name in self._method.remembers if name not in ("x", "y")]
         self._lanes = Lanes(network.device, len(self._states))
-        self._usual: Sizes = ()
+        self._usual = False
+        self._sizes: Sizes = ()
         self._compiled: Compiled | None
         self._carry_out: Plain | Replayed
         self.arrange(0)
@@ -62,17 +63,19 @@ class Stepper:
     def arrange(self, task: int) -> None:
         """Prepare how steps are taken in a task; nothing is compiled or recorded yet."""
         compiled, recorded = self._ways
-        self._compiled = Compiled(self._learn_over, self._kind(task)) if compiled else None
-        self._carry_out = (
-            Replayed(self._step, self._network.device) if recorded else Plain(self._step)
+        title, device = self._method.title, self._network.device
+        when = task if self._method.needs_task else 0
+        self._compiled = (
+            Compiled(self._learn_over, self._kind(), when, device, title) if compiled else None
         )
+        self._carry_out = Replayed(self._step, device, title) if recorded else Plain(self._step)
 
-    def take(self, stacks: Stacks, sizes: Sizes, usual: Sizes) -> Tensor:
+    def take(self, stacks: Stacks, sizes: Sizes, usual: bool) -> Tensor:
         """Take all steps of the stacks, whose draws have these sizes; the last loss, `[K]`.
 
-        Steps are compiled for the `usual` sizes of batch and draws alone.
+        Only steps with the `usual` sizes of batch and draws are compiled.
         """
-        self._usual = usual
+        self._usual, self._sizes = usual, sizes
         return self._carry_out(stacks, sizes)
 
     @property
@@ -84,7 +87,7 @@ class Stepper:
             how.append("CUDA graph" if on_gpu else "recorded step")
         if len(self._lanes) > 1:
             how.append(f"{len(self._lanes)} streams")
-        if self._compiled is not None:
+        if self._compiled is not None and self._compiled.possible:
             how.append("compiled")
         if self._network.half:
             how.append("bf16")
@@ -112,11 +115,9 @@ class Stepper:
         chances = [tensor for tensor in (slots, luck) if tensor is not None]
         tensors = (shown, y, *again.values(), *chances)
         pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
-        usual = (x.shape[1], *sizes) == self._usual
+        take = self._learn_fast if self._usual else self._learn
         learn = [
-            partial(self._compiled, *state.tensors(), *piece)
-            if self._compiled is not None and usual
-            else partial(self._learn, state, sizes, *piece)
+            partial(take, state, sizes, *piece)
             for state, piece in zip(self._states, pieces, strict=True)
         ]
         if noise is not None:
@@ -171,18 +172,26 @@ class Stepper:
         kept = [step.kept[name] for name in self._noted if name in step.kept]
         return loss, *kept, *([step.slots] if "slots" in chances else [])
 
+    def _learn_fast(self, state: State, sizes: Sizes, *piece: Tensor) -> tuple[Tensor, ...]:
+        """The same, compiled if that is wanted and possible."""
+        if self._compiled is not None:
+            tensors = (*state.tensors(), *piece)
+            compiled = self._compiled.ready(tensors)
+            if compiled is not None:
+                return compiled(*tensors)
+        return self._learn(state, sizes, *piece)
+
     def _learn_over(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         """The same with the state as plain tensors, to be compiled."""
         state = self._states[0]
         fixed = len(state.tensors())
         with self._network.written_out():
-            return self._learn(state.over(tensors[:fixed]), self._usual[1:], *tensors[fixed:])
+            return self._learn(state.over(tensors[:fixed]), self._sizes, *tensors[fixed:])
 
-    def _kind(self, task: int) -> Hashable:
-        """What a compiled step depends on besides the shapes of its tensors."""
+    def _kind(self) -> Hashable:
+        """What a compiled step depends on besides its tensors and, for some methods, the task."""
         network, method = self._network, self._method
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half)
         shape = tuple(getattr(method, name) for name in method.shaping)
-        when = task if method.needs_task else 0
-        return (type(method), shape, layers, repr(network.module), how, when)
+        return (type(method), shape, layers, repr(network.module), how)
