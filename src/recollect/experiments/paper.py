@@ -53,8 +53,13 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
 
 # The authors' code reads FDR's alpha and never applies it, so the published figures belong to a
 # weight of 1, whatever the table of hyper-parameters says. It takes an inner batch of MER, 128
-# memories and the example that arrives, as one step.
-EFFECTIVE: dict[str, dict[str, float]] = {"fdr": {"alpha": 1.0}, "mer": {"inner": 129}}
+# memories and the example that arrives, as one step. In GSS it lets the mean gradient of a batch
+# decide whether its examples may replace memories, where the publication judges each by its own.
+EFFECTIVE: dict[str, dict[str, float]] = {
+    "fdr": {"alpha": 1.0},
+    "mer": {"inner": 129},
+    "gss": {"whole": 1.0},
+}
 
 
 # Methods that the paper has no figures for learn as the one that is most like them.
