@@ -84,8 +84,8 @@ class GSS(Method):
         entering = torch.where(full, score, judged)
         placed = []
         # Each example meets the scores that the one before left behind. `known` has a spare column.
-        for now in zip(*(t.split(1, 1) for t in (first, above, step.slots, entering)), strict=True):
-            drawn, least, planned, its = now
+        each = (torch.split(t, 1, 1) for t in (first, above, step.slots, entering))
+        for drawn, least, planned, its in zip(*each, strict=True):
             chance = known[:, :capacity].cumsum(1)
             met = torch.searchsorted(chance, drawn * chance[:, -1:])
             slot = torch.where(known.gather(1, met) > least, met, planned)
