@@ -34,6 +34,7 @@ class Loop:
     turn: int = 0
     scores: list[float] = field(default_factory=list)
     projections: int = 0
+    replaced: int = 0
 
     def loss(self, rows: list[Row]) -> Tensor:
         x, y = (torch.stack(column) for column in zip(*rows, strict=True))
@@ -156,24 +157,21 @@ class Loop:
             alike = [float(functional.cosine_similarity(mine, other, 0)) for other in others]
             return max(alike) + 1 if alike else 0.1
 
-        whole = judged(batch)
-        placed: list[tuple[Row, float, float, float]] = []
-        for place, row in enumerate(batch):
+        whole, scores = judged(batch), [judged([row]) for row in batch]
+        for place, (row, score) in enumerate(zip(batch, scores, strict=True)):
             words = [
                 bits(torch.tensor(SEED), Purpose.LUCK, self.steps, 2 * place + n) for n in (0, 1)
             ]
             first, second = (float(uniform(word)) for word in words)
-            placed.append((row, judged([row]), first, second))
-        known = list(self.scores)
-        for row, score, first, second in placed:
+            allowed = whole if method.whole else score
             if len(self.reservoir) < CAPACITY:
                 self.reservoir.append(row)
-                self.scores.append(whole)
+                self.scores.append(allowed)
                 continue
-            known += [0.0] * (CAPACITY - len(known))
-            reached = list(accumulate(known))
+            reached = list(accumulate(self.scores))
             met = next(n for n, sum_ in enumerate(reached) if sum_ >= first * reached[-1])
-            if whole < 1 and second < known[met] / (known[met] + score):
+            if allowed < 1 and second < self.scores[met] / (self.scores[met] + score):
+                self.replaced += 1
                 self.reservoir[met], self.scores[met] = row, score
 
     def flat(self) -> Tensor:
@@ -202,7 +200,7 @@ CASES = [
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (FDR(0.7, two_steps=1), 4), (MER(1.0, 1.0, 1), 1),
     (MER(0.6, 0.3, 2), 1),
     (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
-    (GSS(gmbs=3), 4), (GSS(gmbs=7), 4),
+    (GSS(gmbs=3), 4), (GSS(gmbs=7), 4), (GSS(gmbs=3, whole=1.0), 4), (GSS(gmbs=2), 9),
 ]  # fmt: skip
 
 
@@ -238,6 +236,10 @@ def test_a_run_is_its_equations_written_out(
         loop.end_task(list(zip(task_x[0], task_y[0], strict=True)))
     assert fleet.clock.task == TASKS
     assert loop.projections or not isinstance(method, GEM)
+    if isinstance(method, GSS):
+        assert loop.replaced
+        scores = torch.tensor(loop.scores, dtype=torch.float64)
+        torch.testing.assert_close(fleet.own["score"][0, :CAPACITY], scores, rtol=0, atol=1e-9)
 
 
 def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(

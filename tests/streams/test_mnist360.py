@@ -96,21 +96,26 @@ def test_every_prefix_is_in_proportion(stream: Mnist360, digits: Tensor) -> None
             assert abs(piece[:stop].count(first) - share * stop) <= 0.5
 
 
+@pytest.mark.parametrize("offset", [60, 30])
 def test_each_digit_turns_once_around_from_its_own_offset(
-    stream: Mnist360, shown: Tensor, digits: Tensor
+    stream: Mnist360, shown: Tensor, digits: Tensor, offset: int
 ) -> None:
+    assert stream.offset == 60
+    stream = replace(stream, offset=offset)
     batch = stream.pick(SEEDS, 0, stream.order(SEEDS, 0, 0, 0, TOTAL))
     seen = [0] * 9
     angles = []
     for digit in digits.tolist():
-        angles.append(2 * math.pi / COUNTS[digit] * seen[digit] + (digit - 1) * math.pi / 6)
+        angles.append(
+            2 * math.pi / COUNTS[digit] * seen[digit] + (digit - 1) * offset * math.pi / 180
+        )
         seen[digit] += 1
     for digit in range(9):
         own = [angle for angle, d in zip(angles, digits.tolist(), strict=True) if d == digit]
         step = 2 * math.pi / COUNTS[digit]
         assert all(after - before == pytest.approx(step) for before, after in pairwise(own))
         assert own[-1] - own[0] == pytest.approx(2 * math.pi - step)
-        assert own[0] == (digit - 1) * math.pi / 6
+        assert own[0] == pytest.approx((digit - 1) * offset * math.pi / 180)
     expected = rotate(stream.dataset.train_x[shown], torch.tensor([angles], dtype=torch.float64))
     same = (batch.x == expected).flatten(2).all(2)
     assert same.all()

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from recollect import ER, MLP, SGD, DERpp, Fleet, Method
 from recollect.core.images import Images
+from recollect.methods import GSS
 from recollect.train.compiled import compiler_exists
 
 SHAPE = (3, 6, 6)
@@ -45,6 +46,7 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 METHODS: dict[str, list[Method]] = {
     "sgd": [SGD(), SGD()], "er": [ER(), ER()], "derpp": [DERpp(0.4, 0.9), DERpp(1.1, 0.0)],
+    "gss": [GSS(gmbs=3), GSS(gmbs=3, whole=1.0)],
 }  # fmt: skip
 
 

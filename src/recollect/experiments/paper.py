@@ -52,6 +52,10 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
     ("seq-mnist", "gss"): {None: {"bs": 128, "mbs": 10}, 5120: {"bs": 128, "mbs": 128}},
     ("perm-mnist", "gss"): {200: {"mbs": 10}},
     ("rot-mnist", "gss"): {200: {"mbs": 10}},
+    # As in that code's first public state (7ab9db9, October 2020). A commit of November 2020, after
+    # the paper, set these to 32 (d20f640), so its figures should belong to 128.
+    ("seq-cifar10", "er"): {None: {"mbs": 128}},
+    ("seq-cifar10", "agem"): {500: {"mbs": 128}, 5120: {"mbs": 128}},
 }
 
 
@@ -59,10 +63,13 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
 # weight of 1, whatever the table of hyper-parameters says. It takes a step on the stream and then
 # one on the distance, and stores logits in training mode, on augmented images: that moves the
 # statistics of batch normalisation towards the task that just ended, right before evaluation.
-# It takes an inner batch of MER, 128 memories and the example that arrives, as one step.
+# It takes an inner batch of MER, 128 memories and the example that arrives, as one step. In
+# GSS it lets the mean gradient of a batch decide whether its examples may replace memories, where
+# the publication judges each by its own.
 EFFECTIVE: dict[str, dict[str, float]] = {
     "fdr": {"alpha": 1.0, "two_steps": 1, "training_mode": 1},
     "mer": {"inner": 129},
+    "gss": {"whole": 1.0},
 }
 
 

@@ -21,13 +21,17 @@ __all__ = ["GSS"]
 
 @dataclass(frozen=True)
 class GSS(Method):
-    """Keeps examples whose gradients point in different directions.
+    """Stores examples whose gradients point in different directions.
 
     The score of a gradient is its largest cosine similarity, plus one, with those of `gmbs` random
-    memories. What arrives is judged as a whole: while there is room it is kept with that score.
-    When the memory is full and the whole disagrees with all of them (score below 1), each of its
-    examples meets a memory, drawn in proportion to the memories' scores C, and replaces it with
-    probability C / (C + its own score). Training is that of ER, `nb` times for every batch.
+    memories. While there is room, an example is stored with its score. When the memory is full, an
+    example that disagrees with all of them (a score c below 1) meets a memory, drawn in proportion
+    to the memories' scores C, and replaces it with probability C / (C + c). The examples of a batch
+    are compared with the same memories, and enter one after the other. Training is that of ER, `nb`
+    times for every batch.
+
+    With `whole` 1, the mean gradient of a batch decides for all of its examples whether they may
+    replace memories, and is their score while there is room.
 
     `recollect reproduce seq-mnist --methods gss` makes its rows of the paper's table.
 
@@ -37,12 +41,14 @@ class GSS(Method):
 
     gmbs: int = 10
     nb: int = 1
+    whole: float | Tensor = 0.0
 
     name: ClassVar[str] = "gss"
     title: ClassVar[str] = "GSS"
     remembers: ClassVar[tuple[str, ...]] = ("x", "y")
     shaping: ClassVar[tuple[str, ...]] = ("gmbs", "nb")
     luck: ClassVar[int] = 2
+    sees_plain: ClassVar[bool] = True
 
     def draws_per_step(self) -> int:
         """A replay for every repetition, and the memories to compare with."""
@@ -68,34 +74,43 @@ class GSS(Method):
 
     def _keep(self, step: Step) -> None:
         known, capacity = step.own["score"], step.own["score"].shape[1] - 1
-        whole, score = _scores(step)
-        chance = known[:, :capacity].cumsum(1)
+        score, whole = _scores(step)
+        by_whole = torch.as_tensor(self.whole).view(-1, 1) > 0
+        judged = torch.where(by_whole, whole, score)
         first, second = uniform(step.luck).unbind(2)  # [K, B] each
-        met = torch.searchsorted(chance, first * chance[:, -1:]).clamp(max=capacity - 1)
-        theirs = known.gather(1, met)
-        wins = (whole < 1) & (second < theirs / (theirs + score))
         full = step.slots == capacity
-        slot = torch.where(full, torch.where(wins, met, capacity), step.slots)
-        slot = later_stays(slot, capacity)
-        known.scatter_(1, slot, torch.where(full, score, whole))
-        step.place(slot)
+        # With probability C / (C + c): where the memory's score C is above this one.
+        above = torch.where(full & (judged < 1), score * second / (1 - second), torch.inf)
+        entering = torch.where(full, score, judged)
+        placed = []
+        # Each example meets the scores that the one before left behind. `known` has a spare column.
+        each = (torch.split(t, 1, 1) for t in (first, above, step.slots, entering))
+        for drawn, least, planned, its in zip(*each, strict=True):
+            chance = known[:, :capacity].cumsum(1)
+            met = torch.searchsorted(chance, drawn * chance[:, -1:])
+            slot = torch.where(known.gather(1, met) > least, met, planned)
+            known.scatter_(1, slot, its)
+            placed.append(slot)
+        step.place(later_stays(torch.cat(placed, 1), capacity))
 
 
 def _scores(step: Step) -> tuple[Tensor, Tensor]:
-    """The score of the batch as a whole, `[K, 1]`, and of each of its examples, `[K, B]`."""
+    """The score of each example of the batch, `[K, B]`, and of their mean gradient, `[K, 1]`."""
     compared = step.replays[-1]
     batch, others = step.x.shape[1], compared.x.shape[1]
     if not others:
         first = torch.full(step.y.shape, FIRST, dtype=torch.float64, device=step.y.device)
-        return first[:, :1], first
-    x, y = torch.cat([step.x, compared.x], 1), torch.cat([step.y, compared.y], 1)
+        return first, first[:, :1]
+    plain = compared.get("plain", compared.x)
+    x, y = torch.cat([step.plain, plain], 1), torch.cat([step.y, compared.y], 1)
     dots = step.gradient_dots(x, y).double()
-    norm = dots.diagonal(dim1=1, dim2=2).clamp(min=TINY).sqrt()  # [K, B + n]
+    each = torch.arange(batch + others, device=y.device)
+    norm = dots[:, each, each].clamp(min=TINY).sqrt()  # [K, B + n]
     among, between = dots[:, :batch, :batch], dots[:, :batch, batch:] / norm[:, None, batch:]
     size = among.mean((1, 2)).clamp(min=TINY).sqrt()  # of the mean gradient, [K]
-    whole = between.mean(1) / size[:, None]
     single = between / norm[:, :batch, None]
-    return whole.amax(1, keepdim=True) + 1, single.amax(2) + 1
+    whole = between.mean(1) / size[:, None]
+    return single.amax(2) + 1, whole.amax(1, keepdim=True) + 1
 
 
 FIRST = 0.1

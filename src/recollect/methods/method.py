@@ -28,11 +28,13 @@ class Method(ABC):
     that does more with the gradient than descend defines `learn` instead. Hyper-parameters in
     `shaping` are whole numbers that a fleet's runs share, and `batch` is the batch size that the
     method is defined for, if it is. A method that is random itself has `luck` random words for
-    every example that arrives, and one that `places` says itself where each goes in memory. With
-    `mixes_memory`, what is remembered when a task begins arrives again as a part of that task, in
-    one random order with it. One that `revisits` looks at the examples of a task apart from its
-    epochs, and what one that `grows` holds depends on the number of tasks. One that `needs_task` is
-    told at a test which task an example belongs to, and may compute otherwise in every task.
+    every example that arrives, and one that `places` says itself where each goes in memory. One
+    that `sees_plain` is given images without augmentation too, as `step.plain` and as a field
+    `plain` of what it draws. With `mixes_memory`, what is remembered when a task begins arrives
+    again as a part of that task, in one random order with it. One that `revisits` looks at the
+    examples of a task apart from its epochs, and what one that `grows` holds depends on the number
+    of tasks. One that `needs_task` is told at a test which task an example belongs to, and may
+    compute otherwise in every task.
 
     >>> from recollect import cross_entropy
     >>> @dataclass(frozen=True)
@@ -55,6 +57,7 @@ class Method(ABC):
     shaping: ClassVar[tuple[str, ...]] = ()
     luck: ClassVar[int] = 0
     places: ClassVar[bool] = False
+    sees_plain: ClassVar[bool] = False
     batch: ClassVar[int | None] = None
     needs_boundaries: ClassVar[bool] = False
     needs_task: ClassVar[bool] = False

@@ -49,9 +49,11 @@ class Step:
         own: Mapping[str, Tensor] | None = None,
         slots: Tensor | None = None,
         luck: Tensor | None = None,
+        plain: Tensor | None = None,
     ) -> None:
         self.x = x
         self.y = y
+        self.plain = x if plain is None else plain
         self.replays = list(replays)
         self.own = own or {}
         self.slots = torch.zeros_like(y) if slots is None else slots

@@ -33,8 +33,11 @@ class Mnist360:
     Every training example arrives exactly once. The pairs (0, 1), (1, 2), ..., (8, 0) follow each
     other in three rounds; a digit's examples are split at random into six groups, one for each
     time that it appears. Within a pair the digits alternate in proportion to their groups, so that
-    batches of any size hold both in the same proportion. The c-th example of digit d (of n) is
-    turned by 2 pi c / n + (d - 1) pi / 6, and the c-th test example by 2 pi c / n.
+    batches of any size hold both in the same proportion. Angles are counter-clockwise and start at
+    c = 0: the c-th of the n training examples of digit d is turned by 360 c / n + (d - 1) offset
+    degrees, and the c-th of the n test examples by 360 c / n.
+
+    `offset` is 60 as in the paper's code, which its figures belong to; its appendix prints 30.
 
     >>> from recollect.streams import benchmark
     >>> stream = benchmark("digits-360").stream()
@@ -48,6 +51,7 @@ class Mnist360:
     boundaries: bool = False
     tasks: int = 1
     images: Images | None = None
+    offset: float = 60.0
 
     def __post_init__(self) -> None:
         counts = torch.bincount(self.dataset.train_y, minlength=DIGITS)[:DIGITS]
@@ -89,7 +93,7 @@ class Mnist360:
         # A fleet's runs ask for the same places, and the angle depends on the place alone.
         alike = bool((index == index[:1]).all())
         shown = slice(0, 1) if alike else slice(None)
-        angles = _angles(digit[shown], turn[shown], counts, offset=True)
+        angles = _angles(digit[shown], turn[shown], counts, self.offset)
         return Batch(rotate(take(images, chosen), angles), digit)
 
     def test(self, seeds: Tensor, task: int) -> Batch:
@@ -122,7 +126,7 @@ class Mnist360:
         for digit in range(DIGITS):
             here = y == digit
             turns[here] = torch.arange(int(here.sum()))
-        angles = _angles(y, turns, torch.bincount(y, minlength=DIGITS), offset=False)
+        angles = _angles(y, turns, torch.bincount(y, minlength=DIGITS), 0.0)
         return Copies(rotate(self.dataset.test_x[ids][None], angles[None]), y[None])
 
 
@@ -169,8 +173,8 @@ def _interleaved(first: int, second: int) -> Tensor:
     return so_far.diff() == 1
 
 
-def _angles(digit: Tensor, turn: Tensor, counts: Tensor, *, offset: bool) -> Tensor:
-    """How far the examples of a digit have turned, in radians; the arithmetic is the CPU's."""
+def _angles(digit: Tensor, turn: Tensor, counts: Tensor, offset: float) -> Tensor:
+    """The angles of examples in radians, for an offset in degrees; the arithmetic is the CPU's."""
     digit, turn, count = digit.cpu(), turn.cpu(), counts.cpu()[digit.cpu()]
-    start = (digit - 1).double() * math.pi / GROUPS if offset else 0.0
+    start = (digit - 1).double() * math.radians(offset)
     return 2 * math.pi * turn.double() / count + start

@@ -19,7 +19,7 @@ __all__ = ["boundaries", "declarations", "draws", "memory_fields", "own_choice",
 
 FIELDS = {"x", "y", "logits"}
 FLAGS = (
-    "places", "needs_boundaries", "needs_task", "needs_all_data", "revisits", "grows",
+    "places", "sees_plain", "needs_boundaries", "needs_task", "needs_all_data", "revisits", "grows",
     "scores_features", "mixes_memory",
 )  # fmt: skip
 # A hook that is called only if the method declares so.

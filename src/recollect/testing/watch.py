@@ -77,7 +77,7 @@ class _Watched(Step):
         copies = [Remembered({n: t.clone() for n, t in draw.items()}) for draw in step.replays]
         self.note = Note(copies)
         super().__init__(
-            step.x, step.y, step._descent, step.replays, step.own, step.slots, step.luck
+            step.x, step.y, step._descent, step.replays, step.own, step.slots, step.luck, step.plain
         )
         self.replays = _Draws(step.replays, self.note)
 

@@ -32,7 +32,8 @@ class Stepper:
 
     Memory is read and written for all runs at once. Between the two, each of the `states` takes
     its step: one for the whole fleet, or one for every run. `replayed` names what a draw holds, and
-    `chances` which of slots and luck a step is given besides. `ways` says whether steps are
+    `chances` which of slots and luck a step is given besides. A method that `sees_plain` is given
+    augmented images without their augmentation too. `ways` says whether steps are
     compiled and recorded.
     """
 
@@ -52,6 +53,9 @@ class Stepper:
         self._replayed, self._chances, self._ways, self._images = replayed, chances, ways, images
         self._optimiser, self._guard = optimiser, guard
         self._method = states[0].method
+        self._plain = self._method.sees_plain and images is not None
+        if self._plain:
+            self._replayed, self._chances = (*replayed, "plain"), (*chances, "plain")
         self._noted = [name for name in self._method.remembers if name not in ("x", "y")]
         self._lanes = Lanes(network.device, len(self._states))
         self._usual = False
@@ -113,6 +117,10 @@ class Stepper:
         shown, again = self._shown(x, past, views)
         lanes = len(self._states)
         chances = [tensor for tensor in (slots, luck) if tensor is not None]
+        if self._plain and self._images is not None:
+            dtype = self._network.dtype
+            again["plain"] = self._images.plain(past.x, dtype)
+            chances.append(self._images.plain(x, dtype))
         tensors = (shown, y, *again.values(), *chances)
         pieces = zip(*(tensor.chunk(lanes) for tensor in tensors), strict=True)
         take = self._learn_fast if self._usual else self._learn
