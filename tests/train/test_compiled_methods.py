@@ -46,8 +46,8 @@ def trained(name: str, compiled: bool) -> Fleet:
     kind = METHODS[name]
     fleet = Fleet(
         [kind()] * RUNS, NETWORKS.get(name, small), seeds=[0, 1], lr=[0.02, 0.01],
-        classes=CLASSES, shape=SHAPE, memory=8, replay=4, stored=torch.uint8, dtype=torch.float64, compiled=compiled, tasks=2,
-        per_task=2,
+        classes=CLASSES, shape=SHAPE, memory=8, replay=4, stored=torch.uint8,
+        dtype=torch.float64, compiled=compiled, tasks=2, per_task=2,
     )  # fmt: skip
     batch = kind.batch or 4
     for task in range(2):

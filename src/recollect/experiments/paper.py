@@ -56,6 +56,7 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
     # the paper, set these to 32 (d20f640), so its figures should belong to 128.
     ("seq-cifar10", "er"): {None: {"mbs": 128}},
     ("seq-cifar10", "agem"): {500: {"mbs": 128}, 5120: {"mbs": 128}},
+    ("seq-cifar10", "hal"): {None: {"reservoir": 1}},
 }
 
 
