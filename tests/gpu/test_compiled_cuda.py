@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of torch's compiler
 ]
 
-SHAPE, CLASSES, RUNS, COUNT = (3, 8, 8), 4, 2, 64
+SHAPE, CLASSES, RUNS, COUNT = (3, 16, 16), 4, 2, 64
 IMAGES = Images(mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), padding=2)
 ONLY_MLP = {"hat"}
 

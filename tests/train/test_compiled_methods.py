@@ -6,6 +6,7 @@ only as far as the graph that code would be generated from; `tests/gpu` generate
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,18 +20,23 @@ from recollect.train.compiled import compiler_exists
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler
 
-SHAPE, CLASSES, RUNS = (2, 5, 5), 4, 2
+SHAPE, CLASSES, RUNS = (2, 12, 12), 4, 2
 COUNT = 24
 
 
 def small() -> nn.Module:
     stem = [nn.Conv2d(2, 3, 3, 2, bias=False), nn.BatchNorm2d(3), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(12, CLASSES))
+    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(75, CLASSES))
 
 
-# Columns are made of the library's networks, and gates of its MLP.
-COLUMNS = partial(ResNet18, CLASSES, width=2, channels=2)
-NETWORKS = {"pc": COLUMNS, "pnn": COLUMNS, "hat": partial(MLP, 50, CLASSES, hidden=(5,))}
+# Columns are made of the library's networks, and gates of its MLP. With less than four channels
+# some are constant, and normalising them magnifies rounding until it is all that is seen.
+COLUMNS = partial(ResNet18, CLASSES, width=4, channels=2)
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "pc": COLUMNS,
+    "pnn": COLUMNS,
+    "hat": partial(MLP, 288, CLASSES, hidden=(5,)),
+}
 
 
 def examples(task: int, places: Tensor) -> tuple[Tensor, Tensor]:

@@ -101,21 +101,6 @@ def test_only_the_usual_shape_is_compiled_and_every_frequent_one_recorded() -> N
     assert shapes == [2, 4], "the last, smaller batch of a pass is a shape of its own"
 
 
-def test_a_step_that_cannot_be_recorded_is_taken_as_it_comes(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def refused(*given: object) -> None:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    monkeypatch.setattr("recollect.train.execution._Recording", refused)
-    plain, fast = fleet_of("derpp", "mlp"), fleet_of("derpp", "mlp", recorded=True)
-    assert "recorded step" in fast.execution
-    x, y = data(62)
-    losses = [fleet.learn(x, y, batch=4) for fleet in (plain, fast)]
-    assert torch.equal(losses[0], losses[1])
-    assert fast.execution == plain.execution == "broadcast, eager"
-
-
 def test_a_network_that_draws_random_numbers_is_neither_recorded_nor_compiled() -> None:
     def noisy() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(108, 5), nn.Dropout(0.5), nn.Linear(5, 3))

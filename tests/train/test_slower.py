@@ -268,7 +268,7 @@ class TestRecording:
     def pretend_gpu(fleet: Fleet) -> None:
         """Only there, recording a step is more than to call it again."""
         assert isinstance(fleet._stepper._carry_out, Replayed)
-        fleet._stepper._carry_out._pool = (0, 1)
+        fleet._stepper._carry_out._pool = (0, 1)  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])

@@ -81,7 +81,7 @@ def _short_warnings() -> Iterator[None]:
             else:
                 usual(message, category, *where)
 
-        warnings.showwarning = show
+        warnings.showwarning = show  # type: ignore[assignment]
         yield
 
 

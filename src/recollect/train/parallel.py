@@ -290,7 +290,7 @@ def _pass_warnings_on(connection: Connection) -> None:
         else:
             usual(message, category, *where)
 
-    warnings.showwarning = show
+    warnings.showwarning = show  # type: ignore[assignment]
 
 
 def free_memory() -> None:
