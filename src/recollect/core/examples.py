@@ -6,7 +6,6 @@ from collections.abc import Mapping
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
@@ -50,6 +49,7 @@ def _of_a_run(examples: PerExample, x: Tensor, y: Tensor) -> Tensor:
     """The inner products of one run, `[n, n]`, summed over its parameters."""
     passed = examples.through(x)
     chances = passed.logits.detach().softmax(1)
-    error = chances - functional.one_hot(y, chances.shape[1])
+    labels = torch.arange(chances.shape[1], device=y.device)
+    error = chances - (y[:, None] == labels).to(chances.dtype)
     rows = (each.flatten(1) for _, each in passed.gradients(error))
     return torch.stack([row @ row.mT for row in rows]).sum(0)
