@@ -152,7 +152,7 @@ def test_a_newer_run_replaces_the_one_that_is_there_and_stale_ones_go(tmp_path: 
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"seed": 99}, "no command of .* makes this run: seq-mnist sgd, buffer None, seed 99"),
+    [({"seed": 99}, "no command of .* makes this run: seq-mnist joint, buffer None, seed 99"),
      ({"made": None}, "does not say where it is from")],
 )  # fmt: skip
 def test_runs_without_a_command_are_refused(
