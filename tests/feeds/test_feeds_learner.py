@@ -102,7 +102,8 @@ def test_what_a_source_refuses_leaves_the_learner_and_reading_goes_on(
         tried["learned on"] += int(fed.learner is not None and fed.state() != states[-1])
 
     one()
-    assert tried["refused by the reader"] > EACH * 0.9, tried
+    # About 19 of 20 files cannot be read whole, so 45 of 50 or fewer are no rarity.
+    assert tried["refused by the reader"] > EACH * 0.7, tried
     assert tried["refused by the learner"] > 2, tried
     assert tried["learned on"] > EACH / 10, tried
 
