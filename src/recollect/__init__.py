@@ -1,13 +1,20 @@
 """Learn from a stream that keeps changing, without forgetting, in constant memory."""
 
-from recollect.core.losses import cross_entropy, squared_distance
-from recollect.errors import DataError, DivergedError, InputError, RecollectError
-from recollect.experiments import Results, run
-from recollect.learner import Learner, Metrics
-from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
-from recollect.nets import MLP, ResNet18
-from recollect.streams import from_arrays
-from recollect.train import Fleet, TimeUp
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recollect.core.losses import cross_entropy, squared_distance
+    from recollect.errors import DataError, DivergedError, InputError, RecollectError, TimeUp
+    from recollect.experiments.results import Results
+    from recollect.experiments.run import run
+    from recollect.learner import Learner, Metrics
+    from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
+    from recollect.nets import MLP, ResNet18
+    from recollect.streams import from_arrays
+    from recollect.train import Fleet
 
 __all__ = [
     "DER",
@@ -35,3 +42,36 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+# Names are imported when they are first used: importing PyTorch takes seconds, and
+# `recollect --version` or a feed that reads files needs none of it.
+_HOMES = {
+    "core.losses": ("cross_entropy", "squared_distance"),
+    "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),
+    "experiments": ("Results", "run"),
+    "learner": ("Learner", "Metrics"),
+    "methods": ("DER", "ER", "SGD", "DERpp", "Joint", "Method", "Step"),
+    "nets": ("MLP", "ResNet18"),
+    "streams": ("from_arrays",),
+    "train": ("Fleet",),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = {
+    "adapters", "core", "errors", "experiments", "feeds", "learner", "memory", "methods", "nets",
+    "streams", "testing", "train",
+}  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        found = getattr(import_module(f"recollect.{_HOME_OF[name]}"), name)
+    elif name in _PACKAGES:
+        found = import_module(f"recollect.{name}")
+    else:
+        raise AttributeError(f"module 'recollect' has no attribute {name!r}")
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_PACKAGES})

@@ -12,6 +12,7 @@ __all__ = [
     "MissingExtraError",
     "RecollectError",
     "SlowerWarning",
+    "TimeUp",
     "unknown_name",
 ]
 
@@ -76,6 +77,19 @@ class MissingExtraError(RecollectError, ImportError):
     ... except MissingExtraError:
     ...     print('pip install "recollect[dreams]"')
     pip install "recollect[dreams]"
+    """
+
+
+class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the limit
+    """The time limit came before the end; the state was saved.
+
+    >>> import tempfile
+    >>> from recollect import run
+    >>> try:
+    ...     run("seq-digits", "er", buffer=50, checkpoint=tempfile.mkdtemp(), time_limit=0.01)
+    ... except TimeUp:
+    ...     print("the same call continues")
+    the same call continues
     """
 
 

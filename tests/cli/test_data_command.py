@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.data import add_parser
+from recollect.cli.data import configure
 from recollect.errors import DataError, InputError
 from recollect.streams.data import DataUnavailable, mnist
 
@@ -40,8 +40,8 @@ def fill(folder: Path) -> Path:
 
 def recollect(*words: str) -> int:
     parser = argparse.ArgumentParser()
-    add_parser(parser.add_subparsers())
-    arguments = parser.parse_args(["data", *words])
+    configure(parser)
+    arguments = parser.parse_args(words)
     status: int = arguments.command(arguments)
     return status
 

@@ -229,11 +229,10 @@ def test_of_two_with_one_name_the_second_is_left_out(install: Install) -> None:
 
 
 def test_no_hyperparameter_can_be_taken_for_an_option() -> None:
-    commands = argparse.ArgumentParser().add_subparsers()
-    for each in (run, search, stream):
-        each.add_parser(commands)
     words = {*inspect.signature(recollect.run).parameters, "line"}
-    for parser in commands.choices.values():
+    for each in (run, search, stream):
+        parser = argparse.ArgumentParser()
+        each.configure(parser)
         words |= {action.dest for action in parser._actions} | set(parser._defaults)
     own = {symbol(name) for kind in METHODS.values() for name in kind.hyperparameters()}
     assert words - own == RESERVED

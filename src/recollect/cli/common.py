@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
 from recollect.experiments.results import check_writable
@@ -216,11 +217,6 @@ def compact_table() -> Table:
     from rich.table import Table
 
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-
-
-def notice(text: str) -> None:
-    """Tell the person something that is not the result."""
-    print(f"recollect: {text}", file=sys.stderr)
 
 
 @contextmanager

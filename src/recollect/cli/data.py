@@ -12,12 +12,11 @@ from recollect.errors import DataError
 if TYPE_CHECKING:
     from recollect.streams.data import Finding
 
-__all__ = ["add_parser", "fetch_data", "list_data", "verify_data"]
+__all__ = ["configure", "fetch_data", "list_data", "verify_data"]
 
 
-def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add `data list`, `data fetch` and `data verify` to the command line."""
-    data = subparsers.add_parser("data", help="list, fetch and verify the data sets")
+def configure(data: argparse.ArgumentParser) -> None:
+    """Add `data list`, `data fetch` and `data verify`."""
     data.set_defaults(command=list_data)
     actions = data.add_subparsers(title="actions", metavar="ACTION")
 

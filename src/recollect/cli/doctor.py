@@ -17,7 +17,7 @@ from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
 from recollect.train.parallel import cores
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 # What each brings, and what for.
 EXTRAS = {
@@ -33,9 +33,8 @@ EXTRAS = {
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("doctor", help="what works on this machine")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add_store(parser)
     parser.set_defaults(command=command)
 

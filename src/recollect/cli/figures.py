@@ -16,14 +16,13 @@ from recollect.experiments.store import Store, read_json
 from recollect.experiments.values import seeds_from
 from recollect.train import Result
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 FORMATS = ("png", "svg", "json")
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("figures", help="the paper's figures, as PNG, SVG or data")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help=f"some of: {', '.join(FIGURES)} (default: all)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",

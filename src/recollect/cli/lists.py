@@ -9,15 +9,13 @@ from recollect.methods import REQUIREMENTS, every_method, others, requirements
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add both commands to the parser."""
-    methods = commands.add_parser("methods", help="list the methods")
-    methods.set_defaults(command=list_methods)
-    benchmarks = commands.add_parser("benchmarks", help="list the benchmarks")
-    benchmarks.set_defaults(command=list_benchmarks)
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Let `recollect methods` and `recollect benchmarks` print their lists."""
+    of = {"methods": list_methods, "benchmarks": list_benchmarks}
+    parser.set_defaults(command=of[parser.prog.split()[-1]])
 
 
 def list_methods(chosen: argparse.Namespace) -> int:

@@ -8,31 +8,34 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 from recollect import __version__
-from recollect.cli import (
-    data,
-    doctor,
-    figures,
-    lists,
-    report,
-    reproduce,
-    results,
-    run,
-    search,
-    stream,
-)
-from recollect.cli.common import notice
-from recollect.errors import RecollectError, SlowerWarning
-from recollect.methods import others
-from recollect.train import TimeUp
+from recollect.cli.notices import notice
+from recollect.errors import RecollectError, SlowerWarning, TimeUp
 
 __all__ = ["build_parser", "main"]
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
+
+# The modules of `recollect.cli`, each imported when one of its commands is called: they need
+# PyTorch, which takes seconds to import, and the list of commands does not.
+COMMANDS = {
+    "run": ("run", "train a method on a benchmark"),
+    "reproduce": ("reproduce", "the paper's table, with ours beside it"),
+    "search": ("search", "choose hyper-parameters as the paper does"),
+    "stream": ("stream", "learn from files, pipes and folders of images"),
+    "results": ("results", "list, export and import what was trained"),
+    "report": ("report", "all results as one page that opens from disk"),
+    "figures": ("figures", "the paper's figures, as PNG, SVG or data"),
+    "methods": ("lists", "list the methods"),
+    "benchmarks": ("lists", "list the benchmarks"),
+    "data": ("data", "list, fetch and verify the data sets"),
+    "doctor": ("doctor", "what works on this machine"),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,10 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 2: it was asked for the impossible. 75: its time limit came, and the same command
     continues. 130: interrupted.
     """
-    for problem in others().problems:
-        notice(problem)
     given = sys.argv[1:] if arguments is None else list(arguments)
-    chosen = build_parser().parse_args(given)
+    chosen = _parser_of(given).parse_args(given)
+    _name_broken_packages()
     chosen.line = shlex.join(["recollect", *given])
     for output in (sys.stdout, sys.stderr):
         if isinstance(output, io.TextIOWrapper):
@@ -85,19 +87,32 @@ def _short_warnings() -> Iterator[None]:
         yield
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """The parser of all commands."""
+def build_parser(configured: Iterable[str] = COMMANDS) -> argparse.ArgumentParser:
+    """The parser of all commands; those that are `configured` have their options."""
     parser = argparse.ArgumentParser(
         prog="recollect",
         description="Learn from a stream that keeps changing, without forgetting.",
     )
     parser.add_argument("--version", action="version", version=f"recollect {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for room in (
-        run, reproduce, search, stream, results, report, figures, lists, data, doctor,
-    ):  # fmt: skip
-        room.add_parser(commands)
+    for name, (module, help_) in COMMANDS.items():
+        command = commands.add_parser(name, help=help_)
+        if name in configured:
+            import_module(f"recollect.cli.{module}").configure(command)
     return parser
+
+
+def _parser_of(arguments: Sequence[str]) -> argparse.ArgumentParser:
+    """The parser with the options of the command that is called."""
+    called = next((word for word in arguments if not word.startswith("-")), "")
+    return build_parser({called} & COMMANDS.keys())
+
+
+def _name_broken_packages() -> None:
+    from recollect.methods import others
+
+    for problem in others().problems:
+        notice(problem)
 
 
 if __name__ == "__main__":

@@ -12,12 +12,11 @@ from recollect.experiments.report import build, drawn_in, write
 from recollect.experiments.results import check_writable
 from recollect.experiments.store import Store, Stored, read_json, run_key
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("report", help="all results as one page that opens from disk")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
                         help="the page (default: recollect-report.html)")  # fmt: skip
     parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",

@@ -40,7 +40,7 @@ from recollect.train import Job, Result
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["SCORES", "add_parser", "mark", "print_table", "told"]
+__all__ = ["SCORES", "configure", "mark", "print_table", "told"]
 
 STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
 RULE = (
@@ -57,9 +57,8 @@ MOST_OF = 0.3
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("reproduce", help="the paper's table, with ours beside it")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("benchmark", nargs="?", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("--all", action="store_true",
                         help="every table of the paper that this machine can do")  # fmt: skip

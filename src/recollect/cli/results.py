@@ -17,12 +17,11 @@ from recollect.methods import title_of
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("results", help="list, export and import what was trained")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--benchmark", metavar="NAME", help="only this benchmark")
     parser.add_argument("--method", metavar="NAME", help="only this method")
     parser.add_argument("--buffer", type=int, metavar="N", help="only this buffer size")

@@ -29,19 +29,15 @@ from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, be
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_hyperparameters", "add_parser", "given_values", "plans_for"]
+__all__ = ["add_hyperparameters", "configure", "given_values", "plans_for"]
 
 SIZES = {"bs": "batch size", "mbs": "replay batch size"}
 METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "run",
-        help="train a method on a benchmark",
-        usage="recollect run BENCHMARK METHOD [--buffer N ...] [--lr VALUE ...] [...]",
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.usage = "recollect run BENCHMARK METHOD [--buffer N ...] [--lr VALUE ...] [...]"
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",

@@ -34,17 +34,15 @@ from recollect.train import Result
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 SHOWN = 10
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "search",
-        help="choose hyper-parameters as the paper does",
-        usage="recollect search BENCHMARK METHOD [--buffer N] [--trials N] [--lr VALUE ...] [...]",
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    parser.usage = (
+        "recollect search BENCHMARK METHOD [--buffer N] [--trials N] [--lr VALUE ...] [...]"
     )
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("method", help=f"one of: {', '.join(every_method())}")

@@ -16,14 +16,13 @@ from recollect.feeds import KINDS, STDIN, Feed, open_feed
 from recollect.methods import every_method
 from recollect.methods.method import symbol
 
-__all__ = ["add_parser"]
+__all__ = ["configure"]
 
 INTERRUPTED = 130
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser("stream", help="learn from files, pipes and folders of images")
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add = parser.add_argument
     # fmt: off
     add("sources", nargs="+", metavar="FILE",

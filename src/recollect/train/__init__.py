@@ -1,6 +1,7 @@
 """Training: the fleet, the loop over a stream, evaluation, and several fleets at once."""
 
-from recollect.train.checkpoint import Checkpoints, TimeUp
+from recollect.errors import TimeUp
+from recollect.train.checkpoint import Checkpoints
 from recollect.train.devices import device_named
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job, Result, Run

@@ -22,23 +22,10 @@ from recollect.streams.data.cache import keep
 from recollect.train.job import Job, Result
 from recollect.train.provenance import code_version, network_facts
 
-__all__ = ["Checkpoints", "Saved", "TimeUp", "fingerprint"]
+__all__ = ["Checkpoints", "Saved", "fingerprint"]
 
 FORMAT = 1
 EVERY = 120.0
-
-
-class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the limit
-    """The time limit came before the end; the state was saved.
-
-    >>> import tempfile
-    >>> from recollect import run
-    >>> try:
-    ...     run("seq-digits", "er", buffer=50, checkpoint=tempfile.mkdtemp(), time_limit=0.01)
-    ... except TimeUp:
-    ...     print("the same call continues")
-    the same call continues
-    """
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recollect.errors import InputError
+from recollect.errors import InputError, TimeUp
 from recollect.memory import Clock
-from recollect.train.checkpoint import Checkpoints, Saved, TimeUp, fingerprint
+from recollect.train.checkpoint import Checkpoints, Saved, fingerprint
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet

@@ -20,8 +20,8 @@ from typing import Any, Protocol
 
 import torch
 
-from recollect.errors import InputError, RecollectError, SlowerWarning
-from recollect.train.checkpoint import Checkpoints, TimeUp
+from recollect.errors import InputError, RecollectError, SlowerWarning, TimeUp
+from recollect.train.checkpoint import Checkpoints
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 from recollect.train.slower import say_slower

@@ -1,0 +1,56 @@
+"""What the command costs before it does anything."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from recollect.cli.main import COMMANDS, build_parser
+
+SHORT = """
+import resource, sys
+from recollect.cli.main import main
+try:
+    main(sys.argv[1:])
+except SystemExit as end:
+    assert not end.code
+assert "torch" not in sys.modules and "numpy" not in sys.modules
+used = resource.getrusage(resource.RUSAGE_SELF)
+print("CPU", used.ru_utime + used.ru_stime)
+"""
+
+
+@pytest.mark.parametrize("word", ["--version", "--help"])
+def test_version_and_help_import_neither_torch_nor_numpy(word: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SHORT, word], capture_output=True, text=True, check=True
+    )
+    said, _, seconds = done.stdout.rpartition("CPU ")
+    assert "recollect" in said
+    assert float(seconds) < 0.3
+
+
+def test_every_command_has_options_of_its_own_when_it_is_called() -> None:
+    for name in COMMANDS:
+        with pytest.raises(SystemExit) as end:
+            build_parser([name]).parse_args([name, "--help"])
+        assert end.value.code == 0
+
+
+def test_names_of_the_package_are_there_when_they_are_used() -> None:
+    code = """
+import recollect, sys
+assert "torch" not in sys.modules
+assert {"Learner", "streams", "run"} <= set(dir(recollect))
+for name in recollect.__all__:
+    assert getattr(recollect, name) is not None
+from recollect import Learner, streams
+try:
+    recollect.no_such_name
+except AttributeError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "module 'recollect' has no attribute 'no_such_name'\n"
