@@ -12,7 +12,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "recollect"
-EVERYWHERE = {"errors", "extras", "__version__", ""}  # the last is the package, by its name
+EVERYWHERE = {
+    "errors",
+    "extras",
+    "files",
+    "__version__",
+    "",
+}  # the last is the package, by its name
 LIBRARIES = {"torch", "numpy", "safetensors"}
 LATE = {"streams": {"sklearn", "PIL"}, "feeds": {"pyarrow", "PIL"}}  # only when asked for
 

@@ -11,8 +11,8 @@ from typing import final, get_args
 
 from tools.manifest import FOLDER, MANIFEST, Line, named, read
 
-from recollect.cli.common import SETTINGS
 from recollect.experiments import paper
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.paper import Kind, Published
 from recollect.experiments.plan import plan
 from recollect.experiments.reproduce import SINGLE, Comparison, cells, compare, metric_of

@@ -29,8 +29,9 @@ from tools.table_parts import (
     table_words,
 )
 
-from recollect.cli.common import SETTINGS
 from recollect.experiments.figures.look import title_of as figure_title
+from recollect.experiments.labels import SCORES as ALL_SCORES
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.reproduce import cells
 from recollect.experiments.results import Results
 from recollect.experiments.search import by_criterion
@@ -39,7 +40,7 @@ from recollect.streams import BENCHMARKS, benchmark
 
 __all__ = ["TABLES", "VALUES"]
 
-SCORES = {"fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
+SCORES = {score: title for score, title in ALL_SCORES.items() if score != "accuracy"}
 Words = Sequence[str]
 
 

@@ -15,8 +15,8 @@ from recollect.experiments.figures.mnist360 import BatchesData, Shown
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
 from recollect.experiments.made import Made
 from recollect.experiments.report import build, drawn_in, write
-from recollect.experiments.results import write_whole
 from recollect.experiments.store import Stored, run_key
+from recollect.files import write_json
 from recollect.train import Result
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
@@ -81,7 +81,7 @@ def _write_figures(folder: Path) -> None:
         ),
     }
     for name, data in figures.items():
-        write_whole(folder / f"{name}.json", asdict(data))
+        write_json(folder / f"{name}.json", asdict(data))
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ import pytest
 import recollect
 from recollect import InputError, Results
 from recollect.experiments import Mean
-from recollect.experiments.results import check_writable
+from recollect.files import check_writable
 from recollect.streams import TaskStream
 from recollect.train import Result
 

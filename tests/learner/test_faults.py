@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import recollect
-from recollect.learner.file import unpacked
+from recollect.files import unpack
 
 WORKER = Path(__file__).with_name("fault_worker.py")
 
@@ -53,7 +53,7 @@ def test_what_is_compared_is_all_of_a_learner(tmp_path: Path) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     worker.learn("dropout and AdamW", tmp_path, nowhere)
     os.close(nowhere)
-    facts, tensors = unpacked((tmp_path / "whole").read_bytes())
+    facts, tensors = unpack((tmp_path / "whole").read_bytes())
     parts = {".".join(name.split(".")[:2]) for name in tensors}
     assert {
         "engine.weights", "engine.buffers", "engine.memory", "engine.optimiser",

@@ -223,7 +223,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         Learner.load(tmp_path / "none", network())
     for content in (b"", b"text", bytes(1000)):
         (tmp_path / "some").write_bytes(content)
-        with pytest.raises(DataError, match="some: it is no learner"):
+        with pytest.raises(DataError, match="some: recollect did not write it"):
             Learner.load(tmp_path / "some", network())
     learner = Learner(network(), SGD())
     learner.observe(*batch(0))
@@ -292,7 +292,7 @@ def test_resume_passes_over_a_damaged_file(tmp_path: Path) -> None:
     assert again._packed() == learner._packed()
     for path in tmp_path.glob("*.recollect"):
         path.write_bytes(b"")
-    with pytest.raises(DataError, match="it is no learner"):
+    with pytest.raises(DataError, match="recollect did not write it"):
         Learner.resume(tmp_path, network())
 
 

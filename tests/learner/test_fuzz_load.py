@@ -20,7 +20,7 @@ from tests.learner.fuzzing import FEATURES, Troubled, learners, whole
 from torch import Tensor, nn
 
 from recollect import MLP, DataError, DivergedError, InputError, Learner
-from recollect.learner.file import packed, unpacked
+from recollect.files import pack, unpack
 
 DAMAGED, SENSELESS = 900, 800
 
@@ -95,7 +95,7 @@ values = st.one_of(
 def senseless(draw: st.DrawFn) -> tuple[int, bytes]:
     """A file with the right checksum whose facts or tensors were never those of a learner."""
     number = draw(st.integers(0, 3))
-    facts, tensors = unpacked(files()[number])
+    facts, tensors = unpack(files()[number])
     place: Any = facts
     for _ in range(draw(st.integers(1, 3))):
         key = draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
@@ -127,7 +127,7 @@ def senseless(draw: st.DrawFn) -> tuple[int, bytes]:
 def _packed_anyhow(facts: dict[str, Any], tensors: dict[str, Tensor]) -> bytes:
     """As `packed` does, but numbers that are not finite are written as they are."""
     plain = json.loads(json.dumps(facts), parse_constant=lambda _: 10**400)
-    return packed(plain, tensors)
+    return pack(plain, tensors)
 
 
 def test_load_refuses_facts_that_make_no_sense(tmp_path: Path) -> None:

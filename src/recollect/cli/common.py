@@ -17,9 +17,9 @@ import torch
 from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
-from recollect.experiments.results import check_writable
 from recollect.experiments.store import Kept, Store
 from recollect.experiments.tensorboard import check_tensorboard, log_results
+from recollect.files import check_writable
 from recollect.streams.data.places import cache_folder
 from recollect.train import Checkpoints, Job, Result, device_named, train_all
 from recollect.train.loop import check
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay
 
 __all__ = [
-    "SETTINGS",
     "add_common",
     "add_store",
     "check_places",
@@ -51,13 +50,6 @@ Finished = Callable[[Job, list[Result]], None]
 
 WIDE = 120
 REFRESH = 0.1
-
-SETTINGS = {
-    "class": "Class-IL",
-    "task": "Task-IL",
-    "domain": "Domain-IL",
-    "general": "General CL",
-}
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:

@@ -9,10 +9,11 @@ from typing import final
 import torch
 
 from recollect.cli.common import check_places, device_of, notice, train, workers
-from recollect.cli.reproduce import SCORES, print_table, told
+from recollect.cli.reproduce import print_table, told
 from recollect.errors import InputError
 from recollect.experiments import Results
 from recollect.experiments.estimate import in_words, seconds_for
+from recollect.experiments.labels import SCORES
 from recollect.experiments.reproduce import cells, plans_of, stream_or_stand_in
 from recollect.experiments.store import Kept, Store, write_json
 from recollect.experiments.values import seeds_from

@@ -11,9 +11,9 @@ from pathlib import Path
 from recollect.cli.common import notice
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, check_matplotlib, recipe, save
-from recollect.experiments.results import write_whole
 from recollect.experiments.store import Store, read_json
 from recollect.experiments.values import seeds_from
+from recollect.files import write_json
 from recollect.train import Result
 
 __all__ = ["configure"]
@@ -82,7 +82,7 @@ def _write(name: str, drawn: object, folder: Path, formats: Sequence[str]) -> No
     for form in formats:
         path = folder / f"{name}.{form}"
         if figure is None or form == "json":
-            write_whole(path, asdict(drawn))  # type: ignore[call-overload]
+            write_json(path, asdict(drawn))  # type: ignore[call-overload]
         else:
             save(figure, path)
         print(path)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from recollect.cli.common import SETTINGS, console
+from recollect.cli.common import console
+from recollect.experiments.labels import SETTINGS
 from recollect.methods import REQUIREMENTS, every_method, others, requirements
 from recollect.methods.method import symbol
 from recollect.streams import BENCHMARKS

@@ -9,8 +9,8 @@ from pathlib import Path
 from recollect.cli.common import add_store
 from recollect.errors import InputError
 from recollect.experiments.report import build, drawn_in, write
-from recollect.experiments.results import check_writable
 from recollect.experiments.store import Store, Stored, read_json, run_key
+from recollect.files import check_writable
 
 __all__ = ["configure"]
 

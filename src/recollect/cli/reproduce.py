@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
-    SETTINGS,
     add_common,
     check_places,
     compact_table,
@@ -23,6 +22,7 @@ from recollect.cli.common import (
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
+from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS
 from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import (
     Comparison,
@@ -40,19 +40,13 @@ from recollect.train import Job, Result
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["SCORES", "configure", "mark", "print_table", "told"]
+__all__ = ["configure", "mark", "print_table", "told"]
 
 STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
 RULE = (
     "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10)   ≈ half a point more   ▲ above   ▼ below"
 )
 WEAK = "(✓) weak: fewer than ten seeds; σ is then the larger of ours and the paper's"
-SCORES = {
-    "accuracy": "accuracy after the last task",
-    "fwt": "forward transfer",
-    "bwt": "backward transfer",
-    "forgetting": "forgetting",
-}
 MOST_OF = 0.3
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 
@@ -108,7 +102,7 @@ def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> 
     summaries = results.summaries()
     ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
     behind = seeds_label(summaries)
-    screen.print(f"{known.name}: {SCORES[score]}, {behind}", style="bold")
+    screen.print(f"{known.name}: {SCORE_TITLES[score]}, {behind}", style="bold")
     screen.print("; ".join(ways), style="dim")
     screen.print(_table(known, results, score))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")

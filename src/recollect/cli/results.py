@@ -6,11 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import SETTINGS, add_store, compact_table, console, notice
+from recollect.cli.common import add_store, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
-from recollect.experiments.results import Results, Summary, check_writable
+from recollect.experiments.labels import SETTINGS
+from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store, read_json, write_lines, write_rows
+from recollect.files import check_writable
 from recollect.methods import method as known_method
 from recollect.methods import title_of
 

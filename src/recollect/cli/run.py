@@ -6,7 +6,6 @@ import argparse
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
-    SETTINGS,
     add_common,
     check_places,
     compact_table,
@@ -19,6 +18,7 @@ from recollect.cli.common import (
 )
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary, paper
+from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["add_hyperparameters", "configure", "given_values", "plans_for"]
 
 SIZES = {"bs": "batch size", "mbs": "replay batch size"}
-METRICS = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -135,14 +134,14 @@ def _table(results: Results) -> Table:
     for name in ("buffer", *varied):
         table.add_column(name, justify="right")
     table.add_column("setting")
-    for name in (*METRICS.values(), "seconds"):
+    for name in (*SCORES.values(), "seconds"):
         table.add_column(name, justify="right")
     for summary in summaries:
         run = summary.first
         row = ["-" if run.buffer is None else str(run.buffer)]
         row += [f"{run.hyperparameters[name]:g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
-            means = [summary.mean(metric, setting) for metric in METRICS]
+            means = [summary.mean(metric, setting) for metric in SCORES]
             table.add_row(
                 *(row if number == 0 else [""] * len(row)),
                 SETTINGS[setting],

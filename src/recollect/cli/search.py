@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
-    SETTINGS,
     add_common,
     check_places,
     compact_table,
@@ -22,6 +21,7 @@ from recollect.cli.reproduce import mark
 from recollect.cli.run import add_hyperparameters, given_values
 from recollect.experiments import Results, paper
 from recollect.experiments.bayes import bayesian
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.reproduce import compare, stream_or_stand_in
 from recollect.experiments.search import Tried, by_criterion, criterion, grid, points_of, searched
 from recollect.experiments.store import Store, write_json

@@ -18,9 +18,9 @@ from torch import nn
 from recollect.cli.common import notice
 from recollect.cli.stream_stop import Stop
 from recollect.errors import InputError
-from recollect.experiments.results import check_writable
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading, Record
+from recollect.files import check_writable
 from recollect.learner import Learner
 from recollect.memory import ClassRing
 from recollect.methods import Method, every_method, method

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self, final
 
 from recollect.errors import DataError, InputError
-from recollect.streams.data.cache import keep
+from recollect.files import write_bytes
 
 __all__ = ["StateFolder"]
 
@@ -75,7 +75,9 @@ class StateFolder:
             self._take()
             for old in self.path.glob(CHECKPOINTS):
                 old.unlink()
-            keep(self.path / FACTS, json.dumps({"format": FORMAT, **facts}, indent=1).encode())
+            write_bytes(
+                self.path / FACTS, json.dumps({"format": FORMAT, **facts}, indent=1).encode()
+            )
         except OSError as error:
             raise DataError(
                 f"cannot keep the state in {self.path}: {error.strerror or error}"

@@ -6,13 +6,11 @@ import csv
 import io
 from collections.abc import Callable, Sequence
 
+from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.results import Results
 from recollect.methods import title_of
 
 __all__ = ["FORMATS", "exported"]
-
-SCORES = ("accuracy", "fwt", "bwt", "forgetting")
-SETTINGS = ("class", "task", "domain", "general")
 
 
 def exported(results: Results, suffix: str) -> str:

@@ -27,7 +27,7 @@ from recollect.experiments.checks import (
     whole,
 )
 from recollect.experiments.made import Made
-from recollect.experiments.results import write_text
+from recollect.files import write_text
 from recollect.train import Result
 
 __all__ = ["read_json", "write_lines"]

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +10,10 @@ from typing import overload
 
 import numpy as np
 
-from recollect.errors import InputError
+from recollect.files import write_json
 from recollect.train import Result
 
-__all__ = ["Mean", "Results", "Summary", "check_writable", "write_text", "write_whole"]
+__all__ = ["Mean", "Results", "Summary"]
 
 FEWEST = 4
 POINTS = 15.0
@@ -151,7 +148,7 @@ class Results(Sequence[Result]):
 
     def save(self, path: Path | str) -> None:
         """Write one JSON object per run, as a list; the file appears whole or not at all."""
-        write_whole(path, [run.as_json() for run in self._runs])
+        write_json(path, [run.as_json() for run in self._runs])
 
 
 def _lowest(values: Sequence[float]) -> float:
@@ -159,38 +156,3 @@ def _lowest(values: Sequence[float]) -> float:
     middle = statistics.median(values)
     spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
     return middle - max(POINTS, DEVIATIONS * max(spread, 1.0))
-
-
-def write_whole(path: Path | str, data: object) -> None:
-    """Write JSON to a file that appears whole or not at all."""
-    write_text(path, json.dumps(data, indent=1, allow_nan=False))
-
-
-def write_text(path: Path | str, text: str) -> None:
-    """Write a file that appears whole or not at all."""
-    check_writable(path)
-    target = Path(path)
-    descriptor, aside = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(aside).chmod(0o644)
-        Path(aside).replace(target)
-    except BaseException:
-        Path(aside).unlink(missing_ok=True)
-        raise
-
-
-def check_writable(path: Path | str) -> None:
-    """Refuse a place where no file can be written, before any work is done."""
-    target = Path(path)
-    if target.is_dir():
-        raise InputError(f"cannot write {str(target)!r}: it is a folder; give a file name")
-    if target.exists() and not target.is_file():
-        raise InputError(f"cannot write {str(target)!r}: it is a device or a pipe, not a file")
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {str(target)!r}: the folder {target.parent} does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"cannot write {str(target)!r}: no permission in {target.parent}")

@@ -16,7 +16,8 @@ from typing import Any, final
 from recollect.errors import DataError
 from recollect.experiments.files import read_json, write_lines
 from recollect.experiments.made import Made
-from recollect.experiments.results import Results, write_whole
+from recollect.experiments.results import Results
+from recollect.files import write_json as write_data
 from recollect.streams.data.places import cache_folder
 from recollect.train import Job, Result
 from recollect.train.provenance import code_version, commit
@@ -242,7 +243,7 @@ def write_json(path: Path | str, results: Iterable[Result], store: Store) -> Non
 
 def write_rows(path: Path | str, rows: Iterable[tuple[Result, Made | None]]) -> None:
     """Write one JSON object per run, with where it came from if that is known."""
-    write_whole(path, [{**run.as_json(), "made": made and asdict(made)} for run, made in rows])
+    write_data(path, [{**run.as_json(), "made": made and asdict(made)} for run, made in rows])
 
 
 def _stored(key: str, made: str, result: str) -> Stored:

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import DataError, DivergedError, InputError
+from recollect.files import pack, unpack
 from recollect.learner import saved
 from recollect.learner.checkpoints import Checkpoints
 from recollect.learner.engine import Engine, Settings
 from recollect.learner.examples import Kind, batch_of, tensor_of
-from recollect.learner.file import packed, read, unpacked, write
+from recollect.learner.file import read, write
 from recollect.learner.labels import Labels, encoded, labels_of, listed
 from recollect.learner.moment import Moment
 from recollect.learner.record import Metrics, Record
@@ -272,7 +273,7 @@ class Learner:
     def _from_bytes(
         cls, data: bytes, module: nn.Module, method: Method | None, extras: Mapping[str, Any]
     ) -> Learner:
-        facts, tensors = unpacked(data)
+        facts, tensors = unpack(data)
         with saved.careful():
             saved.check_facts(facts, tensors)
             told = saved.told(facts, method)
@@ -293,7 +294,7 @@ class Learner:
 
     def _packed(self) -> bytes:
         facts = saved.facts(self._settings, self._now, self.notes)
-        return packed(facts, saved.tensors(self._now))
+        return pack(facts, saved.tensors(self._now))
 
     def _save_checkpoint(self) -> Path:
         if self._checkpoints is None:

@@ -12,13 +12,10 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
-from recollect.errors import RecollectError
-from recollect.streams.data.cache import keep
+from recollect.errors import DataError, RecollectError
+from recollect.files import pack, unpack, write_bytes
 from recollect.train.job import Job, Result
 from recollect.train.provenance import code_version, network_facts
 
@@ -54,19 +51,14 @@ class Checkpoints:
     def saved(self, name: str) -> Saved | None:
         """The state that was saved last, or None; a damaged file counts as none."""
         try:
-            data = self._state(name).read_bytes()
-            tensors = load(data)
-            facts = json.loads(bytes(tensors.pop("facts").tolist()))
-        except (OSError, SafetensorError, KeyError, ValueError):
+            return Saved(*unpack(self._state(name).read_bytes()))
+        except (OSError, DataError):
             return None
-        return Saved(facts, tensors)
 
     def save(self, name: str, state: Saved) -> None:
         """Keep the state of a job, in the place of an earlier one."""
-        facts = torch.tensor(list(json.dumps(state.facts).encode()), dtype=torch.uint8)
-        rows = {name: tensor.detach().cpu().contiguous() for name, tensor in state.tensors.items()}
         try:
-            keep(self._state(name), save({**rows, "facts": facts}))
+            write_bytes(self._state(name), pack(state.facts, state.tensors))
         except OSError as error:
             raise RecollectError(
                 f"the state of an unfinished run cannot be saved in {self.folder}: "
@@ -93,7 +85,7 @@ class Checkpoints:
     def finish(self, name: str, results: list[Result]) -> None:
         """Keep the results of a job, if they can be kept; its state is no longer needed."""
         with suppress(OSError):  # a full disk must not cost what was trained
-            keep(self._done(name), json.dumps([run.as_json() for run in results]).encode())
+            write_bytes(self._done(name), json.dumps([run.as_json() for run in results]).encode())
             self._state(name).unlink(missing_ok=True)
 
     def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:

@@ -12,14 +12,7 @@ from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = ["NAMES", "Line", "Panel", "Point", "at", "cells", "in_order", "point", "seeds_behind"]
-
-NAMES = {
-    "class": "Class-IL",
-    "task": "Task-IL",
-    "domain": "Domain-IL",
-    "general": "General CL",
-}
+__all__ = ["Line", "Panel", "Point", "at", "cells", "in_order", "point", "seeds_behind"]
 
 
 @final

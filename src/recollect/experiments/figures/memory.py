@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, final
 from recollect.errors import InputError
 from recollect.experiments import paper
 from recollect.experiments.figures.cells import (
-    NAMES,
     Line,
     Panel,
     Point,
@@ -19,6 +18,7 @@ from recollect.experiments.figures.cells import (
     seeds_behind,
 )
 from recollect.experiments.figures.look import caption, look, new_figure, tidy, title_of
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.results import Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -63,7 +63,7 @@ def data(results: Iterable[Result]) -> MemoryData:
         tuple(
             Panel(name, setting, _lines([s for s in found if s.first.benchmark == name], setting))
             for name in benchmarks
-            for setting in NAMES
+            for setting in SETTINGS
             if any(setting in s.first.accuracy for s in found if s.first.benchmark == name)
         )
     )
@@ -134,7 +134,7 @@ def _draw_panel(panel: Panel, axes: Axes) -> dict[str, Any]:
     axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter(lambda value, _: _bytes(value))
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.set_title(f"{panel.benchmark}, {NAMES[panel.setting]}")
+    axes.set_title(f"{panel.benchmark}, {SETTINGS[panel.setting]}")
     axes.set_xlabel("held besides the network")
     axes.set_ylabel("accuracy (%)")
     return drawn

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.errors import InputError
-from recollect.experiments.figures.cells import NAMES, Line, Point, at, cells, in_order
+from recollect.experiments.figures.cells import Line, Point, at, cells, in_order
 from recollect.experiments.figures.look import caption, look, new_figure, title_of
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.results import Mean, Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -99,7 +100,7 @@ def draw(drawn: OverTimeData) -> Figure:
                 place.set_axis_off()
             for panel, place in zip(panels, [*places[: len(panels) - 1], places[-1]], strict=True):
                 labels |= _draw_panel(panel, place)
-            places[0].set_ylabel(f"{row[0]}, {NAMES[row[1]]}\naccuracy (%)")
+            places[0].set_ylabel(f"{row[0]}, {SETTINGS[row[1]]}\naccuracy (%)")
         for place in axes[-columns:]:
             place.set_xlabel("tasks learnt")
         figure.legend(

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, final
 
 from recollect.errors import InputError
 from recollect.experiments.figures.cells import (
-    NAMES,
     Line,
     Panel,
     Point,
@@ -17,6 +16,7 @@ from recollect.experiments.figures.cells import (
     seeds_behind,
 )
 from recollect.experiments.figures.look import caption, look, new_figure, title_of
+from recollect.experiments.labels import SETTINGS
 from recollect.train import Result
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def draw(drawn: TinyData) -> Figure:
             place.set_xscale("log")
             place.set_xticks(sizes, [f"{size:g}" for size in sizes])
             place.minorticks_off()
-            place.set_title(f"{panel.benchmark}, {NAMES[panel.setting]}")
+            place.set_title(f"{panel.benchmark}, {SETTINGS[panel.setting]}")
             place.set_xlabel("examples in memory")
             place.set_ylabel("accuracy (%)")
         axes[0].legend(loc="upper left")

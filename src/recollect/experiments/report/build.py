@@ -9,6 +9,7 @@ from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments.labels import SETTINGS
 from recollect.experiments.made import Made
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again, usual
@@ -21,8 +22,6 @@ from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
 __all__ = ["build"]
-
-SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 
 
 def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from recollect.experiments.results import check_writable
+from recollect.files import write_text
 
 __all__ = ["render", "write"]
 
@@ -22,14 +22,7 @@ SCRIPTS = (
 
 def write(data: Mapping[str, Any], path: Path | str) -> None:
     """Write the page; the file appears whole or not at all."""
-    check_writable(path)
-    target = Path(path)
-    aside = target.with_name(f".{target.name}.part")
-    try:
-        aside.write_text(render(data), "utf-8")
-        aside.replace(target)
-    finally:
-        aside.unlink(missing_ok=True)
+    write_text(path, render(data))
 
 
 def render(data: Mapping[str, Any]) -> str:

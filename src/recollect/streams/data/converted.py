@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from recollect.errors import DataError
-from recollect.streams.data.cache import replacing
+from recollect.files import replacing
 from recollect.streams.data.dataset import Dataset
 
 __all__ = ["Form", "Unfit", "read", "write"]

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from recollect.errors import DataError
-from recollect.streams.data.cache import keep
+from recollect.files import write_bytes
 from recollect.streams.data.downloads import SourceError, from_mirror, from_npm
 from recollect.streams.data.files import Collection, File, Finding, Report, find_in, is_file, read
 from recollect.streams.data.places import cache_folder, offline
@@ -160,7 +160,7 @@ def _keep(collection: Collection, file: File, data: bytes, report: Report) -> No
     """Keep a file for the next time; a cache that cannot be written costs time, not the run."""
     path = _cached(collection, file)
     try:
-        keep(path, data)
+        write_bytes(path, data)
     except OSError as problem:
         report(f"{path} could not be kept in the cache ({problem.strerror or problem})")
 
