@@ -121,6 +121,15 @@ def test_bayesian_search_asks_in_batches_and_finds_the_top() -> None:
 
 
 @has_optuna
+def test_whole_numbers_of_a_method_are_searched_as_whole_numbers() -> None:
+    words = "pc --lr 0.01 0.1 --lambda 10 --passes 1 4 --trials 6 --seeds 1 --search-seeds 1"
+    assert main(["search", "seq-digits", *words.split(), "--workers", "1"]) == 0
+    passes = {row.result.hyperparameters["passes"] for row in Store().rows(validation=True)}
+    assert len(passes) > 1
+    assert passes <= {1, 2, 3, 4}
+
+
+@has_optuna
 def test_the_command_searches_with_optuna() -> None:
     assert main(["search", "seq-digits", "er", "--buffer", "20", "--trials", "3", "--seeds", "1",
                  "--lr", "0.01", "0.1", "--workers", "1"]) == 0  # fmt: skip

@@ -81,7 +81,7 @@ def command(chosen: argparse.Namespace) -> int:
         notice(f"{len(points)} configurations on the validation split")
         found = on_validation(points)
     else:
-        found = _bayes(chosen.trials, axes, on_validation)
+        found = _bayes(chosen.trials, kind, axes, on_validation)
     ranked = by_criterion(found)
     best = {name: ranked[0].values[name] for name in axes}
     notice(f"the best on the test set, {len(seeds)} seeds: {_said(best)}")
@@ -97,6 +97,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _bayes(
     trials: int,
+    kind: type[Method],
     axes: Mapping[str, Sequence[float]],
     train_points: Callable[[Sequence[Mapping[str, float]]], Results],
 ) -> Results:
@@ -107,7 +108,7 @@ def _bayes(
         everything.extend(results)
         return [_score(point, results) for point in some]
 
-    bayesian(axes, trials, score)
+    bayesian(axes, trials, score, whole={"bs", "mbs", *map(symbol, kind.shaping)})
     return Results(everything)
 
 

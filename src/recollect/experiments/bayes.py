@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from recollect.errors import InputError
@@ -11,7 +11,7 @@ from recollect.extras import needs
 __all__ = ["bayesian"]
 
 BATCH = 16
-WHOLE = ("bs", "mbs", "nb", "gmbs", "inner", "retrain")
+SIZES = ("bs", "mbs")
 
 Score = Callable[[Sequence[Mapping[str, float]]], Sequence[float]]
 
@@ -21,13 +21,15 @@ def bayesian(
     trials: int,
     score: Score,
     *,
+    whole: Collection[str] = SIZES,
     seed: int = 0,
     batch: int = BATCH,
 ) -> list[dict[str, float]]:
     """Try so many points between the least and the largest value of each axis; all of them.
 
     `score` trains a batch of points and says how good each is. A value is drawn on a logarithmic
-    scale where its bounds allow it; one that has a single value keeps it.
+    scale where its bounds allow it; one that has a single value keeps it. Axes named in `whole`
+    get whole numbers.
     """
     optuna = _optuna()
     if trials < 1:
@@ -39,7 +41,7 @@ def bayesian(
     while len(tried) < trials:
         asked = [study.ask() for _ in range(min(batch, trials - len(tried)))]
         points = [
-            {name: _suggested(trial, name, values) for name, values in axes.items()}
+            {name: _suggested(trial, name, values, name in whole) for name, values in axes.items()}
             for trial in asked
         ]
         for trial, value in zip(asked, score(points), strict=True):
@@ -48,11 +50,11 @@ def bayesian(
     return tried
 
 
-def _suggested(trial: Any, name: str, values: Sequence[float]) -> float:
+def _suggested(trial: Any, name: str, values: Sequence[float], whole: bool) -> float:
     low, high = min(values), max(values)
     if low == high:
         return float(low)
-    if name in WHOLE:
+    if whole:
         return float(trial.suggest_int(name, int(low), int(high), log=low >= 1))
     return float(trial.suggest_float(name, low, high, log=low > 0))
 

@@ -9,8 +9,9 @@ from dataclasses import replace
 import torch
 
 from recollect.errors import RecollectError
-from recollect.train import Fleet, Job
+from recollect.train import Job
 from recollect.train.devices import wait_for
+from recollect.train.loop import fleet_of
 from recollect.train.parallel import one_thread
 
 __all__ = ["in_words", "seconds_by_method", "seconds_for"]
@@ -43,28 +44,15 @@ def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
 
 def _step(job: Job) -> float:
     """The seconds that a step takes, for one of the runs of a fleet."""
-    some = replace(job, runs=job.runs[:RUNS])
+    # Examples of zeros: a small rate keeps the weights of many steps finite.
+    some = replace(job, runs=tuple(replace(run, lr=0.0001) for run in job.runs[:RUNS]))
     runs, batch, stream = some.runs, job.batch, job.stream
     count = (WARM + TIMED) * batch
     x = torch.zeros(len(runs), count, *stream.shape, dtype=stream.dtype, device=job.device)
     y = torch.zeros(len(runs), count, dtype=torch.int64, device=job.device)
     try:
         with one_thread():
-            fleet = Fleet(
-                [run.method for run in runs],
-                job.network,
-                seeds=[run.seed for run in runs],
-                lr=[0.0001] * len(runs),
-                classes=stream.classes,
-                shape=stream.shape,
-                memory=job.buffer or 0,
-                replay=job.replay,
-                stored=stream.dtype,
-                images=stream.images,
-                device=job.device,
-                compiled=False,
-                tasks=stream.tasks,
-            )
+            fleet = fleet_of(some, compiled=False)
             fleet.learn(x[:, : WARM * batch], y[:, : WARM * batch], batch)
             wait_for(job.device)
             began = time.perf_counter()

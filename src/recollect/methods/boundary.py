@@ -87,6 +87,11 @@ class Boundary:
     features: Callable[[Tensor], Tensor]
     scratch: Callable[[], Descent]
 
+    @property
+    def ones(self) -> Tensor:
+        """A one for every run, `[K]`, in the type of the weights."""
+        return next(iter(self.weights)).new_ones(len(self.seeds))
+
     def take(self, tried: Descent) -> None:
         """Let the networks be what became of their copy."""
         pairs = [*zip(self.weights, tried.weights, strict=True)]

@@ -61,7 +61,7 @@ class EWC(Method):
     def end_task(self, boundary: Boundary) -> None:
         """Add this task's Fisher information, and its product with the weights."""
         fisher, centre = (kept_weights(boundary.own, name) for name in ("fisher", "centre"))
-        one = torch.ones_like(boundary.scratch().rate)
+        one = boundary.ones
         found = fisher_of(boundary, answers=self.answers)
         fisher.add_(found, one)
         centre.add_(found.map(torch.mul, boundary.weights), one)
@@ -108,7 +108,7 @@ class OEWC(Method):
         gamma = torch.as_tensor(self.gamma)
         fisher.return_to(fisher.map(torch.zeros_like), gamma)
         found = fisher_of(boundary, answers=self.answers)
-        fisher.add_(found, torch.ones_like(boundary.scratch().rate))
+        fisher.add_(found, boundary.ones)
         last.return_to(boundary.weights, torch.zeros_like(gamma))
 
 

@@ -77,6 +77,6 @@ class SI(Method):
             return part.clamp(min=0) / way
 
         found: Weights = share.map(earned, boundary.weights, last)
-        importance.add_(found, torch.ones_like(boundary.scratch().rate))
+        importance.add_(found, boundary.ones)
         for part in share:
             part.zero_()

@@ -24,7 +24,7 @@ from recollect.train.job import Job, Result
 from recollect.train.metrics import Matrix, scores
 from recollect.train.source import Source
 
-__all__ = ["check", "train"]
+__all__ = ["check", "fleet_of", "train"]
 
 Report = Callable[[int], None]
 
@@ -88,7 +88,7 @@ class Progress:
 
     def __init__(self, job: Job) -> None:
         self.job = job
-        self.fleet = _fleet(job)
+        self.fleet = fleet_of(job)
         self.transfers = job.arriving.tasks == job.stream.tasks > 1
         self._task = 0
         self._stretch = 0
@@ -171,7 +171,8 @@ class Progress:
             self._rows.setdefault(setting, []).append(row)
 
 
-def _fleet(job: Job) -> Fleet:
+def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
+    """The fleet that trains a job; steps are compiled where that pays, unless it is said."""
     return Fleet(
         [run.method for run in job.runs],
         job.network,
@@ -188,6 +189,7 @@ def _fleet(job: Job) -> Fleet:
         steps=job.steps,
         tasks=job.arriving.tasks,
         per_task=max(len(job.arriving.task_classes(t)) for t in range(job.arriving.tasks)),
+        compiled=compiled,
     )
 
 
