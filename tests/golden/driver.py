@@ -46,7 +46,7 @@ def run(
     made: list[_Noting] = []
 
     def fleet(*args: Any, **kwargs: Any) -> _Noting:
-        made.append(_Noting(*args, **kwargs, dtype=torch.float64, compiled=False))
+        made.append(_Noting(*args, **{**kwargs, "dtype": torch.float64, "compiled": False}))
         made[0].stepwise = stepwise
         return made[0]
 
