@@ -151,4 +151,7 @@ def test_results_have_the_papers_figures_and_the_right_verdict(page: Path) -> No
             verdict(mean + a, max(std + b, 0), int(seeds.split(",")[0]), paper)
             for a, b in product((-0.005, 0, 0.005), repeat=2)
         ]
-        assert mark in {found.mark if found else "" for found in behind}, cells
+        marks = {found.mark if found else "" for found in behind}
+        if "," in seeds:  # runs that diverged or lie far below make a verdict weak
+            marks = {f"({each.strip('()')})" for each in marks}
+        assert mark in marks, cells

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from recollect import files
-from recollect.files import write_bytes
+from recollect.errors import InputError
+from recollect.files import write_bytes, write_text
 
 
 def listing(folder: Path) -> list[str]:
@@ -67,3 +68,15 @@ def test_two_processes_at_once_never_show_half_a_file(tmp_path: Path) -> None:
     assert len(seen) > 1, "the reader was there while they wrote"
     assert [writer.returncode for writer in writers] == [0, 0]
     assert listing(tmp_path) == ["file"]
+
+
+def test_a_text_that_cannot_be_written_is_refused_in_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="cannot write .*page.html': No space left on device"):
+        write_text(tmp_path / "page.html", "text")
+    assert not list(tmp_path.iterdir())

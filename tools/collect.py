@@ -3,7 +3,9 @@
     python -m tools.collect              # the commands whose runs are not all there yet
     python -m tools.collect FILE ...     # adds what --json wrote; a run that is there is replaced
 
-The same runs give the same files, whatever order they came in.
+A run is refused if another commit made it than the manifest names for its command, if one that is
+there is newer, or if its accuracy is not that of its matrix. The same runs give the same files,
+whatever order they came in.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from recollect.train import Result
 __all__ = ["collect", "missing"]
 
 # Options that say where things are and how work is shared out: they change no result.
+ROUNDED = 0.001
 PLACES = {"--checkpoints", "--data-dir", "--json", "--store", "--tensorboard", "--workers"}
 
 Row = tuple[Result, Made]
@@ -34,27 +37,40 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
 
     Runs in those files that no command of the manifest makes any more are removed.
     """
+    lines = read(manifest)
     goes_to = {
         key: (line.file, number)
-        for number, line in reversed([*enumerate(read(manifest))])
+        for number, line in reversed([*enumerate(lines)])
         for key in line.run_keys()
     }
     added: dict[str, list[Row]] = {}
     for source in sources:
         for run, made in read_json(source):
+            what = (
+                f"{run.benchmark} {run.method}, buffer {run.buffer}, seed {run.seed}, "
+                f"{run.hyperparameters}"
+            )
             if run_key(run) not in goes_to:
-                raise InputError(
-                    f"{source}: no command of {manifest} makes this run: {run.benchmark} "
-                    f"{run.method}, buffer {run.buffer}, seed {run.seed}, {run.hyperparameters}"
-                )
-            if not made.command:
-                raise InputError(f"{source}: a run of {run.method} does not say where it is from")
+                raise InputError(f"{source}: no command of {manifest} makes this run: {what}")
+            file, number = goes_to[run_key(run)]
+            if fault := _fault(run, made, lines[number].commit):
+                raise InputError(f"{source}: {what}: {fault}")
             row = run, replace(made, command=plain(made.command))
-            added.setdefault(goes_to[run_key(run)][0], []).append(row)
+            added.setdefault(file, []).append(row)
+    there = {
+        file: {run_key(run): (run, made) for run, made in _there(folder / file)} for file in added
+    }
+    for file, rows in added.items():
+        for run, made in rows:
+            before = there[file].get(run_key(run))
+            if before and before[1].created > made.created:
+                raise InputError(
+                    f"the run of {run.method} with seed {run.seed} in {file} is newer "
+                    f"({before[1].created}) than the one that would replace it ({made.created})"
+                )
     said = []
     for file, rows in sorted(added.items()):
-        path = folder / file
-        old = {run_key(run): (run, made) for run, made in _there(path)}
+        path, old = folder / file, there[file]
         # Runs that no command makes any more, such as those with values that were repaired.
         stale = {key for key in old if goes_to.get(key, ("", 0))[0] != file}
         kept = {key: row for key, row in old.items() if key not in stale}
@@ -62,7 +78,10 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
         order = sorted(kept, key=lambda key: (goes_to[key][1], *_order(kept[key][0])))
         write_lines(path, (kept[key] for key in order))
         new = len(kept.keys() - old.keys())
-        said.append(f"{path}: {new} runs added, {len(stale)} removed, {len(kept)} in all")
+        said.append(
+            f"{path}: {new} runs added, {len(rows) - new} replaced, {len(stale)} removed, "
+            f"{len(kept)} in all"
+        )
     return said
 
 
@@ -99,6 +118,19 @@ def plain(command: str) -> str:
     return shlex.join(kept)
 
 
+def _fault(run: Result, made: Made, commit: str) -> str:
+    """Why a run is no evidence; empty if it is."""
+    if not made.command:
+        return "it does not say which command made it"
+    if made.commit != commit:
+        return f"commit {made.commit or 'unknown'} made it, and the manifest names {commit}"
+    for setting, accuracy in run.accuracy.items():
+        last = [value for value in run.matrix[setting][-1] if value is not None]
+        if abs(accuracy - sum(last) / len(last)) > ROUNDED:
+            return f"its accuracy in {setting} is not the mean of its matrix's last row"
+    return ""
+
+
 def _there(path: Path) -> Iterable[Row]:
     return read_json(path) if path.exists() else []
 
@@ -110,6 +142,9 @@ def _order(run: Result) -> tuple[object, ...]:
 def main() -> int:
     """Add the files that were named, or say what is missing."""
     try:
+        if {"-h", "--help"} & {*sys.argv[1:]}:
+            print(__doc__)
+            return 0
         if len(sys.argv) > 1:
             print("\n".join(collect([Path(name) for name in sys.argv[1:]])))
             return 0

@@ -64,7 +64,10 @@ def write_bytes(path: Path, data: bytes) -> None:
 def write_text(path: Path | str, text: str) -> None:
     """Write a text file where a person said; an `InputError` if that is not possible."""
     check_writable(path)
-    write_bytes(Path(path), text.encode())
+    try:
+        write_bytes(Path(path), text.encode())
+    except OSError as error:
+        raise InputError(f"cannot write {str(path)!r}: {error.strerror or error}") from None
 
 
 def write_json(path: Path | str, data: object) -> None:

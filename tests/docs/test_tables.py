@@ -135,25 +135,26 @@ def test_a_newer_run_replaces_the_one_that_is_there_and_stale_ones_go(tmp_path: 
     stale = {**second, "hyperparameters": {"lr": 0.5, "bs": 10}}
     there = tmp_path / "seq-mnist.jsonl"
     there.write_text("".join(json.dumps(run) + "\n" for run in (first, stale, third)), "utf-8")
-    newer = {**first, "accuracy": {"class": 1.5, "task": 2.5}}
+    newer = {**first, "train_seconds": 1.5}
     newer["made"] = {
         **first["made"],
         "command": "recollect run seq-mnist sgd --store /a/b --json c",
     }
     (tmp_path / "new.json").write_text(json.dumps([newer]), "utf-8")
     assert collect.collect([tmp_path / "new.json"], tmp_path) == [
-        f"{there}: 0 runs added, 1 removed, 2 in all"
+        f"{there}: 0 runs added, 1 replaced, 1 removed, 2 in all"
     ]
     found = lines(there)
     assert [run["seed"] for run in found] == [0, 2]
-    assert found[0]["accuracy"] == {"class": 1.5, "task": 2.5}
+    assert found[0]["train_seconds"] == 1.5
     assert found[0]["made"]["command"] == "recollect run seq-mnist sgd"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"seed": 99}, "no command of .* makes this run: seq-mnist joint, buffer None, seed 99"),
-     ({"made": None}, "does not say where it is from")],
+     ({"made": None}, "does not say which command made it"),
+     ({"accuracy": {"class": 99.9, "task": 99.9}}, "not the mean of its matrix's last row")],
 )  # fmt: skip
 def test_runs_without_a_command_are_refused(
     change: dict[str, Any], said: str, tmp_path: Path
@@ -163,6 +164,24 @@ def test_runs_without_a_command_are_refused(
     with pytest.raises(InputError, match=said):
         collect.collect([tmp_path / "odd.json"], tmp_path)
     assert not (tmp_path / "seq-mnist.jsonl").exists()
+
+
+@pytest.mark.parametrize("commit", ["", "0" * 40, "{}+changes"])
+def test_runs_of_another_commit_are_refused(commit: str, tmp_path: Path) -> None:
+    run = lines(FOLDER / "seq-mnist.jsonl")[0]
+    run["made"]["commit"] = commit.format(run["made"]["commit"])
+    (tmp_path / "odd.json").write_text(json.dumps([run]), "utf-8")
+    with pytest.raises(InputError, match="made it, and the manifest names"):
+        collect.collect([tmp_path / "odd.json"], tmp_path)
+
+
+def test_an_older_run_does_not_replace_a_newer_one(tmp_path: Path) -> None:
+    run = lines(FOLDER / "seq-mnist.jsonl")[0]
+    (tmp_path / "seq-mnist.jsonl").write_text(json.dumps(run) + "\n", "utf-8")
+    run["made"]["created"] = "2020-01-01T00:00:00+00:00"
+    (tmp_path / "old.json").write_text(json.dumps([run]), "utf-8")
+    with pytest.raises(InputError, match="is newer"):
+        collect.collect([tmp_path / "old.json"], tmp_path)
 
 
 def test_what_is_missing_is_counted(tmp_path: Path) -> None:

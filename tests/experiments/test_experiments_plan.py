@@ -187,8 +187,8 @@ REFUSED: list[tuple[type[Method], dict[str, Any], str]] = [
     (SGD, {"values": {"bs": 0}}, "bs is a number of examples .*, not 0"),
     (SGD, {"values": {"bs": -3}}, "bs is a number of examples .*, not -3"),
     (ER, {"buffer": 9, "values": {"mbs": 0.5}}, "mbs is a number of examples .*, not 0.5"),
-    (FDR, {"buffer": 9, "values": {"two_steps": -1}}, "whole number .* at least 0, not -1"),
-    (FDR, {"buffer": 9, "values": {"two_steps": 0.5}}, "whole number .* at least 0, not 0.5"),
+    (FDR, {"buffer": 9, "values": {"two_steps": -1}}, "is 1 .on. or 0 .off., not -1"),
+    (FDR, {"buffer": 9, "values": {"two_steps": 0.5}}, "is 1 .on. or 0 .off., not 0.5"),
     (MER, {"buffer": 9, "values": {"nb": 0}}, "nb is a whole number .* at least 1, not 0"),
     (SGD, {"seeds": [1, 2, 1]}, "a seed is given twice: each makes the same run"),
     (SGD, {"seeds": [0, -1]}, r"a seed must be in 0\.\.2\*\*63-1, not -1\.\.0"),
@@ -286,3 +286,13 @@ def assert_one_sentence(error: Exception) -> None:
     assert message
     assert "\n" not in message
     assert not message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("fdr", "two_steps"), ("hal", "reservoir"), ("gss", "whole")]
+)
+@pytest.mark.parametrize("value", [2, 0.5, 1e9, -1])
+def test_a_switch_is_on_or_off(name: str, option: str, value: float) -> None:
+    with pytest.raises(InputError, match=f"{option} is 1 .on. or 0 .off., not"):
+        plan(METHODS[name], benchmark=benchmark("seq-digits"), buffer=20, seeds=1,
+             values={option: value})  # fmt: skip

@@ -108,6 +108,13 @@ def test_a_comparison_counts_the_seeds() -> None:
     assert (many.kind, many.weak) == ("below", False)
 
 
+def test_a_run_that_broke_down_makes_a_verdict_weak() -> None:
+    whole = judged(*[85.0, 86.0] * 5)
+    assert (whole.kind, whole.weak) == ("equal", False)
+    broken = judged(*[85.0, 86.0] * 5, 10.0)
+    assert (broken.kind, broken.weak) == ("equal", True), "its deviation covers the difference"
+
+
 def test_there_is_no_verdict_without_the_papers_data_or_row() -> None:
     (summary,) = scored(85.0).summaries()
     stand_in = compare(benchmark("seq-digits"), summary, "class")

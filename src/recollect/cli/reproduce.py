@@ -46,7 +46,10 @@ STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
 RULE = (
     "✓ |ours − paper| ≤ 3·sqrt(σ²/seeds + σ²(paper)/10)   ≈ half a point more   ▲ above   ▼ below"
 )
-WEAK = "(✓) weak: fewer than ten seeds; σ is then the larger of ours and the paper's"
+WEAK = (
+    "(✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that "
+    "diverged or lies far below"
+)
 MOST_OF = 0.3
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
 

@@ -70,7 +70,7 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
 EFFECTIVE: dict[str, dict[str, float]] = {
     "fdr": {"alpha": 1.0, "two_steps": 1, "training_mode": 1},
     "mer": {"inner": 129},
-    "gss": {"whole": 1.0},
+    "gss": {"whole": 1},
 }
 
 
@@ -104,7 +104,7 @@ class Verdict:
 
     `equal`: within three standard errors of the difference, `allowed`. `close`: not equal, but
     within half a point more. `above` and `below`: further away. A verdict over fewer than ten
-    seeds is `weak`.
+    seeds is `weak`, and so is one with a run that diverged or lies far below the others.
 
     >>> verdict = Verdict("close", weak=True, allowed=1.0)
     >>> verdict.reproduced, verdict.mark

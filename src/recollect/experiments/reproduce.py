@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from recollect.errors import InputError
@@ -129,4 +129,8 @@ def compare(
     theirs = paper.published(benchmark.paper, setting, run.method, run.buffer, metric)
     if theirs is None or benchmark.stands_in:
         return Comparison(ours, None, None)
-    return Comparison(ours, theirs, paper.verdict(ours.mean, ours.std, ours.seeds, theirs))
+    found = paper.verdict(ours.mean, ours.std, ours.seeds, theirs)
+    # A run that broke down widens our deviation, and with it what counts as equal.
+    if found is not None and summary.remarks:
+        found = replace(found, weak=True)
+    return Comparison(ours, theirs, found)

@@ -172,6 +172,8 @@ def _checked_values(name: str, given: float | Iterable[float], least: int | None
     if not column:
         raise InputError(f"{name} must be a number or several numbers, not {given!r}")
     for value in column:
+        if least == 0 and value not in (0, 1):
+            raise InputError(f"{name} is 1 (on) or 0 (off), not {value:g}")
         if least is not None and not (math.isfinite(value) and value == int(value) >= least):
             kind = "number of examples" if name in ("bs", "mbs") else "whole number"
             raise InputError(f"{name} is a {kind} and must be at least {least}, not {value:g}")

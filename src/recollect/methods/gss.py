@@ -41,12 +41,12 @@ class GSS(Method):
 
     gmbs: int = 10
     nb: int = 1
-    whole: float | Tensor = 0.0
+    whole: int = 0
 
     name: ClassVar[str] = "gss"
     title: ClassVar[str] = "GSS"
     remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    shaping: ClassVar[tuple[str, ...]] = ("gmbs", "nb")
+    shaping: ClassVar[tuple[str, ...]] = ("gmbs", "nb", "whole")
     luck: ClassVar[int] = 2
     sees_plain: ClassVar[bool] = True
 
@@ -75,8 +75,7 @@ class GSS(Method):
     def _keep(self, step: Step) -> None:
         known, capacity = step.own["score"], step.own["score"].shape[1] - 1
         score, whole = _scores(step)
-        by_whole = torch.as_tensor(self.whole).view(-1, 1) > 0
-        judged = torch.where(by_whole, whole, score)
+        judged = whole.expand_as(score) if self.whole else score
         first, second = uniform(step.luck).unbind(2)  # [K, B] each
         full = step.slots == capacity
         # With probability C / (C + c): where the memory's score C is above this one.

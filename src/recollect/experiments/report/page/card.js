@@ -72,7 +72,7 @@ function whyJudged(difference, [, , kind, weak, allowed]) {
   const errors = `three standard errors, ${allowed.toFixed(2)}`;
   const place = { equal: `within ${errors}`, close: `more than ${errors}, by half a point or less` }[kind] ?? `more than ${errors}, and half a point`;
   return `The difference of ${fixed(difference)} is ${place}.`
-    + (weak ? " Weak: fewer than ten seeds; our deviation counts as the larger of ours and the paper's." : "");
+    + (weak ? " Weak: fewer than ten seeds (our deviation counts as the larger of ours and the paper's), or a run that diverged or lies far below." : "");
 }
 
 const values = (row) => Object.entries(row.hyperparameters).map(([name, value]) => `${name} ${number(value)}`).join(", ");

@@ -9,7 +9,7 @@ function showTables() {
     el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Choose a number to see what stands behind it."),
     groups.length ? groups.map(table) : el("p", { class: "empty" }, "No run fits the filters."),
     el("p", { class: "rule" }, "✓ equal: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10), that is, within three standard errors. ≈ close: by half a point more. ▲ above, ▼ below. "
-      + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds; σ is then the larger of ours and the paper's. "
+      + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that diverged or lies far below. "
       + "Far below: more than 15 points and five robust deviations below the median of the same configuration; means include such runs."),
   ];
 }
@@ -42,7 +42,7 @@ function overview() {
   return [
     el("h1", {}, `${count("reproduced")} of ${count("printed")} published ${metricName(main)} figures reproduced`),
     el("p", { class: "lead" }, `${count("equal")} are equal and ${count("close")} close; ${count("above")} lie above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
-      + (count("weak") ? `${count("weak")} of these verdicts are weak: fewer than ten seeds. ` : "")
+      + (count("weak") ? `${count("weak")} of these verdicts are weak. ` : "")
       + `${report.runs.toLocaleString("en")} runs are in this report.`),
     el("div", { class: "scroll", role: "region", "aria-label": "Summary by benchmark", tabindex: 0 },
       el("table", { class: "summary", "aria-label": "Summary by benchmark" },
