@@ -77,6 +77,6 @@ def test_a_text_that_cannot_be_written_is_refused_in_a_sentence(
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(InputError, match="cannot write .*page.html': No space left on device"):
+    with pytest.raises(InputError, match=r"cannot write .*page.html': No space left on device"):
         write_text(tmp_path / "page.html", "text")
     assert not list(tmp_path.iterdir())
