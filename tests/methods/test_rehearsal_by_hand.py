@@ -200,7 +200,7 @@ CASES = [
     (AGEM(), 4), (AGEMR(), 4), (FDR(0.7), 4), (FDR(0.7, two_steps=1), 4), (MER(1.0, 1.0, 1), 1),
     (MER(0.6, 0.3, 2), 1),
     (MER(0.5, 1.0, 1), 3), (MER(0.5, 0.7, 2, inner=3), 3), (MER(inner=99), 1),
-    (GSS(gmbs=3), 4), (GSS(gmbs=7), 4), (GSS(gmbs=3, whole=1.0), 4), (GSS(gmbs=2), 9),
+    (GSS(gmbs=3), 4), (GSS(gmbs=7), 4), (GSS(gmbs=3, whole=1), 4), (GSS(gmbs=2), 9),
 ]  # fmt: skip
 
 

@@ -46,7 +46,7 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 }  # fmt: skip
 METHODS: dict[str, list[Method]] = {
     "sgd": [SGD(), SGD()], "er": [ER(), ER()], "derpp": [DERpp(0.4, 0.9), DERpp(1.1, 0.0)],
-    "gss": [GSS(gmbs=3), GSS(gmbs=3, whole=1.0)],
+    "gss": [GSS(gmbs=3, whole=1), GSS(gmbs=3, whole=1)],
 }  # fmt: skip
 
 
