@@ -91,7 +91,7 @@ class Timed:
 
     def __init__(self, kind: type[Method], case: Case, device: str, compiled: bool) -> None:
         self.case, self.best = case, float("inf")
-        self.batch = kind.batch or case.batch
+        self.batch = kind.needs.batch_size or case.batch
         deep = len(case.shape) == 3
         images = benchmark("seq-cifar10").images if deep else None
         network = partial(ResNet18, 10) if deep else partial(MLP, 784, 10)

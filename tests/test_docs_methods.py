@@ -11,9 +11,9 @@ import pytest
 from tests.docs.pages import blocks_of
 
 from recollect.experiments.paper import published, verdict
-from recollect.methods import METHODS, REQUIREMENTS, Method, requirements
+from recollect.methods import METHODS, Method, REQUIREMENTS, hyperparameters, requirements
 from recollect.methods import method as method_named
-from recollect.methods.method import symbol
+from recollect.methods import symbol
 from recollect.streams import BENCHMARKS
 
 PAGES = Path(__file__).parents[1] / "docs" / "methods"
@@ -84,7 +84,7 @@ def test_a_page_has_the_hyperparameters_with_their_defaults(name: str) -> None:
     kind = METHODS[name]
     text = page_of(name).read_text("utf-8")
     listed = {cells[0]: cells[1] for cells in rows(text) if len(cells) == 3}
-    for own in kind.hyperparameters():
+    for own in hyperparameters(kind):
         default = str(kind.__dataclass_fields__[own].default)
         assert listed.get(f"`{symbol(own)}`") == default, f"{own} = {default}"
     assert "`lr`" in text
@@ -103,7 +103,7 @@ def test_the_index_says_what_a_method_needs(name: str) -> None:
     assert len(found) == 1, f"{name} has {len(found)} rows"
     _, title, _, boundaries, memory, page = found[0]
     assert title == kind.title
-    assert boundaries == ("yes" if kind.needs_boundaries else "no")
+    assert boundaries == ("yes" if kind.needs.boundaries else "no")
     assert memory.split(";")[0] == (", ".join(kind.remembers) or "-")
     assert page == f"[{page_of(name).name}]({page_of(name).name})"
 

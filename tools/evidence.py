@@ -144,7 +144,7 @@ def settings_of(name: str, kind: str) -> list[str]:
     setting = benchmark(name).setting
     if setting != "class":
         return [setting]
-    return ["task"] if method(kind).needs_task else ["class", "task"]
+    return ["task"] if method(kind).needs.task_id else ["class", "task"]
 
 
 def mark(one: Comparison | None) -> str:

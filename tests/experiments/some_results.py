@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from recollect.methods import METHODS
+from recollect.methods import METHODS, hyperparameters
 from recollect.train import Result
 
 PLAIN = Result(
@@ -36,7 +36,7 @@ PLAIN = Result(
 
 def some(method: str, buffer: int | None, accuracies: list[float], **other: Any) -> list[Result]:
     """Runs that differ in their seed, with these accuracies in Class-IL."""
-    values = METHODS[method].hyperparameters()
+    values = hyperparameters(METHODS[method])
     return [
         replace(
             PLAIN, method=method, buffer=buffer, seed=seed,

@@ -9,8 +9,8 @@ import pytest
 
 from recollect.experiments import paper
 from recollect.experiments.paper import Published
-from recollect.methods import METHODS
-from recollect.methods.method import symbol
+from recollect.methods import METHODS, hyperparameters
+from recollect.methods import symbol
 from recollect.streams import BENCHMARKS
 
 OURS = [each for each in BENCHMARKS.values() if each.dataset == "mnist"]
@@ -18,7 +18,7 @@ CELLS = [
     (each.name, name, buffer)
     for each in OURS
     for name, kind in METHODS.items()
-    for buffer in (paper.buffers(each.name, name) if kind.uses_memory() else (None,))
+    for buffer in (paper.buffers(each.name, name) if kind.replay else (None,))
     if buffer or name == "joint" or paper.has(each.name, name, "accuracy")
 ]
 
@@ -112,11 +112,11 @@ def test_what_is_published_with_a_memory_has_three_buffers() -> None:
     for each in OURS:
         for name, kind in METHODS.items():
             published = paper.has(each.name, name, "accuracy")
-            expected = 3 if kind.uses_memory() and published else 0
+            expected = 3 if kind.replay and published else 0
             assert len(paper.buffers(each.name, name)) == expected
             assert (
                 published
-                or not kind.uses_memory()
+                or kind.replay is None
                 or name in ("joint", "mer", "agem", "agem-r", "icarl", "fdr", *paper.ALIKE)
                 or (each.name == "mnist-360")
             )
@@ -128,10 +128,10 @@ def test_every_cell_has_all_its_hyperparameters(
 ) -> None:
     kind = METHODS[method]
     unprinted = {"ridge", "reservoir", "answers"}  # of GEM, HAL and EWC, in no table
-    needed = {"lr", *map(symbol, kind.hyperparameters())} - unprinted
+    needed = {"lr", *map(symbol, hyperparameters(kind))} - unprinted
     if benchmark == "mnist-360":
-        needed |= {"bs", "mbs"} if kind.uses_memory() else {"bs"}
-    if kind.batch is not None:
+        needed |= {"bs", "mbs"} if kind.replay else {"bs"}
+    if kind.needs.batch_size is not None:
         needed -= {"bs"}
     found = set(paper.hyperparameters(benchmark, method, buffer))
     assert found >= needed

@@ -18,12 +18,16 @@ import torch
 from torch import Tensor, nn
 
 import recollect
+from recollect.core.random import extend
 from recollect.methods import METHODS, Method
 from recollect.streams import TaskStream
 from recollect.train import Fleet, loop
 
 __all__ = ["METHODS", "digest", "learner_methods", "needs_one_by_one", "run", "uses_memory"]
 
+# Methods that choose slots in the step, and names that have changed since the recording.
+CHOOSING = ("er-hybrid", "er-kmeans", "er-mof", "gss")
+RECORDED_AS = {"valid": "counts"}
 DIGITS, FEW = 12, 8  # of digests that are compared once, and of those after every step
 
 
@@ -55,7 +59,12 @@ def run(
                                 device="cpu", **settings)  # fmt: skip
     (noted,) = made
     whole = noted.tensors()
-    parts = {n: t for n, t in whole.items() if n.split(".")[0] in ("weights", "buffers", "own")}
+    # What is a method's state now was recorded as its own tensors.
+    parts = {
+        n.replace("state.", "own.", 1) if n.startswith("state.") else n: t
+        for n, t in whole.items()
+        if n.split(".")[0] in ("weights", "buffers", "state")
+    }
     parts |= {f"memory.{name}": t for name, t in noted.memory.fields().items()}
     return [
         noted.notes[k]
@@ -67,12 +76,12 @@ def run(
 
 def uses_memory(name: str) -> bool:
     """Whether a method takes a buffer and a size of replays."""
-    return METHODS[name].uses_memory()
+    return METHODS[name].replay is not None
 
 
 def needs_one_by_one(name: str) -> bool:
     """Whether a method takes one example in a step."""
-    return METHODS[name].batch == 1
+    return METHODS[name].needs.batch_size == 1
 
 
 def learner_methods() -> list[str]:
@@ -80,7 +89,7 @@ def learner_methods() -> list[str]:
     return [
         name
         for name, kind in METHODS.items()
-        if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
+        if not (kind.needs.boundaries or kind.needs.task_id or kind.needs.all_data)
     ]
 
 
@@ -117,8 +126,8 @@ class _Noting(Fleet):
             note["last"] = float(loss[k])
         return loss
 
-    def end_task(self, *args: Any, **kwargs: Any) -> None:
-        super().end_task(*args, **kwargs)
+    def next_task(self, count: int = 0) -> None:
+        super().next_task(count)
         for k, note in enumerate(self.notes):
             named = self.weights.named().values()
             found = {name: h.hexdigest()[:DIGITS] for name, h in self._hashes[k].items()}
@@ -138,6 +147,13 @@ class _Noting(Fleet):
         """Note which slots are read and written, and all that is random, step by step."""
         first = torch.arange(self.runs)[:, None] * self.memory.capacity
         spare = self.runs * self.memory.capacity
+        plan = {RECORDED_AS.get(name, name): stack for name, stack in plan.items()}
+        if self.kind.name not in CHOOSING:
+            del plan["slots"]
+        key = plan.pop("key")
+        if self.kind.name == "gss":  # two random words for every example
+            size = 2 * plan["slots"].shape[2]
+            plan["luck"] = extend(key[..., None], torch.arange(size)).unflatten(2, (-1, 2))
         for name, stack in plan.items():
             if name in ("read", "write"):
                 stack = torch.where(stack == spare, self.memory.capacity, stack - first)

@@ -47,7 +47,7 @@ def fleet_of(kind: type[Method], **how: Any) -> Fleet:
 
 
 def trained(fleet: Fleet) -> Fleet:
-    batch = fleet.kind.batch or 8
+    batch = fleet.kind.needs.batch_size or 8
     for task in range(2):
         known = partial(examples, task)
         fleet.start_task(known, COUNT, batch)

@@ -22,7 +22,7 @@ from recollect.methods import METHODS
 FIT = {
     kind.name: kind
     for kind in METHODS.values()
-    if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
+    if not (kind.needs.boundaries or kind.needs.task_id or kind.needs.all_data)
 }
 ASK_FOR_CLASSES = {"er-ring", "er-kmeans", "er-mof", "er-hybrid"}
 

@@ -62,7 +62,7 @@ def test_one_large_batch_keeps_what_many_small_ones_keep() -> None:
 FIT = [
     kind
     for kind in METHODS.values()
-    if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
+    if not (kind.needs.boundaries or kind.needs.task_id or kind.needs.all_data)
 ]
 
 

@@ -246,7 +246,7 @@ def test_a_memory_too_small_for_the_classes_is_refused(
 
 @pytest.mark.parametrize("name", ["er-ring", "er-kmeans", "er-mof", "er-hybrid"])
 def test_they_are_known_by_name_need_no_boundaries_and_learn_at_the_rate_of_er(name: str) -> None:
-    assert not method(name).needs_boundaries
+    assert not method(name).needs.boundaries
     for benchmark in ("seq-mnist", "mnist-360", "seq-cifar10"):
         theirs = paper.hyperparameters(benchmark, "er", 20)
         assert paper.hyperparameters(benchmark, name, 20) == theirs

@@ -34,9 +34,9 @@ def streams() -> dict[str, TaskStream]:
 def refused(name: str, setting: str) -> str | None:
     """What a refusal says, or None where the method must run."""
     kind = METHODS[name]
-    if kind.needs_boundaries and setting == "general":
+    if kind.needs.boundaries and setting == "general":
         return "needs to be told where a task ends"
-    if kind.needs_task:
+    if kind.needs.task_id:
         return "must be told at a test which task"
     return None
 
@@ -46,7 +46,7 @@ def refused(name: str, setting: str) -> str | None:
 def test_it_learns_or_is_refused_in_a_sentence(
     name: str, setting: str, streams: dict[str, TaskStream]
 ) -> None:
-    buffer = 20 if METHODS[name].uses_memory() else None
+    buffer = 20 if METHODS[name].replay else None
 
     def run() -> recollect.Results:
         return recollect.run(
@@ -67,7 +67,7 @@ def test_a_head_without_bias_will_do(name: str, streams: dict[str, TaskStream]) 
     def network() -> nn.Module:
         return nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, CLASSES, bias=False))
 
-    buffer = 20 if METHODS[name].uses_memory() else None
+    buffer = 20 if METHODS[name].replay else None
     (result,) = recollect.run(
         streams["class"],
         name,

@@ -144,10 +144,10 @@ def test_gates_that_are_shut_keep_what_was_learnt() -> None:
         for entries in gates:  # no gate stands in the middle
             entries[:, 0] += torch.where(entries[:, 0] > 0, 0.1, -0.1)
     fleet._method.end_task(fleet._boundary(partial(pick, x[:, 0], y[:, 0]), LENGTH, BATCH))
-    before = fleet.scores(x[:, 0], 0)[..., :PER_TASK]
+    before = fleet.predict(x[:, 0], 0)[..., :PER_TASK]
     for task in (1, 2):
         through(fleet, x, y, task, epochs=4)
-    close(fleet.scores(x[:, 0], 0)[..., :PER_TASK], before)
+    close(fleet.predict(x[:, 0], 0)[..., :PER_TASK], before)
 
 
 def test_other_networks_are_refused() -> None:

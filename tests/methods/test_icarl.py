@@ -178,7 +178,7 @@ def test_a_run_is_its_equations_written_out(net: str, run: int) -> None:
         memory = fleet.memory.fields()
         assert memory.y[0, : len(kept)].tolist() == [label for _, label in kept]
         assert torch.equal(memory.x[0, : len(kept)], torch.stack([x for x, _ in kept]))
-        scores = fleet.scores(stream.test_x[None])[0]
+        scores = fleet.predict(stream.test_x[None])[0]
         for place, x in enumerate(stream.test_x):
             distances = by_hand.distances(x)
             for label in range(CLASSES):

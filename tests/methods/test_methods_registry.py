@@ -6,7 +6,7 @@ import pytest
 
 from recollect import DER, ER, SGD, DERpp, Joint
 from recollect.errors import InputError
-from recollect.methods import METHODS, method
+from recollect.methods import METHODS, hyperparameters, method
 
 
 def test_every_method_is_known_by_its_own_name() -> None:
@@ -16,15 +16,15 @@ def test_every_method_is_known_by_its_own_name() -> None:
 
 
 def test_hyperparameters_have_the_papers_symbols() -> None:
-    names = {kind: kind.hyperparameters() for kind in (SGD, ER, DER, DERpp, Joint)}
+    names = {kind: hyperparameters(kind) for kind in (SGD, ER, DER, DERpp, Joint)}
     assert names == {SGD: (), ER: (), DER: ("alpha",), DERpp: ("alpha", "beta"), Joint: ()}
 
 
 def test_the_general_methods_need_no_boundaries_and_only_joint_needs_everything() -> None:
     general = {"joint", "sgd", "er", "mer", "gss", "agem-r", "der", "derpp"}
     general |= {"er-ring", "er-kmeans", "er-mof", "er-hybrid"}
-    assert {n for n, kind in METHODS.items() if not kind.needs_boundaries} <= general
-    assert [kind for kind in METHODS.values() if kind.needs_all_data] == [Joint]
+    assert {n for n, kind in METHODS.items() if not kind.needs.boundaries} <= general
+    assert [kind for kind in METHODS.values() if kind.needs.all_data] == [Joint]
 
 
 def test_an_unknown_method_is_refused_with_the_nearest_name() -> None:

@@ -152,7 +152,7 @@ def test_a_run_is_its_equations_written_out(net: str, run: int) -> None:
             owner = fleet.own[f"owner.weights.net.{name}"][0].long()
             assert torch.equal(owner - 1, by_hand.owner[name]), name
         for tested in range(task + 1):
-            close(fleet.scores(PROBE, tested)[0], by_hand.logits(tested))
+            close(fleet.predict(PROBE, tested)[0], by_hand.logits(tested))
 
 
 @pytest.mark.parametrize("net", NETS)
@@ -166,9 +166,9 @@ def test_what_is_said_of_earlier_tasks_stays_the_same_to_the_last_bit(
     for task in range(TASKS):
         before = {name: tensor.clone() for name, tensor in fleet.weights.named().items()}
         learn(fleet, task, runs, labels=0 if again else None)
-        said.append(fleet.scores(PROBE, task))
+        said.append(fleet.predict(PROBE, task))
         for earlier, logits in enumerate(said):
-            assert torch.equal(fleet.scores(PROBE, earlier), logits)
+            assert torch.equal(fleet.predict(PROBE, earlier), logits)
         hidden = next(name for name in before if before[name].dim() == 3)
         assert not torch.equal(fleet.weights.named()[hidden], before[hidden])
     assert not torch.equal(said[0], said[1])
@@ -177,12 +177,12 @@ def test_what_is_said_of_earlier_tasks_stays_the_same_to_the_last_bit(
 def test_a_diverging_task_leaves_the_earlier_ones_alone() -> None:
     fleet = fleet_of("mlp")
     learn(fleet, 0)
-    said = fleet.scores(PROBE, 0)
+    said = fleet.predict(PROBE, 0)
     x, y = examples_of(1)
     fleet.start_task(lambda index: (x[:, index[0]], y[:, index[0]]), COUNT)
     fleet.learn(x * torch.nan, y, BATCH)
     assert not all(tensor.isfinite().all() for tensor in fleet.weights)
-    assert torch.equal(fleet.scores(PROBE, 0), said)
+    assert torch.equal(fleet.predict(PROBE, 0), said)
 
 
 def test_every_task_has_its_share_of_what_is_free() -> None:

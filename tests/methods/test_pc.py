@@ -115,7 +115,7 @@ def test_a_run_is_its_equations_written_out() -> None:
         weights = list(fleet.weights)
         for ours, theirs in zip(weights, [*loop.base, *loop.active], strict=True):
             close(ours[0], theirs)
-        close(fleet.scores(x[:, 0])[0], loop.read(x[0, 0])[2])
+        close(fleet.predict(x[:, 0])[0], loop.read(x[0, 0])[2])
 
 
 def test_only_the_active_column_learns_while_a_task_goes_on() -> None:

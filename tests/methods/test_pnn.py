@@ -104,7 +104,7 @@ def test_a_run_is_its_equations_written_out(run: int) -> None:
             by_hand.step(x[start : start + BATCH], y[start : start + BATCH], task, RATES[run])
         for tested in range(TASKS):
             logits = by_hand.layers(PROBE[0], tested)[-1]
-            close(fleet.scores(PROBE, tested)[0], logits.detach())
+            close(fleet.predict(PROBE, tested)[0], logits.detach())
 
 
 @pytest.mark.parametrize("net", NETS)
@@ -113,12 +113,12 @@ def test_what_is_said_of_earlier_tasks_stays_the_same_to_the_last_bit(net: str) 
     fleet = fleet_of(net, runs)
     said: list[Tensor] = []
     for task in range(TASKS):
-        untrained = fleet.scores(PROBE, task)
+        untrained = fleet.predict(PROBE, task)
         learn(fleet, task, runs)
-        said.append(fleet.scores(PROBE, task))
+        said.append(fleet.predict(PROBE, task))
         assert not torch.equal(said[-1], untrained)
         for earlier, logits in enumerate(said):
-            assert torch.equal(fleet.scores(PROBE, earlier), logits)
+            assert torch.equal(fleet.predict(PROBE, earlier), logits)
     assert not torch.equal(said[0], said[1])
 
 
@@ -164,7 +164,7 @@ def test_a_run_of_a_fleet_of_residual_networks_equals_the_run_alone() -> None:
         for name, tensor in fleet.tensors().items():
             close(together.tensors()[name][k], tensor[0])
         for task in range(TASKS):
-            close(together.scores(PROBE, task)[k], fleet.scores(PROBE, task)[0])
+            close(together.scores(PROBE, task)[k], fleet.predict(PROBE, task)[0])
 
 
 def test_how_steps_are_carried_out_changes_nothing(way: dict[str, bool]) -> None:

@@ -36,7 +36,7 @@ def test_which_methods_do_not_meet_a_requirement(requirement: str) -> None:
     assert found == NOT_MET[requirement]
 
 
-@pytest.mark.parametrize("name", [n for n, kind in METHODS.items() if not kind.needs_all_data])
+@pytest.mark.parametrize("name", [n for n, kind in METHODS.items() if not kind.needs.all_data])
 def test_a_stream_without_boundaries_is_refused_in_a_sentence(
     name: str, toy_stream: TaskStream
 ) -> None:

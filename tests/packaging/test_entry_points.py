@@ -17,8 +17,16 @@ from recollect.cli import run, search, stream
 from recollect.cli.main import main
 from recollect.errors import InputError
 from recollect.experiments.report.commands import again
-from recollect.methods import METHODS, every_method, method, others, registry, title_of
-from recollect.methods.method import symbol
+from recollect.methods import (
+    METHODS,
+    every_method,
+    hyperparameters,
+    method,
+    others,
+    registry,
+    title_of,
+)
+from recollect.methods import symbol
 from recollect.methods.packages import RESERVED
 
 GOOD = '''
@@ -234,5 +242,5 @@ def test_no_hyperparameter_can_be_taken_for_an_option() -> None:
         parser = argparse.ArgumentParser()
         each.configure(parser)
         words |= {action.dest for action in parser._actions} | set(parser._defaults)
-    own = {symbol(name) for kind in METHODS.values() for name in kind.hyperparameters()}
+    own = {symbol(name) for kind in METHODS.values() for name in hyperparameters(kind)}
     assert words - own == RESERVED

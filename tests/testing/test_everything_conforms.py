@@ -50,10 +50,10 @@ def test_what_is_skipped_is_known() -> None:
         for name, kind in METHODS.items()
     }
     for name, kind in METHODS.items():
-        expected = {"task"} - ({"task"} if kind.needs_task else set())
-        if kind.needs_boundaries or kind.needs_all_data:
+        expected = {"task"} - ({"task"} if kind.needs.task_id else set())
+        if kind.needs.boundaries or kind.needs.all_data:
             expected |= {"learner"}
-        if kind.needs_all_data:
+        if kind.needs.all_data:
             expected |= {"boundaries", "revisits", "tasks"}
         if name in ("pnn", "pc", "hat"):
             expected |= {"company-vmap", "company-loop"}

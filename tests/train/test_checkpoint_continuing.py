@@ -41,10 +41,10 @@ class TestContinuing:
     def test_every_method_can_be_stopped_at_every_stretch(
         self, kind: type[Method], toy_stream: TaskStream, tmp_path: Path
     ) -> None:
-        job = job_of(toy_stream, kind(), kind(), batch=kind.batch or 10)
+        job = job_of(toy_stream, kind(), kind(), batch=kind.needs.batch_size or 10)
         whole, again, stops = whole_and_stopped(job, tmp_path)
         assert again == whole
-        steps = job.steps if kind.mixes_memory else 7 if kind.needs_all_data else 8 * job.passes
+        steps = job.steps if kind.mixes_memory else 7 if kind.needs.all_data else 8 * job.passes
         assert stops == steps, "ten examples are a stretch"
         assert whole[0].matrix != whole[1].matrix
 

@@ -55,7 +55,7 @@ def trained(name: str, compiled: bool) -> Fleet:
         classes=CLASSES, shape=SHAPE, memory=8, replay=4, stored=torch.uint8,
         dtype=torch.float64, compiled=compiled, tasks=2, per_task=2,
     )  # fmt: skip
-    batch = kind.batch or 4
+    batch = kind.needs.batch_size or 4
     for task in range(2):
         known = partial(examples, task)
         fleet.start_task(known, COUNT, batch)

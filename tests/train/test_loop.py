@@ -23,7 +23,7 @@ def net() -> MLP:
 
 def job_of(stream: Stream, *methods: Method, **changes: Any) -> Job:
     runs = tuple(Run(seed, 0.05 * (seed + 1), method) for seed, method in enumerate(methods))
-    buffer = 12 if methods[0].uses_memory() else None
+    buffer = 12 if methods[0].replay else None
     job = Job(stream, runs, batch=10, replay=5, buffer=buffer, epochs=1, network=net)
     return replace(job, **changes)
 

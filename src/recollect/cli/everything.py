@@ -95,7 +95,7 @@ def _table(
 
 def _possible(job: Job) -> bool:
     """Whether a method is defined on a stream, for those that --methods names."""
-    return job.stream.boundaries or not job.kind.needs_boundaries
+    return job.stream.boundaries or not job.kind.needs.boundaries
 
 
 def _has(results: Results, score: str) -> bool:

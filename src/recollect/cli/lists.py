@@ -6,8 +6,14 @@ import argparse
 
 from recollect.cli.common import console
 from recollect.experiments.labels import SETTINGS
-from recollect.methods import REQUIREMENTS, every_method, others, requirements
-from recollect.methods.method import symbol
+from recollect.methods import (
+    REQUIREMENTS,
+    every_method,
+    hyperparameters,
+    others,
+    requirements,
+    symbol,
+)
 from recollect.streams import BENCHMARKS
 
 __all__ = ["configure"]
@@ -30,16 +36,16 @@ def list_methods(chosen: argparse.Namespace) -> int:
         table.add_column(column)
     for name, kind in known.items():
         needs = {
-            "task boundaries": kind.needs_boundaries,
-            "task at test": kind.needs_task,
-            "all data": kind.needs_all_data,
+            "task boundaries": kind.needs.boundaries,
+            "task at test": kind.needs.task_id,
+            "all data": kind.needs.all_data,
         }
         origin = f" (from {packages[name]})" if name in packages else ""
         table.add_row(
             name,
             kind.title,
-            ", ".join(("lr", *map(symbol, kind.hyperparameters()))),
-            ", ".join(kind.remembers) or "-",
+            ", ".join(("lr", *map(symbol, hyperparameters(kind)))),
+            ", ".join(kind.replay.names) if kind.replay else "-",
             ", ".join(need for need, needed in needs.items() if needed) or "-",
             escape(_first_line(kind.__doc__) + origin),
         )

@@ -22,8 +22,7 @@ from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import every_method, method
-from recollect.methods.method import symbol
+from recollect.methods import every_method, hyperparameters, method, symbol
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ def given_values(chosen: argparse.Namespace) -> dict[str, list[float]]:
 
 def hyperparameter_names() -> list[str]:
     """Every hyper-parameter of any method, with the rate and the batch sizes."""
-    own = {symbol(name) for kind in every_method().values() for name in kind.hyperparameters()}
+    own = {symbol(name) for kind in every_method().values() for name in hyperparameters(kind)}
     return ["lr", *sorted(own), *SIZES]
 
 
@@ -83,7 +82,7 @@ def command(chosen: argparse.Namespace) -> int:
     check_places(chosen)
     plans = plans_for(chosen)
     stream = _stream(known, chosen)
-    if chosen.buffer is None and kind.uses_memory():
+    if chosen.buffer is None and (kind.replay is not None):
         notice(f"no --buffer given: using {plans[0].buffer}")
     precise = chosen.full_precision
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
@@ -101,7 +100,7 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
     """What the command trains, one plan for every buffer."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     sizes: list[int | None] = list(chosen.buffer or [None])
-    if chosen.buffer is None and kind.uses_memory():
+    if chosen.buffer is None and (kind.replay is not None):
         sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
     return [
         plan(

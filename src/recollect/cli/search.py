@@ -26,8 +26,7 @@ from recollect.experiments.reproduce import compare, stream_or_stand_in
 from recollect.experiments.search import Tried, by_criterion, criterion, grid, points_of, searched
 from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, every_method, method
-from recollect.methods.method import symbol
+from recollect.methods import Method, every_method, method, static, symbol
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
 from recollect.train import Result
 
@@ -108,7 +107,7 @@ def _bayes(
         everything.extend(results)
         return [_score(point, results) for point in some]
 
-    bayesian(axes, trials, score, whole={"bs", "mbs", *map(symbol, kind.shaping)})
+    bayesian(axes, trials, score, whole={"bs", "mbs", *map(symbol, static(kind))})
     return Results(everything)
 
 
@@ -122,7 +121,7 @@ def _score(point: Mapping[str, float], results: Results) -> float:
 
 
 def _buffer(known: Benchmark, kind: type[Method], given: int | None) -> int | None:
-    if given is None and kind.uses_memory():
+    if given is None and (kind.replay is not None):
         size = (*paper.buffers(known.paper, kind.name), 200)[0]
         notice(f"no --buffer given: using {size}")
         return size

@@ -23,8 +23,7 @@ from recollect.feeds import STDIN, Reading, Record
 from recollect.files import check_writable
 from recollect.learner import Learner
 from recollect.memory import ClassRing
-from recollect.methods import Method, every_method, method
-from recollect.methods.method import symbol
+from recollect.methods import Method, every_method, hyperparameters, method, static, symbol
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.parallel import one_thread
@@ -139,7 +138,7 @@ def plan_of(chosen: argparse.Namespace) -> Plan:
             f"{kind.title} is not fit for a stream, which has no task boundaries: take one of "
             f"{', '.join(fit_for_streams())}"
         )
-    if chosen.memory is not None and not kind.uses_memory():
+    if chosen.memory is not None and kind.replay is None:
         raise InputError(f"{kind.title} keeps no memory: leave --memory out")
     values = _hyperparameters(kind, chosen)
     if isinstance(kind(**values).rule(1), ClassRing) and chosen.classes is None:
@@ -161,7 +160,7 @@ def plan_of(chosen: argparse.Namespace) -> Plan:
     _check_places(chosen, sources)
     memory = MEMORY if chosen.memory is None else chosen.memory
     memory = int(memory) if str(memory).isascii() and str(memory).isdigit() else memory
-    batch = chosen.batch or kind.batch or BATCH
+    batch = chosen.batch or kind.needs.batch_size or BATCH
     device = chosen.device or ("auto" if chosen.network == "resnet18" else "cpu")
     names = (
         "label", "features", "ignore", "delimiter", "header", "order", "size", "lr", "replay",
@@ -181,17 +180,17 @@ def fit_for_streams() -> list[str]:
     return [
         name
         for name, kind in every_method().items()
-        if not (kind.needs_boundaries or kind.needs_task or kind.needs_all_data)
+        if not (kind.needs.boundaries or kind.needs.task_id or kind.needs.all_data)
     ]
 
 
 def _hyperparameters(kind: type[Method], chosen: argparse.Namespace) -> dict[str, Any]:
     known = every_method()
-    every = {symbol(n) for name in fit_for_streams() for n in known[name].hyperparameters()}
+    every = {symbol(n) for name in fit_for_streams() for n in hyperparameters(known[name])}
     given = {name: getattr(chosen, name) for name in every if getattr(chosen, name) is not None}
     found = axes_of(kind, None, None, {**given, "lr": chosen.lr})
-    own = {name: found[name][0] for name in kind.hyperparameters()}
-    return {name: int(v) if name in kind.shaping else v for name, v in own.items()}
+    own = {name: found[name][0] for name in hyperparameters(kind)}
+    return {name: int(v) if name in static(kind) else v for name, v in own.items()}
 
 
 def _check_places(chosen: argparse.Namespace, sources: Sequence[str]) -> None:

@@ -12,7 +12,7 @@ class ByTask(nn.Module):
 
     task = 0
 
-    def begin(self, task: int) -> None:
-        """Compute as for this task from now on."""
+    def begin(self, task: int, *, training: bool = True) -> None:
+        """Compute as for this task from now on, in training or evaluation mode."""
         self.task = task
-        self.train(self.training)
+        self.train(training)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
+from recollect.core.losses import Criterion
 from recollect.core.network import Network
 from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
@@ -16,9 +16,14 @@ __all__ = ["gradient_dots"]
 
 
 def gradient_dots(
-    network: Network, weights: Weights, buffers: Mapping[str, Tensor], x: Tensor, y: Tensor
+    network: Network,
+    weights: Weights,
+    buffers: Mapping[str, Tensor],
+    x: Tensor,
+    y: Tensor,
+    criterion: Criterion,
 ) -> Tensor:
-    """The inner products of the cross-entropy gradients of examples, `[K, n, n]`.
+    """The inner products of the gradients of single examples, `[K, n, n]`.
 
     In a dense layer the gradient of one example is an outer product of its input and its error,
     so the inner product of two is that of their inputs times that of their errors, and no gradient
@@ -27,29 +32,26 @@ def gradient_dots(
     """
     if network.all_dense:
         leaves = network.watch(weights)
-        surprise = cross_entropy(network(leaves, x), y) * x.shape[1]
-        products = network.products(surprise)
+        products = network.products(criterion.each(network(leaves, x), y).sum(1))
         return torch.stack(
             [(p.inputs @ p.inputs.mT + 1) * (p.errors @ p.errors.mT) for _, p in products]
         ).sum(0)
-    with network.testing():
+    with network.mode(training=False):
         return torch.stack(
             [
                 _of_a_run(
                     PerExample(network, weights.row(run), {n: b[run] for n, b in buffers.items()}),
                     x[run],
                     y[run],
+                    criterion,
                 )
                 for run in range(len(x))
             ]
         )
 
 
-def _of_a_run(examples: PerExample, x: Tensor, y: Tensor) -> Tensor:
-    """The inner products of one run, `[n, n]`, summed over its parameters."""
+def _of_a_run(examples: PerExample, x: Tensor, y: Tensor, criterion: Criterion) -> Tensor:
     passed = examples.through(x)
-    chances = passed.logits.detach().softmax(1)
-    labels = torch.arange(chances.shape[1], device=y.device)
-    error = chances - (y[:, None] == labels).to(chances.dtype)
+    error = criterion.error(passed.logits.detach(), y)
     rows = (each.flatten(1) for _, each in passed.gradients(error))
     return torch.stack([row @ row.mT for row in rows]).sum(0)

@@ -23,7 +23,7 @@ class Features:
 
     >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> features = Features(module)
-    >>> with features.shown():
+    >>> with features.returned():
     ...     module(torch.zeros(5, 2, 2)).shape
     torch.Size([5, 5])
     >>> features.size, module(torch.zeros(5, 2, 2)).shape
@@ -48,7 +48,7 @@ class Features:
         return self._head
 
     @contextmanager
-    def shown(self) -> Iterator[None]:
+    def returned(self) -> Iterator[None]:
         """Meanwhile, the module gives its features and logits side by side."""
         noting = self.head.register_forward_pre_hook(self._note)
         showing = self._module.register_forward_hook(self._show)

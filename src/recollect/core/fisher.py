@@ -9,9 +9,8 @@ from itertools import product
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from recollect.core.losses import among
+from recollect.core.losses import Criterion, cross_entropy
 from recollect.core.network import Network
 from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
@@ -26,6 +25,7 @@ def fisher_information(
     x: Tensor,
     classes: Tensor | None = None,
     draws: Tensor | None = None,
+    criterion: Criterion = cross_entropy,
 ) -> Weights:
     """The diagonal of the Fisher information, summed over the examples x `[K, n, ...]`.
 
@@ -36,8 +36,8 @@ def fisher_information(
 
     All answers share one forward pass. What is not trained has zeros.
     """
-    asked = _Asked(x, classes, draws)
-    with network.testing():
+    asked = _Asked(x, classes, draws, criterion)
+    with network.mode(training=False):
         if network.all_dense:
             total = _of_dense_layers(network, weights, buffers, asked)
         else:
@@ -52,41 +52,27 @@ def fisher_information(
 
 @dataclass(frozen=True)
 class _Asked:
-    """Examples `[K, n, ...]`, and the answers to look at."""
+    """Examples `[K, n, ...]`, and which answers of the network count."""
 
     x: Tensor
     classes: Tensor | None
     draws: Tensor | None
+    criterion: Criterion
 
     def __getitem__(self, run: int) -> _Asked:
         """What one run is asked, with a run axis of length 1."""
         classes, draws = (t if t is None else t[run : run + 1] for t in (self.classes, self.draws))
-        return _Asked(self.x[run : run + 1], classes, draws)
+        return _Asked(self.x[run : run + 1], classes, draws, self.criterion)
 
     def split(self, size: int) -> Iterator[_Asked]:
         """The same in parts of at most so many examples."""
         for first in range(0, self.x.shape[1], size):
             some = slice(first, first + size)
             draws = None if self.draws is None else self.draws[:, some]
-            yield _Asked(self.x[:, some], self.classes, draws)
+            yield _Asked(self.x[:, some], self.classes, draws, self.criterion)
 
     def errors(self, logits: Tensor) -> Iterator[Tensor]:
-        """For each answer, the gradient of its log-probability at the logits, `[K, n, C]`.
-
-        It is times the root of the answer's weight: squares in the weights need only be added.
-        """
-        logits = logits.detach()
-        chances = logits.softmax(2) if self.classes is None else among(self.classes, logits).exp()
-        size = chances.shape[2]
-        if self.draws is None:
-            for answer in torch.eye(size, dtype=chances.dtype, device=chances.device):
-                weight = (chances * answer).sum(2, keepdim=True)
-                yield weight.sqrt() * (answer - chances)
-        else:
-            up_to = chances.double().cumsum(2)
-            drawn = torch.searchsorted(up_to, self.draws * up_to[..., -1:], right=True)
-            for answer in drawn.clamp(max=size - 1).unbind(2):
-                yield (functional.one_hot(answer, size) - chances) * drawn.shape[2] ** -0.5
+        return self.criterion.expected_errors(logits.detach(), self.classes, self.draws)
 
 
 def _of_dense_layers(

@@ -1,4 +1,4 @@
-"""Images of bytes as a network reads them: cropped, flipped and normalised on their device."""
+"""Images of bytes as the input of a network: cropped, flipped and normalised on their device."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ __all__ = ["Images"]
 @final
 @dataclass(frozen=True)
 class Images:
-    """How the images of a benchmark are shown to a network.
+    """How the images of a benchmark are turned into the input of a network.
 
-    In training an image is padded with black, cropped at a random place and flipped half of the
-    time; its view is a number that says where and whether. Views are a pure function of a run's
+    In training an image is padded with black, cropped at a random offset and flipped half of the
+    time; its view is a number that encodes both. Views are a pure function of a run's
     seed, the step and the image's row in it, so they are the same on every device.
 
     >>> images = Images(mean=(0.5,), std=(0.25,), padding=1)
     >>> x = torch.randint(256, (1, 4, 1, 5, 5), dtype=torch.uint8)
     >>> views = images.views(torch.tensor([7]), step=0, steps=1, rows=4)[0]
-    >>> images.shown(x, views).shape, images.plain(x).shape
+    >>> images.augment(x, views).shape, images.plain(x).shape
     (torch.Size([1, 4, 1, 5, 5]), torch.Size([1, 4, 1, 5, 5]))
     """
 
@@ -42,16 +42,19 @@ class Images:
         """The views of all images of the coming steps, `[steps, K, rows]`."""
         when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
         row = torch.arange(rows, device=seeds.device)
-        places = 2 * self.padding + 1
-        count = places * places * (2 if self.flip else 1)
-        return below(bits(seeds[:, None], purpose, when, row), count)
+        return self.view_of(bits(seeds[:, None], purpose, when, row))
 
-    def shown(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    def view_of(self, words: Tensor) -> Tensor:
+        """The view that a random word stands for."""
+        offsets = 2 * self.padding + 1
+        return below(words, offsets * offsets * (2 if self.flip else 1))
+
+    def augment(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images `[K, n, C, H, W]` in their views `[K, n]`, normalised; channels lie last."""
         *lead, channels, height, width = x.shape
         flat, view = x.flatten(0, 1), views.flatten()
-        places = 2 * self.padding + 1
-        down, right, flipped = view % places, view // places % places, view // places**2
+        offsets = 2 * self.padding + 1
+        down, right, flipped = view % offsets, view // offsets % offsets, view // offsets**2
         row = torch.arange(height, device=x.device) + down[:, None]
         column = torch.arange(width, device=x.device)
         column = torch.where(flipped[:, None] > 0, width - 1 - column, column) + right[:, None]
@@ -61,12 +64,14 @@ class Images:
         seen = self._normal(cut, dtype).permute(0, 3, 1, 2)
         return seen.view(*lead, channels, height, width)
 
-    def again(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """What is replayed is shown as what arrives."""
-        return self.shown(x, views, dtype)
+    def augment_replay(
+        self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
+        """Replayed images are augmented like those that arrive."""
+        return self.augment(x, views, dtype)
 
     def plain(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Images `[K, n, C, H, W]` as they are, normalised, for testing; channels lie last."""
+        """Images `[K, n, C, H, W]` normalised and not augmented; channels lie last."""
         return self._normal(x.movedim(-3, -1).contiguous(), dtype).movedim(-1, -3)
 
     def _normal(self, x: Tensor, dtype: torch.dtype) -> Tensor:

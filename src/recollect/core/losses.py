@@ -2,28 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Protocol, final
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-__all__ = ["among", "cross_entropy", "cross_entropy_among", "squared_distance"]
+__all__ = [
+    "Criterion",
+    "CrossEntropy",
+    "cross_entropy",
+    "cross_entropy_among",
+    "log_softmax_among",
+    "squared_distance",
+]
 
 
-def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross-entropy of every run: logits `[K, B, C]`, labels `[K, B]`, result `[K]`.
+class Criterion(Protocol):
+    """The loss of the target at hand, and what per-example gradients need to know of it."""
 
-    >>> cross_entropy(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long))
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The mean loss of every run, `[K]`, of outputs `[K, n, C]` and targets `[K, n]`."""
+
+    def each(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss of every example, `[K, n]`."""
+
+    def error(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The gradient of every example's loss at the outputs, `[K, n, C]`."""
+
+    def expected_errors(
+        self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """Errors `[K, n, C]` whose squares sum to the expectation over the model's own answers."""
+
+
+@final
+class CrossEntropy:
+    """Cross-entropy of logits and labels.
+
+    >>> criterion = CrossEntropy()
+    >>> criterion(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long))
     tensor([1.3863, 1.3863])
-    >>> cross_entropy(torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.long))
+    >>> criterion(torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.long))
     tensor([0., 0.])
     """
-    surprise = -logits.log_softmax(2).gather(2, labels.unsqueeze(2))
-    return surprise.sum((1, 2)) / max(labels.shape[1], 1)
+
+    def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The mean over the examples of every run, `[K]`."""
+        return self.each(outputs, y).sum(1) / max(y.shape[1], 1)
+
+    def each(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The loss of every example, `[K, n]`."""
+        return -outputs.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
+
+    def error(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """Probabilities minus the one-hot label."""
+        labels = torch.arange(outputs.shape[-1], device=y.device)
+        return outputs.softmax(-1) - (y.unsqueeze(-1) == labels).to(outputs.dtype)
+
+    def expected_errors(
+        self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
+    ) -> Iterator[Tensor]:
+        """The gradients of log p(c|x) at the logits, times the root of p(c|x), for every class c.
+
+        Only some `classes` `[K, C]` may compete. With `draws` `[K, n, A]`, uniform in [0, 1), there
+        are A answers drawn from p instead, each with the weight 1/A.
+        """
+        p = outputs.softmax(2) if classes is None else log_softmax_among(classes, outputs).exp()
+        size = p.shape[2]
+        if draws is None:
+            for answer in torch.eye(size, dtype=p.dtype, device=p.device):
+                yield (p * answer).sum(2, keepdim=True).sqrt() * (answer - p)
+        else:
+            up_to = p.double().cumsum(2)
+            drawn = torch.searchsorted(up_to, draws * up_to[..., -1:], right=True)
+            for answer in drawn.clamp(max=size - 1).unbind(2):
+                yield (functional.one_hot(answer, size) - p) * drawn.shape[2] ** -0.5
 
 
-def among(classes: Tensor, logits: Tensor) -> Tensor:
+cross_entropy = CrossEntropy()
+
+
+def log_softmax_among(classes: Tensor, logits: Tensor) -> Tensor:
     """Log-probabilities `[K, n, C]` among some of the classes, `[K, C]`, only.
 
-    >>> among(torch.tensor([[True, False]]), torch.zeros(1, 1, 2)).exp()
+    >>> log_softmax_among(torch.tensor([[True, False]]), torch.zeros(1, 1, 2)).exp()
     tensor([[[1., 0.]]])
     """
     low = torch.finfo(logits.dtype).min
@@ -32,8 +96,8 @@ def among(classes: Tensor, logits: Tensor) -> Tensor:
 
 def cross_entropy_among(classes: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
     """The mean cross-entropy of every run, `[K]`, where only some classes `[K, C]` compete."""
-    surprise = -among(classes, logits).gather(2, labels.unsqueeze(2))
-    return surprise.sum((1, 2)) / max(labels.shape[1], 1)
+    each = -log_softmax_among(classes, logits).gather(2, labels.unsqueeze(2))
+    return each.sum((1, 2)) / max(labels.shape[1], 1)
 
 
 def squared_distance(logits: Tensor, target: Tensor) -> Tensor:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,17 +13,21 @@ from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.by_task import ByTask
 from recollect.core.dense import Dense, Product
 from recollect.core.features import Features
+from recollect.core.modules import (
+    Strategy,
+    buffer_slots,
+    build_module,
+    generator_state,
+    joined,
+    put_weights,
+    shares_tensors,
+    strategy_for,
+)
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 
 __all__ = ["Network", "Strategy"]
 
-Strategy = Literal["broadcast", "vmap", "loop"]
-
-DENSE = (
-    nn.Linear, nn.Flatten, nn.Identity, nn.LayerNorm, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU,
-    nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus,
-)  # fmt: skip
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -54,12 +56,12 @@ class Network:
         half: bool = False,
         channels_last: bool = False,
     ) -> None:
-        modules = [_make(build, seed).to(dtype) for seed in seeds]
+        modules = [build_module(build, seed).to(dtype) for seed in seeds]
         self.dtype = dtype
         self.device = torch.device(device)
         self.noisy = False
         self.module = modules[0]
-        self.strategy = strategy or _strategy(self.module)
+        self.strategy = strategy or strategy_for(self.module)
         self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
         apart = self.strategy == "loop"
         rows = [dict(module.named_parameters()) for module in modules]
@@ -79,15 +81,18 @@ class Network:
         self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
         self._leaves = self.trained - self._taped
         self._layers = list(self.module.modules())
-        self._switched = all(type(each).train is nn.Module.train for each in self._layers)
-        self._tied = _share_tensors(self.module)
+        self._overrides_train = any(
+            type(each).train is not nn.Module.train for each in self._layers
+        )
+        self._training = True
+        self._tied = shares_tensors(self.module)
         # A module that holds the weights in its own places need not have them put there.
         self._holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
-        self._statistics = _places(self.module, self.buffers) if self._holds else []
+        self._statistics = buffer_slots(self.module, self.buffers) if self._holds else []
         if self._holds:
-            _put(self.module, self.weights.only())
+            put_weights(self.module, self.weights.only())
         elif self.strategy == "broadcast":
-            _put(self.module, self.weights.named())
+            put_weights(self.module, self.weights.named())
 
     def __call__(
         self,
@@ -113,7 +118,7 @@ class Network:
         self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
         """What the last dense layer reads, `[K, B, D]`, and the logits `[K, B, C]`."""
-        with self._features.shown():
+        with self._features.returned():
             both = self(weights, x, buffers=buffers)
         size = self._features.size
         return both[..., :size], both[..., size:]
@@ -149,24 +154,27 @@ class Network:
     def begin(self, task: int) -> None:
         """Compute as for this task from now on, if the module goes by tasks."""
         if isinstance(self.module, ByTask):
-            self.module.begin(task)
+            self.module.begin(task, training=self._training)
 
     @contextmanager
-    def testing(self) -> Iterator[None]:
-        """Meanwhile, layers behave as in a test: statistics stay, nothing is dropped."""
-        self._switch(training=False)
+    def mode(self, *, training: bool) -> Iterator[None]:
+        """Training or evaluation mode while this lasts."""
+        before = self._training
+        self._switch(training)
         try:
             yield
         finally:
-            self._switch(training=True)
+            self._switch(before)
 
-    def _switch(self, *, training: bool) -> None:
-        """What `train` does with a module, in less time if none of its layers has its own way."""
-        if not self._switched:
+    def _switch(self, training: bool) -> None:
+        if training == self._training:
+            return
+        self._training = training
+        if self._overrides_train:
             self.module.train(training)
             return
         for layer in self._layers:
-            object.__setattr__(layer, "training", training)  # a module's own way takes longer
+            object.__setattr__(layer, "training", training)  # faster than nn.Module.train
 
     @torch.no_grad()
     def settle(self, x: Tensor) -> None:
@@ -183,10 +191,10 @@ class Network:
                 self.strategy = "loop"
         if self.strategy == "loop":
             with self.seeded(0):
-                before = _generator_state(self.device)
+                before = generator_state(self.device)
                 copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
                 self(self.weights.row(0), x[:1], buffers=copies)
-                self.noisy = not torch.equal(before, _generator_state(self.device))
+                self.noisy = not torch.equal(before, generator_state(self.device))
 
     @contextmanager
     def written_out(self) -> Iterator[None]:
@@ -261,14 +269,14 @@ class Network:
             if not keep:
                 tape.clear()
             if pairs:
-                product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
+                product = Product(*(joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
         parts.update(zip(others, found, strict=True))
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
 
-    def slope(self, loss: Tensor, x: Tensor) -> Tensor:
-        """The gradient of a loss `[K]` in the inputs x that it was computed from."""
+    def input_gradient(self, loss: Tensor, x: Tensor) -> Tensor:
+        """The gradient of a loss with respect to the inputs x that it was computed from."""
         (found,) = torch.autograd.grad(loss.sum(), x)
         self.forget()
         return found
@@ -307,61 +315,3 @@ class Network:
         tensors = {**weights, **buffers}
         result: Tensor = functional_call(self.module, tensors, (x,), tie_weights=self._tied)
         return result
-
-
-def _generator_state(device: torch.device) -> Tensor:
-    """Where torch's generator for a device stands."""
-    if device.type == "cuda":
-        return torch.cuda.get_rng_state(device)
-    return torch.random.get_rng_state()
-
-
-def _put(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Let a module hold these weights, in the same memory."""
-    for name, tensor in weights.items():
-        path, _, last = name.rpartition(".")
-        setattr(module.get_submodule(path), last, nn.Parameter(tensor, requires_grad=False))
-
-
-def _places(
-    module: nn.Module, buffers: Mapping[str, Tensor]
-) -> list[tuple[dict[str, Tensor | None], str, Tensor]]:
-    """Where in a module the statistics of a single run belong, and which tensors."""
-    split = [(name.rpartition("."), tensor[0]) for name, tensor in buffers.items()]
-    return [(module.get_submodule(path)._buffers, last, row) for (path, _, last), row in split]
-
-
-def _share_tensors(module: nn.Module) -> bool:
-    """Whether a tensor of a module has several names."""
-    named = [
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    ]
-    return len({id(tensor) for _, tensor in named}) < len(named)
-
-
-def _joined(batches: Sequence[Tensor]) -> Tensor:
-    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
-
-
-def _make(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
-    if isinstance(build, nn.Module):
-        return copy.deepcopy(build)
-    module: object = build
-    if callable(build):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            module = build()
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"the network must be a torch.nn.Module or a function that makes one, "
-            f"not {type(module).__name__}"
-        )
-    return module
-
-
-def _strategy(module: nn.Module) -> Strategy:
-    if getattr(module, "broadcasts_runs", False):
-        return "broadcast"
-    leaves = [m for m in module.modules() if not list(m.children())]
-    return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"

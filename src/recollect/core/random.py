@@ -13,7 +13,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-__all__ = ["Purpose", "below", "bits", "permute", "uniform"]
+__all__ = ["Purpose", "below", "bits", "extend", "permute", "uniform"]
 
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -35,7 +35,7 @@ class Purpose(IntEnum):
     NOISE = 8
     VIEW = 9
     KEEP = 10
-    LUCK = 11
+    RANDOM = 11
     ANCHOR = 12
     WARM = 13
     ANSWER = 14
@@ -52,10 +52,19 @@ def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
     >>> torch.equal(bits(seeds[1:], Purpose.DRAW, 7), bits(seeds, Purpose.DRAW, 7)[1:])
     True
     """
-    state = _mix(seeds.long() + _spread(int(purpose)))
+    return extend(_mix(seeds.long() + _spread(int(purpose))), *words)
+
+
+def extend(key: Tensor, *words: Tensor | int) -> Tensor:
+    """Random words that continue a hash: `bits(s, p, a, b)` is `extend(bits(s, p, a), b)`.
+
+    >>> seeds = torch.arange(3)
+    >>> torch.equal(extend(bits(seeds, Purpose.DRAW, 7), 5), bits(seeds, Purpose.DRAW, 7, 5))
+    True
+    """
     for word in words:
-        state = _mix(state + _spread(word + 1))
-    return state
+        key = _mix(key + _spread(word + 1))
+    return key
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:

@@ -28,8 +28,8 @@ class Transforms:
 
     >>> jitter = Transforms(lambda x: x + torch.rand_like(x))
     >>> views = jitter.views(torch.tensor([7]), step=0, steps=1, rows=4)[0]
-    >>> once, again = (jitter.shown(torch.zeros(1, 4, 2), views) for _ in range(2))
-    >>> torch.equal(once, again), float(jitter.again(torch.zeros(1, 4, 2), views).sum())
+    >>> once, again = (jitter.augment(torch.zeros(1, 4, 2), views) for _ in range(2))
+    >>> torch.equal(once, again), float(jitter.augment_replay(torch.zeros(1, 4, 2), views).sum())
     (True, 0.0)
     """
 
@@ -43,11 +43,17 @@ class Transforms:
         when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
         return bits(seeds[:, None], purpose, when, torch.arange(rows, device=seeds.device))
 
-    def shown(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    def view_of(self, words: Tensor) -> Tensor:
+        """The view that a random word stands for: the word itself."""
+        return words
+
+    def augment(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """What arrives `[1, n, ...]`, as a network is to read it."""
         return _done(self.arriving, as_input(x, dtype), views)
 
-    def again(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    def augment_replay(
+        self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32
+    ) -> Tensor:
         """What is replayed `[1, n, ...]`, as a network is to read it."""
         return _done(self.replayed, as_input(x, dtype), views)
 

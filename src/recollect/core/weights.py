@@ -96,11 +96,11 @@ class Weights:
         products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
         return torch.stack(list(products)).sum(0)
 
-    def return_to(self, start: Weights, share: Tensor) -> None:
-        """Keep of every run's way since `start` only `share[k]`, in place."""
+    def lerp_from(self, start: Weights, share: Tensor) -> None:
+        """Become `start + share * (self - start)` in place, with one `share` per run, `[K]`."""
         for name, mine in self._tensors.items():
-            there = share.view(-1, *[1] * (mine.dim() - 1))
-            mine.copy_(torch.lerp(start._tensors[name], mine, there))
+            factor = share.view(-1, *[1] * (mine.dim() - 1))
+            mine.copy_(torch.lerp(start._tensors[name], mine, factor))
 
     def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""

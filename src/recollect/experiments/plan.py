@@ -18,7 +18,7 @@ from recollect.experiments.values import (
     checked_epochs,
     checked_seeds,
 )
-from recollect.methods import Method
+from recollect.methods import Method, static, varying
 from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
 from recollect.train import Job, Run
@@ -83,13 +83,13 @@ def plan(
     size = checked_buffer(kind, buffer)
     axes = axes_of(kind, benchmark, size, values or {})
     batches, replays = axes.pop("bs"), axes.pop("mbs", [0.0])
-    shapes = [[int(value) for value in axes.pop(name)] for name in kind.shaping]
+    shapes = [[int(value) for value in axes.pop(name)] for name in static(kind)]
     points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
     fleets = tuple(
         (
             int(batch),
-            int(replay or batch) if kind.uses_memory() else 0,
-            _runs(kind, points, numbers, dict(zip(kind.shaping, shape, strict=True))),
+            int(replay or batch) if kind.replay else 0,
+            _runs(kind, points, numbers, dict(zip(static(kind), shape, strict=True))),
         )
         for batch, replay, shape in product(batches, replays, product(*shapes))
     )
@@ -105,7 +105,7 @@ def _runs(
 ) -> tuple[Run, ...]:
     """Every point of the grid with every seed, in one shape."""
     return tuple(
-        Run(seed, point["lr"], kind(**{n: point[n] for n in kind.varying()}, **shape))
+        Run(seed, point["lr"], kind(**{n: point[n] for n in varying(kind)}, **shape))
         for point in points
         for seed in seeds
     )

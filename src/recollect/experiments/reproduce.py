@@ -73,7 +73,7 @@ def cells(
     bounds = [] if metric == SINGLE else BOUNDS
     for name in methods or dict.fromkeys([*bounds, *printed]):
         kind = method_named(name)
-        if not kind.uses_memory():
+        if kind.replay is None:
             found.append(Cell(kind.name, None))
             continue
         sizes = buffers or paper.buffers(benchmark.paper, kind.name) or COMMON_BUFFERS

@@ -10,6 +10,7 @@ from recollect.experiments.plan import Network, plan
 from recollect.experiments.results import Results
 from recollect.experiments.values import checked_kind, checkpoints_in
 from recollect.methods import Method
+from recollect.methods import hyperparameters as hyperparameters_of
 from recollect.methods import method as method_named
 from recollect.streams import Stream
 from recollect.streams import benchmark as benchmark_named
@@ -54,7 +55,7 @@ def run(
     """
     if isinstance(method, Method):
         kind = checked_kind(type(method))
-        own = {name: float(getattr(method, name)) for name in kind.hyperparameters()}
+        own = {name: float(getattr(method, name)) for name in hyperparameters_of(kind)}
         hyperparameters = {**own, **hyperparameters}
     else:
         kind = method_named(method) if isinstance(method, str) else checked_kind(method)

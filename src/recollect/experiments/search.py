@@ -12,8 +12,7 @@ from recollect.experiments import paper
 from recollect.experiments.plan import Plan
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.values import axes_of, checked_buffer, checked_epochs
-from recollect.methods import Method
-from recollect.methods.method import symbol
+from recollect.methods import Method, hyperparameters, static, symbol, varying
 from recollect.streams import Benchmark
 from recollect.train import Result, Run
 
@@ -57,7 +56,7 @@ def grid(
             f"the paper has no grid for {kind.title} on {benchmark.paper}: give values to try, "
             f"such as --lr 0.03 0.1"
         )
-    names = {symbol(name) for name in kind.hyperparameters()} | {"lr", "bs", "mbs"}
+    names = {symbol(name) for name in hyperparameters(kind)} | {"lr", "bs", "mbs"}
     known = {name: values for name, values in space.items() if name in names}
     return {**known, **{name: list(values) for name, values in (given or {}).items()}}
 
@@ -88,9 +87,9 @@ def searched(
         axes = axes_of(kind, benchmark, size, point)
         value = {name: values[0] for name, values in axes.items()}
         batch = int(value["bs"])
-        replay = int(value.get("mbs", batch)) if kind.uses_memory() else 0
-        shape = {name: int(value[name]) for name in kind.shaping}
-        own = {name: value[name] for name in kind.varying()}
+        replay = int(value.get("mbs", batch)) if kind.replay else 0
+        shape = {name: int(value[name]) for name in static(kind)}
+        own = {name: value[name] for name in varying(kind)}
         runs = [Run(seed, value["lr"], kind(**own, **shape)) for seed in seeds]
         fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
     return Plan(

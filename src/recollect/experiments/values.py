@@ -14,8 +14,7 @@ import numpy as np
 
 from recollect.errors import InputError
 from recollect.experiments import paper
-from recollect.methods import Method
-from recollect.methods.method import symbol
+from recollect.methods import Method, hyperparameters, static, symbol
 from recollect.streams import Benchmark
 from recollect.train import Checkpoints
 
@@ -88,7 +87,7 @@ def checked_seeds(seeds: int | Iterable[int]) -> list[int]:
 
 def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
     """The buffer of a method that has a memory, and None for one that has none."""
-    if not kind.uses_memory():
+    if kind.replay is None:
         if buffer is not None:
             raise InputError(f"{kind.title} keeps no memory: leave the buffer out")
         return None
@@ -131,7 +130,7 @@ def axes_of(
 
     `mbs` is missing where nothing says how many examples to replay: then as many as arrive.
     """
-    names = ["lr", "bs", *(["mbs"] if kind.uses_memory() else []), *kind.hyperparameters()]
+    names = ["lr", "bs", *(["mbs"] if kind.replay else []), *hyperparameters(kind)]
     by_symbol = {symbol(name): name for name in names}
     given = {by_symbol.get(name, name): value for name, value in values.items()}
     for name in given:
@@ -143,20 +142,20 @@ def axes_of(
             raise InputError(
                 f"{kind.title} has no hyper-parameter {name!r} (it has: {known}){forgotten}"
             )
-    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.batch or BATCH}
+    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.needs.batch_size or BATCH}
     own = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
     defaults |= own
     if benchmark is not None:
-        defaults |= {"bs": kind.batch or benchmark.batch, "mbs": benchmark.replay}
+        defaults |= {"bs": kind.needs.batch_size or benchmark.batch, "mbs": benchmark.replay}
         published = paper.hyperparameters(benchmark.paper, kind.name, buffer)
         defaults |= {by_symbol.get(name, name): value for name, value in published.items()}
     chosen = {**{name: defaults[name] for name in names if name in defaults}, **given}
-    for name in kind.hyperparameters():
+    for name in hyperparameters(kind):
         if name not in chosen:
             known = symbol(name)
             raise InputError(f"the hyper-parameter {known} has no default here: give a value")
     # A whole number whose default is 0 is a switch that is off; all others count something.
-    least = {name: min(1, own.get(name, 1)) for name in ("bs", "mbs", *kind.shaping)}
+    least = {name: min(1, own.get(name, 1)) for name in ("bs", "mbs", *static(kind))}
     return {
         name: _checked_values(symbol(name), chosen[name], least.get(name))
         for name in names

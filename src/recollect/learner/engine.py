@@ -45,14 +45,10 @@ class Settings:
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory holds, of this kind and with so many logits."""
-        if isinstance(self.memory, int) or not self.method.uses_memory():
+        if isinstance(self.memory, int) or self.method.replay is None:
             return self.memory if isinstance(self.memory, int) else 0
-        sizes = {
-            "x": torch.Size(kind.shape).numel() * kind.dtype.itemsize,
-            "y": 8,
-            "logits": outputs * dtype.itemsize,
-        }
-        each = sum(sizes[name] for name in self.method.remembers)
+        fields = self.method.replay.layout((kind.shape, kind.dtype), outputs, dtype)
+        each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in fields.values())
         found = bytes_in(self.memory) // each
         if found < 1:
             raise InputError(
@@ -152,7 +148,7 @@ class Engine:
     def logits(self, x: Tensor) -> Tensor:
         """What the network says of a batch `[n, ...]`, `[n, outputs]`."""
         with _USERS:
-            parts = [self.fleet.scores(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
+            parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def grown(self, outputs: int) -> Engine:
@@ -170,7 +166,7 @@ class Engine:
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
             part, _, rest = name.partition(".")
-            if part == "own" and tensor.shape != shapes[name]:
+            if part == "state" and tensor.shape != shapes[name]:
                 raise InputError(
                     f"{self.settings.method.title} keeps something for every class: say which "
                     f"there will be (classes=[...])"

@@ -17,8 +17,8 @@ from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels
 from recollect.learner.moment import Moment
 from recollect.learner.record import Record
-from recollect.memory import ClassRing, Clock
-from recollect.methods import METHODS, Method, every_method
+from recollect.memory import Clock
+from recollect.methods import METHODS, Method, Spec, every_method
 
 __all__ = [
     "careful",
@@ -34,6 +34,8 @@ __all__ = [
 
 LARGEST = 2**63
 MOST_SPARE = 10_000
+# What tensors were called in files of version 0.1.
+OLD_NAMES = {"own": "state", "met": "counts"}
 
 
 def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
@@ -52,13 +54,13 @@ def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) ->
         raise InputError(
             f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
         )
-    if method.needs_boundaries or method.needs_task or method.needs_all_data:
+    if method.needs.boundaries or method.needs.task_id or method.needs.all_data:
         fit = [m.title for m in METHODS.values() if _for_streams(m)]
         raise InputError(
             f"{method.title} needs to be told where tasks begin and end, and a stream does not "
             f"say; these do not: {', '.join(fit)}"
         )
-    if not fixed and isinstance(method.rule(1), ClassRing):
+    if not fixed and _uses_labels(method):
         raise InputError(
             f"{method.title} shares its memory among the classes: say which there will be "
             f"(classes=[...])"
@@ -198,7 +200,8 @@ def moment(
         )
     clock = facts["clock"]
     past, counts = tuple(clock["past"]), tuple(clock["counts"])
-    engine.restore(_part(tensors, "engine"), Clock(**{**clock, "past": past, "counts": counts}))
+    learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
+    engine.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     return Moment(engine, labels, record)
 
 
@@ -227,8 +230,18 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
     return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
 
 
+def _new_name(name: str) -> str:
+    part, _, rest = name.partition(".")
+    return f"{OLD_NAMES.get(part, part)}.{rest}"
+
+
+def _uses_labels(method: Method) -> bool:
+    policy = method.setup(Spec(1, 1, 1, 1, 1, ())).policy
+    return policy is not None and policy.uses_labels
+
+
 def _for_streams(method: type[Method]) -> bool:
-    return not (method.needs_boundaries or method.needs_task or method.needs_all_data)
+    return not (method.needs.boundaries or method.needs.task_id or method.needs.all_data)
 
 
 def _whole(number: object) -> bool:

@@ -1,18 +1,18 @@
-"""An equal share of the memory for every class, whose occupancy depends on the labels seen."""
+"""An equal share of the memory for every class, in which the newest examples replace the oldest."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 import torch
 from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory.clock import Clock
-from recollect.memory.rule import later_stays
+from recollect.memory.policy import Arrivals, Drawn, last_in_slot
 
-__all__ = ["ClassRing", "turns"]
+__all__ = ["ClassRing", "rank_in_class"]
 
 
 @final
@@ -21,23 +21,22 @@ class ClassRing:
     """The last examples of every class (Chaudhry et al., 2019).
 
     Class c owns the slots from c times the share on, and its n-th example (from 0) goes to the
-    (n mod share)-th of them. Unless `renews`, only the first examples of a class are sent
-    anywhere, and a method says what replaces them.
+    (n mod share)-th of them. Unless `renews`, only the first examples of a class are stored, and a
+    method says what replaces them. A draw is uniform without replacement over what the run has.
 
-    Besides seeds and clock, it is a function of the labels of the coming steps `[steps, K, batch]`
-    and of how many examples of every class came before, `[K, C]`.
-
-    >>> rule, before = ClassRing(capacity=4), torch.tensor([[3, 0]])
-    >>> rule.slots(torch.tensor([[[0, 1, 0]], [[0, 1, 1]]]), before)
+    >>> policy, counts = ClassRing(capacity=4), torch.tensor([[3, 0]])
+    >>> labels = torch.tensor([[[0, 1, 0]], [[0, 1, 1]]])
+    >>> policy.slots(Arrivals(torch.tensor([0]), Clock(seen=3), 2, 3, (labels, counts)))
     tensor([[[1, 2, 0]],
     <BLANKLINE>
             [[1, 3, 2]]])
-    >>> rule.kept(before)
+    >>> policy.stored(counts)
     tensor([[2, 0]])
     """
 
     capacity: int
     renews: bool = True
+    uses_labels: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """As many as there may be: where a run has fewer, some examples only fill the shape."""
@@ -47,50 +46,47 @@ class ClassRing:
         """Once there may be enough."""
         return clock.seen >= min(replay, self.capacity)
 
-    def kept(self, seen: Tensor) -> Tensor:
-        """How many examples of every class are kept when so many `[..., C]` were seen."""
-        return seen.clamp(max=self._share(seen))
+    def stored(self, counts: Tensor) -> Tensor:
+        """How many examples of every class are stored when so many `[..., C]` were seen."""
+        return counts.clamp(max=self._share(counts))
 
-    def slots(self, labels: Tensor, before: Tensor) -> Tensor:
+    def slots(self, arrivals: Arrivals) -> Tensor:
         """Where the examples of the coming steps go, `[steps, K, batch]`."""
-        share = self._share(before)
-        number = _seen(labels, before).gather(2, labels) + turns(labels)
+        labels, share = arrivals.labels, self._share(arrivals.counts)
+        number = _seen(arrivals).gather(2, labels) + rank_in_class(labels)
         slot = labels * share + number % share
         if not self.renews:
             return torch.where(number < share, slot, self.capacity)
-        return later_stays(slot, self.capacity)
+        return last_in_slot(slot, self.capacity)
 
-    def draws(
-        self, seeds: Tensor, clock: Clock, labels: Tensor, before: Tensor, sizes: tuple[int, ...]
-    ) -> tuple[Tensor, Tensor]:
-        """The slots to replay in the coming steps, and which of them count.
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
+        """The slots to replay in the coming steps, `[steps, K, sum(sizes)]`.
 
-        Both are `[steps, K, sum(sizes)]`. A draw is uniform without replacement over what the
-        run keeps. Where that is less than asked for, it is drawn again to fill the shape, and
-        what is drawn again does not count.
+        Where a run has less than asked for, slots are drawn again to fill the shape; what is drawn
+        again is not valid.
         """
-        kept = self.kept(_seen(labels, before))  # [steps, K, C]
-        ends = kept.cumsum(2)
+        stored = self.stored(_seen(arrivals))  # [steps, K, C]
+        ends = stored.cumsum(2)
         filled = ends[..., -1:, None]  # [steps, K, 1, 1]
-        device = seeds.device
-        when = torch.arange(clock.steps, clock.steps + len(labels), device=device)
+        device, first = arrivals.seeds.device, arrivals.clock.steps
+        when = torch.arange(first, first + arrivals.steps, device=device)
         which = torch.arange(len(sizes), device=device)
-        keys = bits(seeds[:, None], Purpose.DRAW, when[:, None, None], which)
-        places = torch.arange(sizes[0] if sizes else 0, device=device)
-        drawn = permute(keys[..., None], places % filled.clamp(min=1), filled).flatten(2)
-        counts = (places < filled).expand(-1, -1, len(sizes), -1).flatten(2)
+        keys = bits(arrivals.seeds[:, None], Purpose.DRAW, when[:, None, None], which)
+        index = torch.arange(sizes[0] if sizes else 0, device=device)
+        drawn = permute(keys[..., None], index % filled.clamp(min=1), filled).flatten(2)
+        valid = (index < filled).expand(-1, -1, len(sizes), -1).flatten(2)
         label = torch.searchsorted(ends, drawn, right=True).clamp(max=ends.shape[2] - 1)
-        first = (ends - kept).gather(2, label)
-        return label * self._share(before) + drawn - first, counts
+        offset = drawn - (ends - stored).gather(2, label)
+        return Drawn(label * self._share(arrivals.counts) + offset, valid)
 
-    def _share(self, seen: Tensor) -> int:
-        return self.capacity // seen.shape[-1]
+    def _share(self, counts: Tensor) -> int:
+        return self.capacity // counts.shape[-1]
 
 
-def turns(labels: Tensor) -> Tensor:
-    """How many examples of the same label stand before each one of a batch `[..., B]`.
+def rank_in_class(labels: Tensor) -> Tensor:
+    """How many examples of the same label come before each one of a batch `[..., B]`.
 
-    >>> turns(torch.tensor([5, 7, 5, 5]))
+    >>> rank_in_class(torch.tensor([5, 7, 5, 5]))
     tensor([0, 0, 1, 2])
     """
     batch = labels.shape[-1]
@@ -98,9 +94,9 @@ def turns(labels: Tensor) -> Tensor:
     return ((labels[..., :, None] == labels[..., None, :]) & earlier).sum(-1)
 
 
-def _seen(labels: Tensor, before: Tensor) -> Tensor:
+def _seen(arrivals: Arrivals) -> Tensor:
     """How many examples of every class came before each of the coming steps, `[steps, K, C]`."""
-    steps, runs, _ = labels.shape
-    arrived = labels.new_zeros(steps, runs, before.shape[1])
+    labels, before = arrivals.labels, arrivals.counts
+    arrived = labels.new_zeros(arrivals.steps, arrivals.runs, before.shape[1])
     arrived.scatter_add_(2, labels, torch.ones_like(labels))
     return before + arrived.cumsum(0) - arrived

@@ -8,8 +8,8 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.memory.class_ring import turns
-from recollect.memory.rule import later_stays
+from recollect.memory.class_ring import rank_in_class
+from recollect.memory.policy import last_in_slot
 
 __all__ = ["Hybrid"]
 
@@ -65,8 +65,8 @@ class Hybrid:
         self.ring.logical_or_(change)
 
         share = self.table.shape[1] // classes
-        number = self.turn.gather(1, y) + turns(y)
-        owned = later_stays(self.table.gather(1, y * share + number % share), capacity)
+        number = self.turn.gather(1, y) + rank_in_class(y)
+        owned = last_in_slot(self.table.gather(1, y * share + number % share), capacity)
         chosen = torch.where(self.ring[:, None], owned, slots)
         self.turn.add_(_counts(y, classes) * self.ring[:, None])
         self.label.scatter_(1, chosen, y)

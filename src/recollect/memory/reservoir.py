@@ -1,35 +1,38 @@
-"""Reservoir sampling: every example of the stream is kept with the same probability."""
+"""Reservoir sampling: every example of the stream is stored with the same probability."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from recollect.core.random import Purpose, below, bits, permute
 from recollect.memory.clock import Clock
-from recollect.memory.rule import later_stays
+from recollect.memory.policy import Arrivals, Drawn, last_in_slot
 
 __all__ = ["Reservoir", "without_replacement"]
 
 
 @dataclass(frozen=True)
 class Reservoir:
-    """Which slot an example goes to, and which slots are replayed (Vitter, 1985).
+    """Reservoir sampling (Vitter, 1985), with uniform replays.
 
     Example number N (from 0) goes to slot N while there is room, and otherwise to a slot uniform
-    in 0..N, if that is below the capacity.
+    in 0..N, if that is below the capacity. Of two examples of a batch that go to one slot, the
+    later one stays there, as if they had come one by one.
 
-    >>> rule = Reservoir(capacity=3)
-    >>> rule.slots(torch.tensor([0, 1]), Clock(), steps=1, batch=3)
+    >>> policy = Reservoir(capacity=3)
+    >>> policy.slots(Arrivals(torch.tensor([0, 1]), Clock(), steps=1, batch=3))
     tensor([[[0, 1, 2],
              [0, 1, 2]]])
-    >>> rule.sizes(Clock(seen=2), draws=1, replay=5), rule.sizes(Clock(seen=100), 2, replay=5)
+    >>> policy.sizes(Clock(seen=2), draws=1, replay=5), policy.sizes(Clock(seen=100), 2, replay=5)
     ((2,), (3, 3))
     """
 
     capacity: int
+    uses_labels: ClassVar[bool] = False
 
     def filled(self, seen: int) -> int:
         """How many slots are in use after `seen` examples."""
@@ -43,35 +46,27 @@ class Reservoir:
         """Once there are enough."""
         return self.filled(clock.seen) >= min(replay, self.capacity)
 
-    def slots(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Tensor:
-        """Where the examples of the coming steps go, `[steps, K, batch]`.
-
-        Of two examples of a batch that go to one slot, the later one stays there, as if they had
-        come one by one.
-        """
-        first, last = clock.seen, clock.seen + steps * batch
-        number = torch.arange(first, last, device=seeds.device).view(-1, 1, batch)
-        drawn = below(bits(seeds[:, None], Purpose.SLOT, number), number + 1)
+    def slots(self, arrivals: Arrivals) -> Tensor:
+        """Where the examples of the coming steps go, `[steps, K, batch]`."""
+        number = arrivals.numbers[:, None]
+        drawn = below(bits(arrivals.seeds[:, None], Purpose.SLOT, number), number + 1)
         slot = torch.where(number < self.capacity, number, drawn).clamp(max=self.capacity)
-        return later_stays(slot, self.capacity)
+        return last_in_slot(slot, self.capacity)
 
-    def draws(
-        self, seeds: Tensor, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]
-    ) -> Tensor:
-        """Uniform draws without replacement over what is filled, each independent of the others."""
-        seen = torch.arange(clock.seen, clock.seen + steps * batch, batch, device=seeds.device)
-        filled = seen.clamp(max=self.capacity)
-        return without_replacement(seeds, clock.steps, filled, sizes)
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
+        """Uniform draws without replacement, each independent of the others."""
+        filled = arrivals.numbers[:, 0].clamp(max=self.capacity)
+        return without_replacement(arrivals, filled, sizes)
 
 
-def without_replacement(seeds: Tensor, step: int, filled: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """Uniform draws from 0..filled-1 for the steps from `step` on, `[steps, K, sum(sizes)]`.
+def without_replacement(arrivals: Arrivals, filled: Tensor, sizes: tuple[int, ...]) -> Drawn:
+    """Uniform draws from 0..filled-1, where `filled` `[steps]` may change from step to step.
 
-    `filled` `[steps]` says how many there are to draw from at each step. All draws of a step
-    have one size.
+    All draws of a step have one size.
     """
-    when = torch.arange(step, step + len(filled), device=seeds.device)[:, None, None]
-    which = torch.arange(len(sizes), device=seeds.device)
-    keys = bits(seeds[:, None], Purpose.DRAW, when, which)
-    places = torch.arange(sizes[0] if sizes else 0, device=seeds.device)
-    return permute(keys[..., None], places, filled[:, None, None, None]).flatten(2)
+    first, device = arrivals.clock.steps, arrivals.seeds.device
+    when = torch.arange(first, first + arrivals.steps, device=device)[:, None, None]
+    which = torch.arange(len(sizes), device=device)
+    keys = bits(arrivals.seeds[:, None], Purpose.DRAW, when, which)
+    index = torch.arange(sizes[0] if sizes else 0, device=device)
+    return Drawn(permute(keys[..., None], index, filled[:, None, None, None]).flatten(2))

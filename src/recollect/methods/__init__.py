@@ -1,7 +1,6 @@
 """The methods: one short file each, in the order of the paper's tables."""
 
 from recollect.methods.agem import AGEM, AGEMR
-from recollect.methods.boundary import About, Boundary
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
@@ -12,6 +11,7 @@ from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
 from recollect.methods.hat import HAT
+from recollect.methods.hyper import Hyperparameter, hyper, hyperparameters, static, symbol, varying
 from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.lwf import LwF
@@ -20,11 +20,14 @@ from recollect.methods.method import Method
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.query import Query
 from recollect.methods.registry import METHODS, every_method, method, others, title_of
 from recollect.methods.requirements import REQUIREMENTS, requirements
+from recollect.methods.setup import Field, Needs, Replay, Setup, Spec
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
 __all__ = [
     "AGEM",
@@ -45,22 +48,33 @@ __all__ = [
     "REQUIREMENTS",
     "SGD",
     "SI",
-    "About",
-    "Boundary",
     "DERpp",
     "ERHybrid",
     "ERKMeans",
     "ERMoF",
     "ERRing",
+    "Field",
+    "Hyperparameter",
     "ICaRL",
     "Joint",
     "LwF",
     "Method",
+    "Needs",
     "PackNet",
+    "Query",
+    "Replay",
+    "Setup",
+    "Spec",
     "Step",
+    "Task",
     "every_method",
+    "hyper",
+    "hyperparameters",
     "method",
     "others",
     "requirements",
+    "static",
+    "symbol",
     "title_of",
+    "varying",
 ]

@@ -7,9 +7,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
-from recollect.memory import Rule, TaskRing
+from recollect.memory import TaskRing
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 
 __all__ = ["AGEM", "AGEMR"]
@@ -24,23 +24,22 @@ class AGEM(Method):
 
     `recollect reproduce seq-mnist --methods agem` makes its rows of the paper's table.
 
-    >>> AGEM().rule(60)
-    TaskRing(capacity=60, whole=False)
+    >>> AGEM.needs.boundaries, AGEMR.needs.boundaries
+    (True, False)
     """
 
     name: ClassVar[str] = "agem"
     title: ClassVar[str] = "A-GEM"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step against the projected gradient; the loss on the stream."""
         return projected(step)
 
-    def rule(self, capacity: int) -> Rule:
-        """An equal share for every task; draws come from the earlier ones."""
-        return TaskRing(capacity)
+    def setup(self, spec: Spec) -> Setup:
+        """An equal share of the memory for every task; draws come from the earlier ones."""
+        return Setup(policy=TaskRing(spec.capacity))
 
 
 @dataclass(frozen=True)
@@ -48,17 +47,13 @@ class AGEMR(Method):
     """A-GEM with a reservoir for its memory, which needs no task boundaries.
 
     `recollect reproduce mnist-360 --methods agem-r` makes its rows of the paper's table.
-
-    >>> AGEMR().rule(60)
-    Reservoir(capacity=60)
     """
 
     name: ClassVar[str] = "agem-r"
     title: ClassVar[str] = "A-GEM-R"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step against the projected gradient; the loss on the stream."""
         return projected(step)
 
@@ -67,14 +62,14 @@ def projected(step: Step) -> Tensor:
     """Descend on the stream without going against a draw; the loss `[K]`."""
     past = step.draw()
     (now,) = step.net(step.x)
-    loss = cross_entropy(now, step.y)
-    gradient, back = step.gradient(loss), None
+    loss = step.criterion(now, step.y)
+    gradient, back = step.model.gradient(loss), None
     if past.x.shape[1]:
         (then,) = step.net(past.x)
-        reference = step.gradient(cross_entropy(then, past.y))
+        reference = step.model.gradient(step.criterion(then, past.y))
         against = gradient.dot(reference).clamp(max=0)
         back = reference, -against / reference.dot(reference).clamp(min=SMALL)
-    step.descend(gradient, also=back)
+    step.model.descend(gradient, also=back)
     return loss.detach()
 
 

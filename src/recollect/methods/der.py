@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy, squared_distance
+from recollect.core.losses import squared_distance
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Replay
 from recollect.methods.step import Step
 
 __all__ = ["DER"]
@@ -16,7 +18,7 @@ __all__ = ["DER"]
 
 @dataclass(frozen=True)
 class DER(Method):
-    """Keeps the network's logits along with past examples, and stays close to them.
+    """Stores the network's logits with past examples, and keeps the outputs close to them.
 
     `recollect reproduce seq-mnist --methods der` makes its rows of the paper's table.
 
@@ -27,16 +29,15 @@ class DER(Method):
     (2, DER(alpha=0.3))
     """
 
-    alpha: float | Tensor = 0.5
+    alpha: float | Tensor = hyper(0.5, "weight of the squared distance to the stored logits")
 
     name: ClassVar[str] = "der"
     title: ClassVar[str] = "DER"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "logits"))
 
     def loss(self, step: Step) -> Tensor:
-        """Cross-entropy on the stream plus alpha times the distance to remembered logits."""
+        """The loss on the stream plus alpha times the distance to the stored logits."""
         past = step.draw()
         now, then = step.net(step.x, past.x)
         step.remember(logits=now)
-        return cross_entropy(now, step.y) + self.alpha * squared_distance(then, past.logits)
+        return step.criterion(now, step.y) + self.alpha * squared_distance(then, past.logits)

@@ -7,8 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy, squared_distance
+from recollect.core.losses import squared_distance
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Replay
 from recollect.methods.step import Step
 
 __all__ = ["DERpp"]
@@ -27,21 +29,20 @@ class DERpp(Method):
     (2, DERpp(alpha=0.1, beta=0.5))
     """
 
-    alpha: float | Tensor = 0.5
-    beta: float | Tensor = 0.5
+    alpha: float | Tensor = hyper(0.5, "weight of the squared distance to the stored logits")
+    beta: float | Tensor = hyper(0.5, "weight of the loss on replayed labels")
 
     name: ClassVar[str] = "derpp"
     title: ClassVar[str] = "DER++"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y", "logits")
-    draws: ClassVar[int] = 2
+    replay: ClassVar[Replay] = Replay(("x", "y", "logits"), draws=2)
 
     def loss(self, step: Step) -> Tensor:
-        """DER's loss plus beta times the cross-entropy of the second draw."""
+        """DER's loss plus beta times the loss of the second draw."""
         first, second = step.draw(), step.draw()
         now, then, also = step.net(step.x, first.x, second.x)
         step.remember(logits=now)
         return (
-            cross_entropy(now, step.y)
+            step.criterion(now, step.y)
             + self.alpha * squared_distance(then, first.logits)
-            + self.beta * cross_entropy(also, second.y)
+            + self.beta * step.criterion(also, second.y)
         )

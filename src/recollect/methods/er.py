@@ -8,8 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.methods.method import Method
+from recollect.methods.setup import Replay
 from recollect.methods.step import Step
 
 __all__ = ["ER"]
@@ -17,7 +17,7 @@ __all__ = ["ER"]
 
 @dataclass(frozen=True)
 class ER(Method):
-    """Mixes remembered examples into every batch.
+    """Adds stored examples to every batch.
 
     `recollect reproduce seq-mnist --methods er` makes its rows of the paper's table.
 
@@ -30,11 +30,10 @@ class ER(Method):
 
     name: ClassVar[str] = "er"
     title: ClassVar[str] = "ER"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
-        """One mean cross-entropy over the batch and the replayed examples together."""
+        """One mean loss over the batch and the replayed examples together."""
         past = step.draw()
         (logits,) = step.net(torch.cat([step.x, past.x], 1))
-        return cross_entropy(logits, torch.cat([step.y, past.y], 1))
+        return step.criterion(logits, torch.cat([step.y, past.y], 1))

@@ -8,11 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
-from recollect.methods.boundary import About
 from recollect.methods.er import ER
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Replay, Setup, Spec
 from recollect.methods.step import Step
 
 __all__ = ["ERHybrid", "ERKMeans", "ERMoF", "ERRing"]
@@ -23,24 +25,16 @@ class ERRing(Method):
     """ER with the last examples of every class, an equal share each.
 
     `recollect run seq-mnist er-ring --buffer 20`
-
-    >>> ERRing().rule(20)
-    ClassRing(capacity=20, renews=True)
     """
 
     name: ClassVar[str] = "er-ring"
     title: ClassVar[str] = "ER (ring)"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def rule(self, capacity: int) -> ClassRing:
+    def setup(self, spec: Spec) -> Setup:
         """The newest of a class replaces its oldest."""
-        return ClassRing(capacity)
-
-    def own(self, about: About) -> dict[str, Tensor]:
-        """Nothing, if every class has a slot."""
-        _share(about)
-        return {}
+        _share(spec)
+        return Setup(policy=ClassRing(spec.capacity))
 
     def loss(self, step: Step) -> Tensor:
         """As in ER."""
@@ -56,37 +50,34 @@ class ERKMeans(Method):
     to it. A batch is taken as a whole: all of it comes to centres, and then the centres move.
 
     `recollect run seq-mnist er-kmeans --buffer 20`
-
-    >>> ERKMeans().rule(20)
-    ClassRing(capacity=20, renews=False)
     """
 
     name: ClassVar[str] = "er-kmeans"
     title: ClassVar[str] = "ER (k-means)"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
-    places: ClassVar[bool] = True
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def rule(self, capacity: int) -> ClassRing:
-        """The first of a class fill its slots."""
-        return ClassRing(capacity, renews=False)
+    def setup(self, spec: Spec) -> Setup:
+        """The centres, how many examples came to each, and the features of what is stored."""
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The centres, how many examples came to each, and the features of what is kept."""
-        rows = torch.zeros(about.runs, about.capacity + 1, about.features, dtype=torch.float64)
-        count = torch.zeros(about.runs, about.classes, _share(about), dtype=torch.int64)
-        return {"centre": rows, "count": count, "kept": rows.clone()}
+        def state(model: Model) -> dict[str, Tensor]:
+            size = (spec.runs, spec.capacity + 1, model.feature_size)
+            rows = torch.zeros(size, dtype=torch.float64)
+            count = torch.zeros(spec.runs, spec.classes, _share(spec), dtype=torch.int64)
+            return {"centre": rows, "count": count, "kept": rows.clone()}
 
-    def learn(self, step: Step) -> Tensor:
-        """Descend as ER does, then choose what to keep by the features of the new networks."""
-        loss = super().learn(step)
-        centre, count, kept = (step.own[name] for name in ("centre", "count", "kept"))
-        features = step.features(step.x).double()
+        _share(spec)
+        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+
+    def update(self, step: Step) -> Tensor:
+        """Descend as ER does, then choose what to store by the features of the new networks."""
+        loss = super().update(step)
+        centre, count, kept = (step.state[name] for name in ("centre", "count", "kept"))
+        features = step.model.features(step.x).double()
         share, capacity = count.shape[2], kept.shape[1] - 1
         centre.scatter_(1, step.slots[..., None].expand_as(features), features)
         near = nearest(features, step.y * share, share, centre)
         group = torch.where(step.slots < capacity, step.slots, near)
-        step.place(keep_closest(features, group, 1, centre, count.flatten(1), kept))
+        step.store_at(keep_closest(features, group, 1, centre, count.flatten(1), kept))
         return loss
 
     def loss(self, step: Step) -> Tensor:
@@ -102,38 +93,34 @@ class ERMoF(Method):
     batch is taken as a whole: first the means move, then the closest are chosen.
 
     `recollect run seq-mnist er-mof --buffer 20`
-
-    >>> ERMoF().rule(20)
-    ClassRing(capacity=20, renews=False)
     """
 
     name: ClassVar[str] = "er-mof"
     title: ClassVar[str] = "ER (mean of features)"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
-    places: ClassVar[bool] = True
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def rule(self, capacity: int) -> ClassRing:
-        """The first of a class fill its slots."""
-        return ClassRing(capacity, renews=False)
+    def setup(self, spec: Spec) -> Setup:
+        """The mean of every class and of how many it is, and the features of what is stored."""
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The mean of every class and of how many it is, and the features of what is kept."""
-        _share(about)
-        centre = torch.zeros(about.runs, about.classes, about.features, dtype=torch.float64)
-        return {
-            "centre": centre,
-            "count": torch.zeros(about.runs, about.classes, dtype=torch.int64),
-            "kept": centre.new_zeros(about.runs, about.capacity + 1, about.features),
-        }
+        def state(model: Model) -> dict[str, Tensor]:
+            size = (spec.runs, spec.classes, model.feature_size)
+            centre = torch.zeros(size, dtype=torch.float64)
+            return {
+                "centre": centre,
+                "count": torch.zeros(spec.runs, spec.classes, dtype=torch.int64),
+                "kept": centre.new_zeros(spec.runs, spec.capacity + 1, model.feature_size),
+            }
 
-    def learn(self, step: Step) -> Tensor:
-        """Descend as ER does, then choose what to keep by the features of the new networks."""
-        loss = super().learn(step)
-        centre, count, kept = (step.own[name] for name in ("centre", "count", "kept"))
-        features = step.features(step.x).double()
+        _share(spec)
+        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+
+    def update(self, step: Step) -> Tensor:
+        """Descend as ER does, then choose what to store by the features of the new networks."""
+        loss = super().update(step)
+        centre, count, kept = (step.state[name] for name in ("centre", "count", "kept"))
+        features = step.model.features(step.x).double()
         share = (kept.shape[1] - 1) // count.shape[1]
-        step.place(keep_closest(features, step.y, share, centre, count, kept))
+        step.store_at(keep_closest(features, step.y, share, centre, count, kept))
         return loss
 
     def loss(self, step: Step) -> Tensor:
@@ -150,45 +137,42 @@ class ERHybrid(Method):
 
     `recollect run seq-mnist er-hybrid --buffer 20`
 
-    >>> ERHybrid(least=2).rule(20)
-    Reservoir(capacity=20)
+    >>> ERHybrid(least=2)
+    ERHybrid(least=2)
     """
 
-    least: int = 1
+    least: int = hyper(1, "examples of a class below which the reservoir becomes a ring")
 
     name: ClassVar[str] = "er-hybrid"
     title: ClassVar[str] = "ER (hybrid)"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
-    shaping: ClassVar[tuple[str, ...]] = ("least",)
-    places: ClassVar[bool] = True
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The labels of what is kept, and the rings."""
-        _share(about)
-        return Hybrid.room(about.runs, about.capacity, about.classes)
+    def setup(self, spec: Spec) -> Setup:
+        """A reservoir; the labels of what is stored, and the rings."""
+        _share(spec)
+        return Setup(state=lambda model: Hybrid.room(spec.runs, spec.capacity, spec.classes))
 
     def loss(self, step: Step) -> Tensor:
         """That of ER."""
-        step.place(Hybrid(**step.own).place(step.slots, step.y, self.least))
+        step.store_at(Hybrid(**step.state).place(step.slots, step.y, self.least))
         return ER().loss(step)
 
 
 def _loss(step: Step) -> Tensor:
-    """The mean cross-entropy over the batch and those replayed examples that count, `[K]`."""
+    """The mean loss over the batch and those replayed examples that are valid, `[K]`."""
     past = step.draw()
     (logits,) = step.net(torch.cat([step.x, past.x], 1))
     labels = torch.cat([step.y, past.y], 1)
-    surprise = -logits.log_softmax(2).gather(2, labels.unsqueeze(2)).squeeze(2)
-    counts = torch.cat([torch.ones_like(step.y, dtype=torch.bool), past.counts], 1)
-    return torch.where(counts, surprise, 0).sum(1) / counts.sum(1)
+    each = step.model.criterion.each(logits, labels)
+    valid = torch.cat([torch.ones_like(step.y, dtype=torch.bool), past.valid], 1)
+    return torch.where(valid, each, 0).sum(1) / valid.sum(1)
 
 
-def _share(about: About) -> int:
+def _share(spec: Spec) -> int:
     """How many slots a class has."""
-    if about.capacity < about.classes:
+    if spec.capacity < spec.classes:
         raise InputError(
-            f"this way to remember keeps examples of every class: the memory must have room for "
-            f"{about.classes}, not {about.capacity}"
+            f"this memory stores examples of every class: it must have room for "
+            f"{spec.classes}, not {spec.capacity}"
         )
-    return about.capacity // about.classes
+    return spec.capacity // spec.classes

@@ -8,15 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, uniform
 from recollect.core.weights import Weights
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import kept_weights, room_for_weights
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
-__all__ = ["EWC", "OEWC", "fisher_of", "held"]
+__all__ = ["EWC", "OEWC", "fisher_of", "penalised"]
 
 ROWS = 500
 
@@ -38,33 +38,29 @@ class EWC(Method):
     EWC(lambda_=90.0, answers=1000)
     """
 
-    lambda_: float | Tensor = 1.0
-    answers: int = 1000
+    lambda_: float | Tensor = hyper(1.0, "weight of the penalty")
+    answers: int = hyper(1000, "classes above which answers are drawn, so many an example")
 
     name: ClassVar[str] = "ewc"
     title: ClassVar[str] = "EWC"
-    shaping: ClassVar[tuple[str, ...]] = ("answers",)
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
-    def own(self, about: About) -> dict[str, Tensor]:
+    def setup(self, spec: Spec) -> Setup:
         """The sums of F and of F w*."""
-        weights = about.weights
-        return {**room_for_weights("fisher", weights), **room_for_weights("centre", weights)}
+        return Setup(state=lambda model: {**model.zeros("fisher"), **model.zeros("centre")})
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step on the stream and the penalty; the loss on the stream, `[K]`."""
-        fisher, centre = (kept_weights(step.own, name) for name in ("fisher", "centre"))
-        pull = step.weights.map(lambda w, f, c: f * w - c, fisher, centre)
-        return held(step, pull, 2 * self.lambda_)
+        fisher, centre = (step.state.weights(name) for name in ("fisher", "centre"))
+        pull = step.model.weights.map(lambda w, f, c: f * w - c, fisher, centre)
+        return penalised(step, pull, 2 * self.lambda_)
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Add this task's Fisher information, and its product with the weights."""
-        fisher, centre = (kept_weights(boundary.own, name) for name in ("fisher", "centre"))
-        one = boundary.ones
-        found = fisher_of(boundary, answers=self.answers)
-        fisher.add_(found, one)
-        centre.add_(found.map(torch.mul, boundary.weights), one)
+        fisher, centre = (task.state.weights(name) for name in ("fisher", "centre"))
+        found = fisher_of(task, answers=self.answers)
+        fisher.add_(found, task.model.ones)
+        centre.add_(found.map(torch.mul, task.model.weights), task.model.ones)
 
 
 @dataclass(frozen=True)
@@ -81,67 +77,61 @@ class OEWC(Method):
     OEWC(lambda_=0.7, gamma=1.0, answers=1000)
     """
 
-    lambda_: float | Tensor = 1.0
-    gamma: float | Tensor = 1.0
-    answers: int = 1000
+    lambda_: float | Tensor = hyper(1.0, "weight of the penalty")
+    gamma: float | Tensor = hyper(1.0, "decay of the Fisher information at a task's end")
+    answers: int = hyper(1000, "classes above which answers are drawn, so many an example")
 
     name: ClassVar[str] = "oewc"
     title: ClassVar[str] = "oEWC"
-    shaping: ClassVar[tuple[str, ...]] = ("answers",)
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
-    def own(self, about: About) -> dict[str, Tensor]:
+    def setup(self, spec: Spec) -> Setup:
         """The running Fisher information, and the weights after the last task."""
-        weights = about.weights
-        return {**room_for_weights("fisher", weights), **room_for_weights("last", weights)}
+        return Setup(state=lambda model: {**model.zeros("fisher"), **model.zeros("last")})
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step on the stream and the penalty; the loss on the stream, `[K]`."""
-        fisher, last = (kept_weights(step.own, name) for name in ("fisher", "last"))
-        pull = step.weights.map(lambda w, f, there: f * (w - there), fisher, last)
-        return held(step, pull, 2 * self.lambda_)
+        fisher, last = (step.state.weights(name) for name in ("fisher", "last"))
+        pull = step.model.weights.map(lambda w, f, there: f * (w - there), fisher, last)
+        return penalised(step, pull, 2 * self.lambda_)
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Let the past fade, add what this task's examples say, and note the weights."""
-        fisher, last = (kept_weights(boundary.own, name) for name in ("fisher", "last"))
+        fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
         gamma = torch.as_tensor(self.gamma)
-        fisher.return_to(fisher.map(torch.zeros_like), gamma)
-        found = fisher_of(boundary, answers=self.answers)
-        fisher.add_(found, boundary.ones)
-        last.return_to(boundary.weights, torch.zeros_like(gamma))
+        fisher.lerp_from(fisher.map(torch.zeros_like), gamma)
+        fisher.add_(fisher_of(task, answers=self.answers), task.model.ones)
+        last.lerp_from(task.model.weights, torch.zeros_like(gamma))
 
 
-def held(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
+def penalised(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
     """A step on the stream, and `weight` times a `pull` on the weights; the loss `[K]`."""
     (logits,) = step.net(step.x)
-    loss = cross_entropy(logits, step.y)
-    gradient = step.gradient(loss)
-    step.descend(pull, torch.as_tensor(weight))
-    step.descend(gradient)
+    loss = step.criterion(logits, step.y)
+    gradient = step.model.gradient(loss)
+    step.model.descend(pull, torch.as_tensor(weight))
+    step.model.descend(gradient)
     return loss.detach()
 
 
-def fisher_of(boundary: Boundary, among: Tensor | None = None, answers: int = 1000) -> Weights:
+def fisher_of(task: Task, among: Tensor | None = None, answers: int = 1000) -> Weights:
     """The Fisher information of a task: the mean over its examples, among some classes `[K, C]`.
 
     It is the expectation over the network's own answers. With more classes than `answers`, so many
     are drawn for each example.
     """
-    descent = boundary.scratch()
-    total = boundary.weights.map(torch.zeros_like)
-    share = torch.full_like(descent.rate, 1 / boundary.count)
-    places = torch.arange(boundary.count, device=boundary.seeds.device)
-    classes = boundary.logits(boundary.examples(boundary.for_all(places[:1]))[0]).shape[2]
-    for some in torch.split(places, ROWS):
-        x, _ = boundary.examples(boundary.for_all(some))
-        draws = _draws(boundary, some, answers) if answers < classes else None
-        total.add_(descent.fisher_information(boundary.shown(x), among, draws), share)
+    total = task.model.weights.map(torch.zeros_like)
+    share = task.model.ones / task.count
+    index = torch.arange(task.count, device=task.seeds.device)
+    classes = task.logits(task.examples(task.for_all(index[:1]))[0]).shape[2]
+    for some in torch.split(index, ROWS):
+        x, _ = task.examples(task.for_all(some))
+        draws = _draws(task, some, answers) if answers < classes else None
+        total.add_(task.model.fisher_information(task.inputs(x), among, draws), share)
     return total
 
 
-def _draws(boundary: Boundary, places: Tensor, answers: int) -> Tensor:
-    """Random numbers `[K, n, answers]` for the examples at some places of a task."""
-    seeds, numbers = boundary.seeds[:, None, None], torch.arange(answers, device=places.device)
-    task = boundary.clock.task
-    return uniform(bits(seeds, Purpose.ANSWER, task, places[:, None], numbers))
+def _draws(task: Task, index: Tensor, answers: int) -> Tensor:
+    """Random numbers `[K, n, answers]` for some examples of a task."""
+    seeds, numbers = task.seeds[:, None, None], torch.arange(answers, device=index.device)
+    return uniform(bits(seeds, Purpose.ANSWER, task.clock.task, index[:, None], numbers))

@@ -9,12 +9,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.core.random import Purpose, bits, permute
-from recollect.memory import Rule, TaskShares
-from recollect.methods.boundary import Boundary
+from recollect.memory import TaskShares
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
 __all__ = ["FDR"]
 
@@ -23,7 +24,7 @@ __all__ = ["FDR"]
 class FDR(Method):
     """Stays close, as a function, to what the network was at the end of every task.
 
-    When a task ends, some of its examples are kept with the network's outputs. Later steps add
+    When a task ends, some of its examples are stored with the network's outputs. Later steps add
     `alpha` times the distance between the probabilities of now and of then.
 
     With `two_steps=1` there is first a step on the stream, and then one on the distance. With
@@ -32,36 +33,37 @@ class FDR(Method):
 
     `recollect reproduce seq-mnist --methods fdr` makes its rows of the paper's table.
 
-    >>> FDR(alpha=0.3).rule(50)
-    TaskShares(capacity=50)
+    >>> FDR(alpha=0.3)
+    FDR(alpha=0.3, two_steps=0, training_mode=0)
     """
 
-    alpha: float | Tensor = 0.5
-    two_steps: int = 0
-    training_mode: int = 0
+    alpha: float | Tensor = hyper(0.5, "weight of the distance to the stored probabilities")
+    two_steps: int = hyper(0, "1: a step on the stream, then one on the distance")
+    training_mode: int = hyper(0, "1: logits are stored from a pass in training mode")
 
     name: ClassVar[str] = "fdr"
     title: ClassVar[str] = "FDR"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
-    shaping: ClassVar[tuple[str, ...]] = ("two_steps", "training_mode")
-    draws: ClassVar[int] = 1
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
+    replay: ClassVar[Replay] = Replay(("x", "logits"))
 
-    def learn(self, step: Step) -> Tensor:
+    def setup(self, spec: Spec) -> Setup:
+        """An equal share of the memory for every task so far."""
+        return Setup(policy=TaskShares(spec.capacity))
+
+    def update(self, step: Step) -> Tensor:
         """One step on the sum of both losses, or one on each; their sum `[K]`."""
         past = step.draw()
         if not self.two_steps or not past.x.shape[1]:
             now, then = step.net(step.x, past.x)
-            loss = cross_entropy(now, step.y) + self._distance(then, past.logits)
-            step.descend(step.gradient(loss))
+            loss = step.criterion(now, step.y) + self._distance(then, past.logits)
+            step.model.descend(step.model.gradient(loss))
             return loss.detach()
         (now,) = step.net(step.x)
-        arrived = cross_entropy(now, step.y)
-        step.descend(step.gradient(arrived))
+        arrived = step.criterion(now, step.y)
+        step.model.descend(step.model.gradient(arrived))
         (then,) = step.net(past.x)
         moved = self._distance(then, past.logits)
-        step.descend(step.gradient(moved))
+        step.model.descend(step.model.gradient(moved))
         return arrived.detach() + moved.detach()
 
     def _distance(self, logits: Tensor, stored: Tensor) -> Tensor:
@@ -70,36 +72,32 @@ class FDR(Method):
         count = max(logits.shape[1], 1)
         return self.alpha * (difference.square().sum(2) + TINY).sqrt().sum(1) / count
 
-    def rule(self, capacity: int) -> Rule:
-        """An equal share for every task so far."""
-        return TaskShares(capacity)
-
-    def end_task(self, boundary: Boundary) -> None:
-        """Make room among the earlier tasks, and keep examples of this one with their logits."""
-        memory, clock = boundary.memory, boundary.clock
-        rule = TaskShares(memory.capacity)
-        before, after = rule.kept(clock.counts), rule.kept((*clock.counts, boundary.count))
+    def end_task(self, task: Task) -> None:
+        """Make room among the earlier tasks, and store examples of this one with their logits."""
+        memory, clock = task.memory, task.clock
+        policy = TaskShares(memory.capacity)
+        before, after = policy.stored(clock.counts), policy.stored((*clock.counts, task.count))
         starts = [0, *accumulate(before)]
         stay = [torch.arange(start, start + n) for start, n in zip(starts, after, strict=False)]
         old = torch.cat([*stay[: len(before)], torch.zeros(0, dtype=torch.int64)])
-        kept = memory.read(memory.rows(boundary.for_all(old)))
-        key = bits(boundary.seeds, Purpose.KEEP, clock.task)
-        chosen = torch.arange(self._read(boundary, after[-1]), device=boundary.seeds.device)
-        x, _ = boundary.examples(permute(key[:, None], chosen, boundary.count))
-        logits = boundary.training_logits(x) if self.training_mode else boundary.logits(x)
+        kept = memory.read(memory.rows(task.for_all(old)))
+        key = bits(task.seeds, Purpose.KEEP, clock.task)
+        chosen = torch.arange(self._read(task, after[-1]), device=task.seeds.device)
+        x, _ = task.examples(permute(key[:, None], chosen, task.count))
+        logits = task.training_logits(x) if self.training_mode else task.logits(x)
         new = {"x": x[:, : after[-1]], "logits": logits[:, : after[-1]]}
         memory.write(
-            memory.rows(boundary.for_all(torch.arange(sum(after)))),
+            memory.rows(task.for_all(torch.arange(sum(after)))),
             {name: torch.cat([kept[name], new[name]], 1) for name in new},
         )
 
-    def _read(self, boundary: Boundary, share: int) -> int:
+    def _read(self, task: Task, share: int) -> int:
         """How many examples go through the networks so that a share of them is stored."""
         if not self.training_mode:
             return share
         # Whole batches, because the last examples are normalised with those beside them; and one
         # more (two after a share of whole ones), as the loop in the code of the paper's authors.
-        return min((share // boundary.batch + 2) * boundary.batch, boundary.count)
+        return min((share // task.batch + 2) * task.batch, task.count)
 
 
 # The distance has no gradient where it is zero.

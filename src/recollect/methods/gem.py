@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.core.quadratic import lowest
-from recollect.memory import Rule, TaskRing
+from recollect.memory import TaskRing
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 
 __all__ = ["GEM"]
@@ -19,7 +20,7 @@ __all__ = ["GEM"]
 
 @dataclass(frozen=True)
 class GEM(Method):
-    """Descends on the stream, unless that would raise the loss on what is kept of a past task.
+    """Descends on the stream, unless that would raise the loss on what is stored of a past task.
 
     A gradient g that points against one of the gradients G of past tasks is replaced by g + G'v,
     where v minimises |g + G'v| and is nowhere below `gamma`. For gamma = 0 that is the gradient
@@ -32,30 +33,28 @@ class GEM(Method):
 
     >>> GEM(gamma=0.1)
     GEM(gamma=0.1, ridge=0.001)
-    >>> GEM().rule(60)
-    TaskRing(capacity=60, whole=True)
     """
 
-    gamma: float | Tensor = 0.5
-    ridge: float | Tensor = 1e-3
+    gamma: float | Tensor = hyper(0.5, "least weight of the gradient of a past task")
+    ridge: float | Tensor = hyper(1e-3, "added to the diagonal of the quadratic programme")
 
     name: ClassVar[str] = "gem"
     title: ClassVar[str] = "GEM"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
-        """Cross-entropy on the stream."""
+        """The loss on the stream."""
         (now,) = step.net(step.x)
-        return cross_entropy(now, step.y)
+        return step.criterion(now, step.y)
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step against the projected gradient; the loss on the stream."""
         draws = [step.draw() for _ in step.replays]
         past = [(draw.x, draw.y) for draw in draws if draw.x.shape[1]]
         if not past:
-            return super().learn(step)
-        losses, gradients = step.gradients([*past, (step.x, step.y)])
+            return super().update(step)
+        losses, gradients = step.model.gradients([*past, (step.x, step.y)])
         dots = gradients.dots()
         past_dots, along = dots[:, :-1, :-1], dots[:, :-1, -1]
         gamma, ridge = (
@@ -63,9 +62,10 @@ class GEM(Method):
         )
         v = lowest(past_dots + torch.diag_embed(ridge[:, None].expand_as(along)), along, gamma)
         v = torch.where((along < 0).any(1, keepdim=True), v, 0.0)
-        step.descend(gradients.mixed(torch.cat([v, torch.ones_like(v[:, :1])], 1)))
+        step.model.descend(gradients.mixed(torch.cat([v, torch.ones_like(v[:, :1])], 1)))
         return losses[:, -1]
 
-    def rule(self, capacity: int) -> Rule:
-        """An equal share for every task; a draw is all there is of an earlier one."""
-        return TaskRing(capacity, whole=True)
+    def setup(self, spec: Spec) -> Setup:
+        """An equal share of the memory for every task; a draw is all there is of an earlier one."""
+        replay = Replay(self.replay.fields, draws=spec.tasks - 1)
+        return Setup(policy=TaskRing(spec.capacity, whole=True), replay=replay)

@@ -8,12 +8,11 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
-from recollect.core.random import uniform
-from recollect.memory import Chosen, Rule
-from recollect.memory.rule import later_stays
-from recollect.methods.boundary import About
+from recollect.core.model import Model
+from recollect.memory import Chosen, last_in_slot
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Replay, Setup, Spec
 from recollect.methods.step import Step
 
 __all__ = ["GSS"]
@@ -35,48 +34,45 @@ class GSS(Method):
 
     `recollect reproduce seq-mnist --methods gss` makes its rows of the paper's table.
 
-    >>> GSS(gmbs=64, nb=2).draws_per_step()
-    3
+    >>> GSS(gmbs=64, nb=2)
+    GSS(gmbs=64, nb=2, whole=0)
     """
 
-    gmbs: int = 10
-    nb: int = 1
-    whole: int = 0
+    gmbs: int = hyper(10, "stored examples that gradients are compared with")
+    nb: int = hyper(1, "steps taken on every batch")
+    whole: int = hyper(0, "1: the mean gradient of a batch decides for all of its examples")
 
     name: ClassVar[str] = "gss"
     title: ClassVar[str] = "GSS"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    shaping: ClassVar[tuple[str, ...]] = ("gmbs", "nb", "whole")
-    luck: ClassVar[int] = 2
-    sees_plain: ClassVar[bool] = True
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def draws_per_step(self) -> int:
-        """A replay for every repetition, and the memories to compare with."""
-        return self.nb + 1
+    def setup(self, spec: Spec) -> Setup:
+        """A draw for every repetition, and one to compare with; the score of every slot.
 
-    def rule(self, capacity: int) -> Rule:
-        """In order while there is room, then where the scores say."""
-        return Chosen(capacity, self.gmbs)
+        The last score is a spare one, for what is not stored.
+        """
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The score of every memory, and a spare one for what is not kept."""
-        return {"score": torch.zeros(about.runs, about.capacity + 1, dtype=torch.float64)}
+        def state(model: Model) -> dict[str, Tensor]:
+            return {"score": torch.zeros(spec.runs, spec.capacity + 1, dtype=torch.float64)}
 
-    def learn(self, step: Step) -> Tensor:
-        """Replay as ER does, then choose what to keep; the loss `[K]`."""
+        replay = Replay(self.replay.fields, draws=self.nb + 1)
+        return Setup(Chosen(spec.capacity, self.gmbs), replay, state)
+
+    def update(self, step: Step) -> Tensor:
+        """Replay as ER does, then choose what to store; the loss `[K]`."""
         for _ in range(self.nb):
             past = step.draw()
             (logits,) = step.net(torch.cat([step.x, past.x], 1))
-            loss = cross_entropy(logits, torch.cat([step.y, past.y], 1))
-            step.descend(step.gradient(loss))
-        self._keep(step)
+            loss = step.criterion(logits, torch.cat([step.y, past.y], 1))
+            step.model.descend(step.model.gradient(loss))
+        self._store(step)
         return loss.detach()
 
-    def _keep(self, step: Step) -> None:
-        known, capacity = step.own["score"], step.own["score"].shape[1] - 1
+    def _store(self, step: Step) -> None:
+        known, capacity = step.state["score"], step.state["score"].shape[1] - 1
         score, whole = _scores(step)
         judged = whole.expand_as(score) if self.whole else score
-        first, second = uniform(step.luck).unbind(2)  # [K, B] each
+        first, second = step.random(2).unbind(2)  # [K, B] each
         full = step.slots == capacity
         # With probability C / (C + c): where the memory's score C is above this one.
         above = torch.where(full & (judged < 1), score * second / (1 - second), torch.inf)
@@ -90,7 +86,7 @@ class GSS(Method):
             slot = torch.where(known.gather(1, met) > least, met, planned)
             known.scatter_(1, slot, its)
             placed.append(slot)
-        step.place(later_stays(torch.cat(placed, 1), capacity))
+        step.store_at(last_in_slot(torch.cat(placed, 1), capacity))
 
 
 def _scores(step: Step) -> tuple[Tensor, Tensor]:
@@ -100,9 +96,8 @@ def _scores(step: Step) -> tuple[Tensor, Tensor]:
     if not others:
         first = torch.full(step.y.shape, FIRST, dtype=torch.float64, device=step.y.device)
         return first, first[:, :1]
-    plain = compared.get("plain", compared.x)
-    x, y = torch.cat([step.plain, plain], 1), torch.cat([step.y, compared.y], 1)
-    dots = step.gradient_dots(x, y).double()
+    x, y = torch.cat([step.plain(), step.plain(compared)], 1), torch.cat([step.y, compared.y], 1)
+    dots = step.model.gradient_dots(x, y).double()
     each = torch.arange(batch + others, device=y.device)
     norm = dots[:, each, each].clamp(min=TINY).sqrt()  # [K, B + n]
     among, between = dots[:, :batch, :batch], dots[:, :batch, batch:] / norm[:, None, batch:]

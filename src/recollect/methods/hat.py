@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy_among
+from recollect.core.model import Model
 from recollect.core.weights import Weights
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import kept_weights, room_for_weights
-from recollect.methods.method import Build, Method
+from recollect.methods.hyper import hyper
+from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 from recollect.nets.gated import gated, steepness
 
 __all__ = ["HAT"]
@@ -39,67 +41,64 @@ class HAT(Method):
     HAT(smax=300.0, c=0.75)
     """
 
-    smax: float | Tensor = 400.0
-    c: float | Tensor = 0.75
+    smax: float | Tensor = hyper(400.0, "sharpness of the gates at the end of an epoch")
+    c: float | Tensor = hyper(0.75, "weight of how many free units a task takes")
 
     name: ClassVar[str] = "hat"
     title: ClassVar[str] = "HAT"
-    needs_boundaries: ClassVar[bool] = True
-    grows: ClassVar[bool] = True
-    needs_task: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True, grows=True)
 
-    def network(self, build: Build, tasks: int) -> Build:
-        """Gates for every task."""
-        return gated(build, tasks)
+    def setup(self, spec: Spec) -> Setup:
+        """Gates for every task; how far weights may change and units are used; the step."""
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """How much weights may change, how much units are used, and where an epoch stands."""
-        gates = {n: w for n, w in about.weights.items() if n.startswith("gates.")}
-        free = room_for_weights("free", {n: w for n, w in about.weights.items() if n not in gates})
-        return {
-            **{name: torch.ones_like(tensor) for name, tensor in free.items()},
-            **{f"used.{n}": torch.zeros_like(entries[:, 0]) for n, entries in gates.items()},
-            "now": torch.zeros(about.runs, about.classes, dtype=torch.bool),
-            "step": torch.zeros(about.runs, dtype=torch.int64),
-            "steps": torch.ones(about.runs, dtype=torch.int64),
-            "task": torch.zeros(about.runs, dtype=torch.int64),
-        }
+        def state(model: Model) -> dict[str, Tensor]:
+            gates = {n: w for n, w in model.weights.named().items() if n.startswith("gates.")}
+            free = {n: t for n, t in model.zeros("free").items() if ".weights.gates." not in n}
+            return {
+                **{name: torch.ones_like(tensor) for name, tensor in free.items()},
+                **{f"used.{n}": torch.zeros_like(entries[:, 0]) for n, entries in gates.items()},
+                "now": torch.zeros(spec.runs, spec.classes, dtype=torch.bool),
+                "step": torch.zeros(spec.runs, dtype=torch.int64),
+                "steps": torch.ones(spec.runs, dtype=torch.int64),
+                "task": torch.zeros(spec.runs, dtype=torch.int64),
+            }
 
-    def start_task(self, boundary: Boundary) -> None:
-        """Note the classes of the task and how many steps an epoch has."""
-        own = boundary.own
-        boundary.note_classes()
-        own["step"].zero_()
-        own["steps"].fill_(-(-boundary.count // boundary.batch))
-        own["task"].fill_(boundary.clock.task)
+        return Setup(state=state, network=lambda build: gated(build, spec.tasks))
 
-    def learn(self, step: Step) -> Tensor:
+    def start_task(self, task: Task) -> None:
+        """Mark the classes of the task and count the steps of an epoch."""
+        task.mark_classes()
+        task.state["step"].zero_()
+        task.state["steps"].fill_(-(-task.count // task.batch))
+        task.state["task"].fill_(task.clock.task)
+
+    def update(self, step: Step) -> Tensor:
         """A step on weights that are free and on the gates of the task; the loss `[K]`."""
         sharp = self._sharpen(step)
         (logits,) = step.net(step.x)
-        loss = cross_entropy_among(step.own["now"], logits, step.y)
-        slopes = step.gradient(loss).dense().named()
-        free = kept_weights(step.own, "free").named()
-        moves = {n: slope * free[n] for n, slope in slopes.items() if n in free}
-        gates = {n: slope for n, slope in slopes.items() if n not in free}
+        loss = cross_entropy_among(step.state["now"], logits, step.y)
+        gradients = step.model.gradient(loss).dense().named()
+        free = step.state.weights("free").named()
+        moves = {n: part * free[n] for n, part in gradients.items() if n in free}
+        gates = {n: part for n, part in gradients.items() if n not in free}
         moves |= self._attend(step, gates, sharp)
-        step.descend(Weights(moves))
+        step.model.descend(Weights(moves))
         for name in gates:
-            step.weights.named()[name].clamp_(-MOST, MOST)
-        step.own["step"].add_(1)
+            step.model.weights.named()[name].clamp_(-MOST, MOST)
+        step.state["step"].add_(1)
         return loss.detach()
 
-    def end_task(self, boundary: Boundary) -> None:
-        """Note which units the task uses, and what may still change."""
-        own, weights = boundary.own, boundary.weights.named()
+    def end_task(self, task: Task) -> None:
+        """Find which units the task uses, and what may still change."""
+        state, weights = task.state, task.model.weights.named()
         smax = torch.as_tensor(self.smax, dtype=weights["sharpness"].dtype).view(-1, 1)
         weights["sharpness"].copy_(smax.expand_as(weights["sharpness"]))
         used = []
         for name, entries in weights.items():
             if name.startswith("gates."):
-                gate = (smax * entries[:, boundary.clock.task]).sigmoid()
-                used.append(own[f"used.{name}"].copy_(own[f"used.{name}"].maximum(gate)))
-        free = kept_weights(own, "free").named()
+                gate = (smax * entries[:, task.clock.task]).sigmoid()
+                used.append(state[f"used.{name}"].copy_(state[f"used.{name}"].maximum(gate)))
+        free = state.weights("free").named()
         for number, out in enumerate(used):
             layer = free[f"hidden.{number}.weight"]
             into = out.unsqueeze(1).expand_as(layer)
@@ -110,25 +109,25 @@ class HAT(Method):
 
     def _sharpen(self, step: Step) -> Tensor:
         """Set how sharp gates are at this step of an epoch, `[K, 1]`."""
-        step_now, steps = step.own["step"], step.own["steps"]
+        step_now, steps = step.state["step"], step.state["steps"]
         part = (step_now % steps) / (steps - 1).clamp(min=1)
         smax = torch.as_tensor(self.smax)
         sharp = (1 / smax + (smax - 1 / smax) * part).unsqueeze(1)
-        weights = step.weights.named()
+        weights = step.model.weights.named()
         weights["sharpest"].copy_(smax.view(-1, 1).expand_as(sharp))
         return weights["sharpness"].copy_(sharp)
 
-    def _attend(self, step: Step, slopes: Mapping[str, Tensor], sharp: Tensor) -> dict[str, Tensor]:
-        """The slopes of the gates, with those of what it costs to take units that are free."""
-        c, task = torch.as_tensor(self.c).view(-1, 1), step.own["task"]
-        smax = step.weights.named()["sharpest"]
-        unused = {n: 1 - step.own[f"used.{n}"] for n in slopes}
+    def _attend(self, step: Step, gates: Mapping[str, Tensor], sharp: Tensor) -> dict[str, Tensor]:
+        """The gradients of the gates, with those of what it costs to take units that are free."""
+        c, task = torch.as_tensor(self.c).view(-1, 1), step.state["task"]
+        smax = step.model.weights.named()["sharpest"]
+        unused = {n: 1 - step.state[f"used.{n}"] for n in gates}
         total = torch.stack([left.sum(1) for left in unused.values()]).sum(0)[:, None]
         moves = {}
-        for name, slope in slopes.items():
-            entries = step.weights.named()[name]
+        for name, gradient in gates.items():
+            entries = step.model.weights.named()[name]
             here = task.view(-1, 1, 1).expand(-1, 1, entries.shape[2])
             entry = entries.gather(1, here).squeeze(1)
             cost = c * unused[name] / total.clamp(min=TINY) * steepness(entry, sharp, smax)
-            moves[name] = slope.scatter_add(1, here, cost.unsqueeze(1))
+            moves[name] = gradient.scatter_add(1, here, cost.unsqueeze(1))
         return moves

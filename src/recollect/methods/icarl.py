@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,14 +9,17 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
+from recollect.core.model import Model
 from recollect.core.weights import Weights
 from recollect.errors import InputError
-from recollect.memory import Rule, TaskShares
+from recollect.memory import TaskShares
 from recollect.memory.herding import herd, unit
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import keep_network, room_for_network
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.query import Query
+from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
 __all__ = ["ICaRL"]
 
@@ -38,113 +40,110 @@ class ICaRL(Method):
 
     >>> ICaRL(wd=1e-5)
     ICaRL(wd=1e-05)
-    >>> ICaRL.mixes_memory
-    True
     """
 
-    wd: float | Tensor = 0.0
+    wd: float | Tensor = hyper(0.0, "weight of the squared norm of the weights")
 
     name: ClassVar[str] = "icarl"
     title: ClassVar[str] = "iCaRL"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
-    scores_features: ClassVar[bool] = True
-    mixes_memory: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
+    replay: ClassVar[Replay] = Replay(("x", "y"), draws=0)
 
-    def learn(self, step: Step) -> Tensor:
+    def setup(self, spec: Spec) -> Setup:
+        """The old network, and for every class: is it new, was it seen, its exemplars, their mean.
+
+        Nothing is stored before a task ends. `exemplars` counts them: they lie one class after the
+        other, the most important first.
+        """
+        if spec.capacity < spec.classes:
+            raise InputError(
+                f"iCaRL stores at least one exemplar of each of the {spec.classes} classes: "
+                f"a buffer of {spec.capacity} is too small"
+            )
+
+        def state(model: Model) -> dict[str, Tensor]:
+            size = (spec.runs, spec.classes)
+            return {
+                **model.zero_copy("old"),
+                "now": torch.zeros(size, dtype=torch.bool),
+                "seen": torch.zeros(size, dtype=torch.bool),
+                "exemplars": torch.zeros(size, dtype=torch.int64),
+                "means": model.ones.new_zeros(*size, model.feature_size),
+            }
+
+        return Setup(policy=TaskShares(spec.capacity), state=state)
+
+    def update(self, step: Step) -> Tensor:
         """A step on classification, distillation and the norm of the weights; their sum `[K]`."""
         (logits,) = step.net(step.x)
         label = _one_hot(step.y, logits.shape[2], logits.dtype)
-        before = step.look(step.x, "old").sigmoid()
-        answer = torch.where(step.own["now"].unsqueeze(1), label, before)
+        before = step.model.stored(step.state, "old").logits(step.x).sigmoid()
+        answer = torch.where(step.state["now"].unsqueeze(1), label, before)
         surprise = binary_cross_entropy_with_logits(logits, answer, reduction="none")
-        seen = step.own["seen"].to(logits.dtype)
+        seen = step.state["seen"].to(logits.dtype)
         loss = (surprise.mean(1) * seen).sum(1) / seen.sum(1).clamp(min=1)
-        gradient = step.gradient(loss)
-        trained = {n: w for n, w in step.weights.named().items() if n in gradient.parts}
+        gradient = step.model.gradient(loss)
+        trained = {n: w for n, w in step.model.weights.named().items() if n in gradient.parts}
         decayed, weight = Weights(trained), torch.as_tensor(self.wd)
         loss = loss.detach() + weight * decayed.dot(decayed)
-        step.descend(decayed, 2 * weight)
-        step.descend(gradient)
+        step.model.descend(decayed, 2 * weight)
+        step.model.descend(gradient)
         return loss
 
-    def rule(self, capacity: int) -> Rule:
-        """Nothing is kept before a task is over, and nothing is drawn."""
-        return TaskShares(capacity)
+    def start_task(self, task: Task) -> None:
+        """Mark the classes that are new; all exemplars arrive again with the task."""
+        _mark_new(task)
+        task.rehearse(_stored(task))
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The old network, and for every class: is it new, was it seen, its exemplars, their mean.
-
-        `exemplars` counts them: they lie one class after the other, the most important first.
-        """
-        if about.capacity < about.classes:
-            raise InputError(
-                f"iCaRL keeps at least one exemplar of each of the {about.classes} classes: "
-                f"a buffer of {about.capacity} is too small"
-            )
-        some = next(iter(about.weights.values()))
-        size = (about.runs, about.classes)
-        return {
-            **room_for_network("old", about.weights, about.buffers),
-            "now": torch.zeros(size, dtype=torch.bool),
-            "seen": torch.zeros(size, dtype=torch.bool),
-            "exemplars": torch.zeros(size, dtype=torch.int64),
-            "means": torch.zeros(*size, about.features, dtype=some.dtype),
-        }
-
-    def start_task(self, boundary: Boundary) -> None:
-        """Note the classes that are new."""
-        _met(boundary)
-
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Choose exemplars of the new classes, drop the last of the others, and find the means.
 
         A class that comes again counts as new, and its exemplars are chosen afresh.
         """
-        own, memory = boundary.own, boundary.memory
-        labels = _met(boundary)
-        share = memory.capacity // int(own["seen"][0].sum())
-        stay = self._staying(boundary, share)
-        old = memory.read(memory.rows(boundary.for_all(stay)))
-        x, y = boundary.examples(_chosen(boundary, labels, share))
+        state, memory = task.state, task.memory
+        labels = _mark_new(task)
+        share = memory.capacity // int(state["seen"][0].sum())
+        old = memory.read(memory.rows(task.for_all(_staying(task, share))))
+        x, y = task.examples(_chosen(task, labels, share))
         x, y = torch.cat([old.x, x], 1), torch.cat([old.y, y], 1)
-        slots = boundary.for_all(torch.arange(y.shape[1]))
+        slots = task.for_all(torch.arange(y.shape[1]))
         memory.write(memory.rows(slots), {"x": x, "y": y})
-        own["exemplars"].zero_().scatter_add_(1, y, torch.ones_like(y))
-        features = unit(boundary.features(x))
-        member = _one_hot(y, own["means"].shape[1], features.dtype)
-        own["means"].copy_(unit(member.mT @ features))
-        keep_network(own, "old", boundary.weights, boundary.buffers)
+        state["exemplars"].zero_().scatter_add_(1, y, torch.ones_like(y))
+        features = unit(task.features(x))
+        member = _one_hot(y, state["means"].shape[1], features.dtype)
+        state["means"].copy_(unit(member.mT @ features))
+        task.model.save(state, "old")
 
-    def kept(self, own: Mapping[str, Tensor]) -> int:
-        """All exemplars."""
-        return int(own["exemplars"][0].sum())
-
-    def scores(self, features: Tensor, logits: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    def predict(self, query: Query) -> Tensor:
         """Minus the distance to the mean of each class; very low for one without exemplars."""
-        distance = torch.cdist(unit(features), own["means"], compute_mode=EXACT)
-        return (-distance).masked_fill(own["exemplars"].unsqueeze(1) == 0, UNSEEN)
-
-    def _staying(self, boundary: Boundary, share: int) -> Tensor:
-        """The slots of the first exemplars of every class that is not new."""
-        y = boundary.memory.fields().y[0, : self.kept(boundary.own)]
-        older = (boundary.own["exemplars"][0] > 0) & ~boundary.own["now"][0]
-        slots = [(y == label).nonzero().flatten()[:share] for label in older.nonzero().flatten()]
-        return torch.cat([*slots, y[:0]])
+        features = unit(query.model.features(query.x))
+        distance = torch.cdist(features, query.state["means"], compute_mode=EXACT)
+        return (-distance).masked_fill(query.state["exemplars"].unsqueeze(1) == 0, UNSEEN)
 
 
-def _chosen(boundary: Boundary, labels: Tensor, share: int) -> Tensor:
-    """The places `[K, n]` of the exemplars of the new classes, one class after the other."""
-    everything = boundary.for_all(torch.arange(boundary.count))
-    parts = everything.split(ROWS, 1)  # type: ignore[no-untyped-call]
-    looked = [boundary.features(boundary.examples(places)[0]) for places in parts]
-    features = unit(torch.cat(looked, 1))
+def _stored(task: Task) -> int:
+    """How many exemplars there are."""
+    return int(task.state["exemplars"][0].sum())
+
+
+def _staying(task: Task, share: int) -> Tensor:
+    """The slots of the first exemplars of every class that is not new."""
+    y = task.memory.fields().y[0, : _stored(task)]
+    older = (task.state["exemplars"][0] > 0) & ~task.state["now"][0]
+    slots = [(y == label).nonzero().flatten()[:share] for label in older.nonzero().flatten()]
+    return torch.cat([*slots, y[:0]])
+
+
+def _chosen(task: Task, labels: Tensor, share: int) -> Tensor:
+    """The indices `[K, n]` of the exemplars of the new classes, one class after the other."""
+    parts = task.for_all(torch.arange(task.count)).split(ROWS, 1)  # type: ignore[no-untyped-call]
+    found = [task.features(task.examples(index)[0]) for index in parts]
+    features = unit(torch.cat(found, 1))
     chosen = []
-    for label in boundary.own["now"][0].nonzero().flatten():
-        places = (labels == label).nonzero()[:, 1].view(len(labels), -1)
-        mine = features.gather(1, places.unsqueeze(2).expand(-1, -1, features.shape[2]))
-        chosen.append(places.gather(1, herd(mine, min(share, places.shape[1]))))
+    for label in task.state["now"][0].nonzero().flatten():
+        index = (labels == label).nonzero()[:, 1].view(len(labels), -1)
+        mine = features.gather(1, index.unsqueeze(2).expand(-1, -1, features.shape[2]))
+        chosen.append(index.gather(1, herd(mine, min(share, index.shape[1]))))
     return torch.cat(chosen, 1)
 
 
@@ -153,15 +152,15 @@ def _one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
     return (labels.unsqueeze(2) == torch.arange(classes, device=labels.device)).to(dtype)
 
 
-def _met(boundary: Boundary) -> Tensor:
-    """The labels `[K, n]` of a task, whose classes are noted as new."""
-    labels, own = boundary.labels(), boundary.own
+def _mark_new(task: Task) -> Tensor:
+    """Mark the classes of a task as new; return its labels, `[K, n]`."""
+    labels = task.labels()
     ordered = labels.sort(1).values
     if not torch.equal(ordered, ordered[:1].expand_as(ordered)):
         raise InputError(
             "iCaRL shares its memory among classes: all runs of a fleet must meet the same "
             "classes in a task, each as often; train others in a second fleet"
         )
-    own["now"].zero_().scatter_(1, labels, torch.ones_like(labels, dtype=torch.bool))
-    own["seen"].logical_or_(own["now"])
+    task.mark_classes()
+    task.state["seen"].logical_or_(task.state["now"])
     return labels

@@ -8,6 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs
 from recollect.methods.sgd import SGD
 from recollect.methods.step import Step
 
@@ -27,7 +28,7 @@ class Joint(Method):
 
     name: ClassVar[str] = "joint"
     title: ClassVar[str] = "JOINT"
-    needs_all_data: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(all_data=True)
 
     def loss(self, step: Step) -> Tensor:
         """The same as SGD's: only what arrives differs."""

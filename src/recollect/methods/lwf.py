@@ -8,13 +8,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import among, cross_entropy_among
+from recollect.core.losses import cross_entropy_among, log_softmax_among
+from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import keep_network, room_for_network
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
 __all__ = ["LwF"]
 
@@ -35,68 +37,70 @@ class LwF(Method):
     LwF(alpha=0.5, T=2.0, wd=0.0005)
     """
 
-    alpha: float | Tensor = 1.0
-    T: float | Tensor = 2.0
-    wd: float | Tensor = 0.0
+    alpha: float | Tensor = hyper(1.0, "weight of the distillation of older classes")
+    T: float | Tensor = hyper(2.0, "temperature of the distillation")
+    wd: float | Tensor = hyper(0.0, "weight of the squared norm of the weights")
 
     name: ClassVar[str] = "lwf"
     title: ClassVar[str] = "LwF"
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
-    def own(self, about: About) -> dict[str, Tensor]:
+    def setup(self, spec: Spec) -> Setup:
         """The network before this task, its classes, and those of this task."""
-        classes = (about.runs, about.classes)
-        return {
-            **room_for_network("old", about.weights, about.buffers),
-            "known": torch.zeros(classes, dtype=torch.bool),
-            "now": torch.zeros(classes, dtype=torch.bool),
-        }
 
-    def start_task(self, boundary: Boundary) -> None:
-        """Note the classes of the task, and warm up what the head has for the new ones."""
-        boundary.note_classes()
-        if boundary.clock.task:
-            _warm_up(boundary)
+        def state(model: Model) -> dict[str, Tensor]:
+            classes = (spec.runs, spec.classes)
+            return {
+                **model.zero_copy("old"),
+                "known": torch.zeros(classes, dtype=torch.bool),
+                "now": torch.zeros(classes, dtype=torch.bool),
+            }
 
-    def learn(self, step: Step) -> Tensor:
+        return Setup(state=state)
+
+    def start_task(self, task: Task) -> None:
+        """Mark the classes of the task, and warm up what the head has for the new ones."""
+        task.mark_classes()
+        if task.clock.task:
+            _warm_up(task)
+
+    def update(self, step: Step) -> Tensor:
         """A step on the task, the older answers and the norm of the weights; the loss `[K]`."""
         (logits,) = step.net(step.x)
-        before = step.look(step.x, "old")
-        now, known = step.own["now"], step.own["known"]
+        before = step.model.stored(step.state, "old").logits(step.x)
+        now, known = step.state["now"], step.state["known"]
         heat = torch.as_tensor(self.T).view(-1, 1, 1)
-        then, still = (among(known, some / heat) for some in (before, logits))
+        then, still = (log_softmax_among(known, some / heat) for some in (before, logits))
         changed = -(then.exp() * still).sum(2) * known.any(1, keepdim=True)
         loss = cross_entropy_among(now, logits, step.y) + self.alpha * changed.mean(1)
-        gradient = step.gradient(loss)
-        trained = {n: w for n, w in step.weights.named().items() if n in gradient.parts}
-        step.descend(Weights(trained), 2 * torch.as_tensor(self.wd))
-        step.descend(gradient)
+        gradient = step.model.gradient(loss)
+        trained = {n: w for n, w in step.model.weights.named().items() if n in gradient.parts}
+        step.model.descend(Weights(trained), 2 * torch.as_tensor(self.wd))
+        step.model.descend(gradient)
         return loss.detach()
 
-    def end_task(self, boundary: Boundary) -> None:
-        """Keep the network, which now knows the classes of this task."""
-        keep_network(boundary.own, "old", boundary.weights, boundary.buffers)
-        boundary.own["known"].logical_or_(boundary.own["now"])
+    def end_task(self, task: Task) -> None:
+        """Save the network, which now knows the classes of this task."""
+        task.model.save(task.state, "old")
+        task.state["known"].logical_or_(task.state["now"])
 
 
-def _warm_up(boundary: Boundary) -> None:
-    """One pass of descent over the task for what the head has for classes that are new."""
-    descent, own = boundary.scratch(), boundary.own
-    weight, bias = descent.network.head(boundary.weights)
-    new = (own["now"] & ~own["known"]).to(weight.dtype)
-    key = bits(boundary.seeds, Purpose.WARM, boundary.clock.task)
-    places = torch.arange(boundary.count, device=key.device)
-    order = permute(key[:, None], places, boundary.count)
-    for some in torch.split(order, boundary.batch, 1):
-        x, y = boundary.examples(some)
-        features = boundary.features(x)
+def _warm_up(task: Task) -> None:
+    """One epoch of SGD over the task for what the head has for classes that are new."""
+    state = task.state
+    weight, bias = task.model.head()
+    new = (state["now"] & ~state["known"]).to(weight.dtype)
+    key = bits(task.seeds, Purpose.WARM, task.clock.task)
+    order = permute(key[:, None], torch.arange(task.count, device=key.device), task.count)
+    for some in torch.split(order, task.batch, 1):
+        x, y = task.examples(some)
+        features = task.features(x)
         logits = features @ weight
         if bias is not None:
             logits += bias.unsqueeze(1)
-        errors = among(own["now"], logits).exp()
+        errors = log_softmax_among(state["now"], logits).exp()
         errors.scatter_add_(2, y.unsqueeze(2), -torch.ones_like(errors[..., :1]))
-        errors *= (new * -descent.rate.unsqueeze(1) / y.shape[1]).unsqueeze(1)
+        errors *= (new * -task.model.rate.unsqueeze(1) / y.shape[1]).unsqueeze(1)
         weight.add_(features.mT @ errors)
         if bias is not None:
             bias.add_(errors.sum(1))

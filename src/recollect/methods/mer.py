@@ -8,8 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 
 __all__ = ["MER"]
@@ -27,38 +28,37 @@ class MER(Method):
 
     `recollect reproduce seq-mnist --methods mer` makes its rows of the paper's table.
 
-    >>> MER(nb=3).draws_per_step()
-    3
+    >>> MER.needs.batch_size
+    1
     """
 
-    beta: float | Tensor = 1.0
-    gamma: float | Tensor = 1.0
-    nb: int = 1
-    inner: int = 1
+    beta: float | Tensor = hyper(1.0, "share of the way of an inner batch that is kept")
+    gamma: float | Tensor = hyper(1.0, "share of the way of a whole step that is kept")
+    nb: int = hyper(1, "number of inner batches")
+    inner: int = hyper(1, "examples of an inner step")
 
     name: ClassVar[str] = "mer"
     title: ClassVar[str] = "MER"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    shaping: ClassVar[tuple[str, ...]] = ("nb", "inner")
-    batch: ClassVar[int | None] = 1
+    needs: ClassVar[Needs] = Needs(batch_size=1)
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def draws_per_step(self) -> int:
-        """One for every inner batch."""
-        return self.nb
+    def setup(self, spec: Spec) -> Setup:
+        """A draw for every inner batch."""
+        return Setup(replay=Replay(self.replay.fields, draws=self.nb))
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """Every example of every inner batch as a step; the loss of the last step, `[K]`."""
         beta, gamma = (torch.as_tensor(share) for share in (self.beta, self.gamma))
-        start = step.weights.snapshot()
+        start = step.model.weights.snapshot()
         for _ in range(self.nb):
             past = step.draw()
-            before = step.weights.snapshot()
+            before = step.model.weights.snapshot()
             x, y = torch.cat([past.x, step.x], 1), torch.cat([past.y, step.y], 1)
             pieces = (torch.split(rows, self.inner, 1) for rows in (x, y))
             for some, labels in zip(*pieces, strict=True):
                 (logits,) = step.net(some)
-                loss = cross_entropy(logits, labels)
-                step.descend(step.gradient(loss))
-            step.weights.return_to(before, beta)
-        step.weights.return_to(start, gamma)
+                loss = step.criterion(logits, labels)
+                step.model.descend(step.model.gradient(loss))
+            step.model.weights.lerp_from(before, beta)
+        step.model.weights.lerp_from(start, gamma)
         return loss.detach()

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import final
 
-from recollect.methods.method import Method, symbol
+from recollect.methods.hyper import hyperparameters, symbol
+from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Replay
 
 __all__ = ["GROUP", "RESERVED", "Others", "look_for"]
 
@@ -78,14 +80,12 @@ def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
         return f"a title is one line of plain text, and its class has {title!r}"
     if name in taken or title.lower() in taken:
         return f"there is a method with the name {name} or the title {title} already"
-    if kind.loss is Method.loss and kind.learn is Method.learn:
-        return "it defines neither loss nor learn"
-    for each in map(symbol, kind.hyperparameters()):
+    if kind.loss is Method.loss and kind.update is Method.update:
+        return "it defines neither loss nor update"
+    for each in map(symbol, hyperparameters(kind)):
         if each in RESERVED:
             return f"its hyper-parameter {each} needs another name: recollect has an option {each}"
-    for each, usual in vars(Method).items():
-        if each in Method.__annotations__ and not isinstance(getattr(kind, each), type(usual)):
-            if each == "batch" and isinstance(kind.batch, int):
-                continue
-            return f"its declaration {each} = {getattr(kind, each)!r} should be such as {usual!r}"
+    for each, right in (("needs", Needs), ("replay", Replay | None)):
+        if not isinstance(getattr(kind, each), right):
+            return f"its declaration {each} = {getattr(kind, each)!r} is not a recollect.{each.title()}"
     return None

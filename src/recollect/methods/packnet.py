@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +9,14 @@ import torch
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy_among
-from recollect.core.weights import Weights
+from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import kept_weights
-from recollect.methods.method import Build, Method
+from recollect.methods.hyper import hyper
+from recollect.methods.method import Method
+from recollect.methods.query import Query
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 from recollect.nets.settled import settled
 
 __all__ = ["PackNet"]
@@ -35,100 +36,93 @@ class PackNet(Method):
 
     `recollect run seq-mnist packnet`
 
-    >>> PackNet(prune=0.5, retrain=2).extra_epochs()
-    2
+    >>> PackNet(prune=0.5, retrain=2)
+    PackNet(prune=0.5, retrain=2)
     """
 
-    prune: float | Tensor = 0.75
-    retrain: int = 1
+    prune: float | Tensor = hyper(0.75, "share of a layer's free weights that stays free")
+    retrain: int = hyper(1, "epochs after pruning")
 
     name: ClassVar[str] = "packnet"
     title: ClassVar[str] = "PackNet"
-    shaping: ClassVar[tuple[str, ...]] = ("retrain",)
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
-    needs_task: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True, revisits=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.prune, Tensor) and not 0 <= self.prune < 1:
             raise InputError(f"prune is a share, at least 0 and below 1, not {self.prune:g}")
 
-    def learn(self, step: Step) -> Tensor:
-        """A step of the weights that this task may change; the loss `[K]`."""
-        own = step.own
-        (logits,) = step.net(step.x)
-        loss = cross_entropy_among(own["now"], logits, step.y)
-        gradient = step.gradient(loss).dense()
-
-        def allowed(part: Tensor, owner: Tensor) -> Tensor:
-            learning = own["learning"].view(-1, *[1] * (part.dim() - 1))
-            return torch.where(owner == learning, part, 0.0)
-
-        step.descend(gradient.map(allowed, kept_weights(own, "owner")))
-        return loss.detach()
-
-    def network(self, build: Build, tasks: int) -> Build:
-        """The same network; the statistics of its normalisations belong to the first task."""
-        return settled(build)
-
-    def own(self, about: About) -> dict[str, Tensor]:
-        """Whose each weight is: 0 if it is free, or the number of a task, from 1.
+    def setup(self, spec: Spec) -> Setup:
+        """Which task owns each weight: 0 if it is free, or the number of a task, from 1.
 
         `learning` is whose weights learn now, `now` has the classes of the task, and `classes`
-        says for a parameter of the head which classes its entries belong to.
+        says for a parameter of the head which classes its entries belong to. The statistics of
+        normalisation layers belong to the first task.
         """
-        if about.tasks > MOST_TASKS:
-            raise InputError(f"PackNet packs up to {MOST_TASKS} tasks, not {about.tasks}")
-        owners = {
-            f"owner.weights.{name}": torch.zeros_like(tensor, dtype=torch.uint8)
-            for name, tensor in about.weights.items()
-        }
-        classes = {}
-        for name, axis in about.head.items():
-            shape = [about.runs, *[1] * (about.weights[name].dim() - 1)]
-            shape[axis] = about.classes
-            numbers = torch.arange(about.classes).repeat(about.runs)
-            classes[f"classes.{name}"] = numbers.view(shape)
-        return {
-            **owners,
-            **classes,
-            "learning": torch.zeros(about.runs, dtype=torch.uint8),
-            "now": torch.zeros(about.runs, about.classes, dtype=torch.bool),
-        }
+        if spec.tasks > MOST_TASKS:
+            raise InputError(f"PackNet packs up to {MOST_TASKS} tasks, not {spec.tasks}")
 
-    def start_task(self, boundary: Boundary) -> None:
-        """Note the classes of the task; what is free may learn."""
-        boundary.note_classes()
-        boundary.own["learning"].zero_()
+        def state(model: Model) -> dict[str, Tensor]:
+            owners = {name: t.to(torch.uint8) for name, t in model.zeros("owner").items()}
+            classes = {}
+            for name, axis in model.network.head_axes.items():
+                shape = [spec.runs, *[1] * (model.weights.named()[name].dim() - 1)]
+                shape[axis] = spec.classes
+                numbers = torch.arange(spec.classes).repeat(spec.runs)
+                classes[f"classes.{name}"] = numbers.view(shape)
+            return {
+                **owners,
+                **classes,
+                "learning": torch.zeros(spec.runs, dtype=torch.uint8),
+                "now": torch.zeros(spec.runs, spec.classes, dtype=torch.bool),
+            }
 
-    def extra_epochs(self) -> int:
-        """The epochs in which what the task keeps learns without what it lost."""
-        return self.retrain
+        return Setup(state=state, network=settled)
 
-    def revise_task(self, boundary: Boundary) -> None:
-        """Give the task its weights, set those that stay free to zero, and let its own learn."""
-        own, number = boundary.own, boundary.clock.task + 1
-        for name, weight in boundary.weights.named().items():
-            owner = own[f"owner.weights.{name}"]
+    def update(self, step: Step) -> Tensor:
+        """A step of the weights that this task may change; the loss `[K]`."""
+        state = step.state
+        (logits,) = step.net(step.x)
+        loss = cross_entropy_among(state["now"], logits, step.y)
+        gradient = step.model.gradient(loss).dense()
+
+        def allowed(part: Tensor, owner: Tensor) -> Tensor:
+            learning = state["learning"].view(-1, *[1] * (part.dim() - 1))
+            return torch.where(owner == learning, part, 0.0)
+
+        step.model.descend(gradient.map(allowed, state.weights("owner")))
+        return loss.detach()
+
+    def start_task(self, task: Task) -> None:
+        """Mark the classes of the task; what is free may learn."""
+        task.mark_classes()
+        task.state["learning"].zero_()
+
+    def end_task(self, task: Task) -> None:
+        """Give the task its weights, set those that stay free to zero, and retrain the former."""
+        state, number = task.state, task.clock.task + 1
+        for name, weight in task.model.weights.named().items():
+            owner = state[f"owner.weights.{name}"]
             free = owner == 0
-            if f"classes.{name}" in own:
-                place = own[f"classes.{name}"]
-                mine = own["now"].gather(1, place.flatten(1)).view_as(place) & free
+            if f"classes.{name}" in state:
+                classes = state[f"classes.{name}"]
+                mine = state["now"].gather(1, classes.flatten(1)).view_as(classes) & free
             elif weight[0].dim() < 2:
                 mine = free
             else:
                 mine = _largest(weight, free, 1 - torch.as_tensor(self.prune))
                 weight.masked_fill_(free & ~mine, 0.0)
             owner.masked_fill_(mine, number)
-        own["learning"].fill_(number)
+        state["learning"].fill_(number)
+        task.extend(self.retrain)
 
-    def for_task(self, weights: Weights, own: Mapping[str, Tensor], task: int) -> Weights:
-        """The weights of this task and of earlier ones, and zeros."""
+    def predict(self, query: Query) -> Tensor:
+        """The logits that the weights of this task and of earlier ones give."""
 
         def used(weight: Tensor, owner: Tensor) -> Tensor:
-            return torch.where((owner > 0) & (owner <= task + 1), weight, 0.0)
+            return torch.where((owner > 0) & (owner <= query.task + 1), weight, 0.0)
 
-        return weights.map(used, kept_weights(own, "owner"))
+        weights = query.model.weights.map(used, query.state.weights("owner"))
+        return query.model.over(weights).logits(query.x)
 
 
 def _largest(weight: Tensor, free: Tensor, share: Tensor) -> Tensor:

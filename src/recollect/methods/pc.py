@@ -8,15 +8,16 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.descent import Descent
-from recollect.core.losses import among, cross_entropy_among
+from recollect.core.losses import cross_entropy_among, log_softmax_among
+from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.boundary import About, Boundary
 from recollect.methods.ewc import fisher_of
-from recollect.methods.kept import kept_weights, room_for_weights
-from recollect.methods.method import Build, Method
+from recollect.methods.hyper import hyper
+from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 from recollect.nets.progressive import progressive
 
 __all__ = ["PC"]
@@ -39,70 +40,65 @@ class PC(Method):
     PC(lambda_=10.0, gamma=1.0, passes=3)
     """
 
-    lambda_: float | Tensor = 10.0
-    gamma: float | Tensor = 1.0
-    passes: int = 1
+    lambda_: float | Tensor = hyper(10.0, "weight of the penalty")
+    gamma: float | Tensor = hyper(1.0, "decay of the Fisher information at a task's end")
+    passes: int = hyper(1, "epochs of distillation at a task's end")
 
     name: ClassVar[str] = "pc"
     title: ClassVar[str] = "P&C"
-    shaping: ClassVar[tuple[str, ...]] = ("passes",)
-    needs_boundaries: ClassVar[bool] = True
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
-    def network(self, build: Build, tasks: int) -> Build:
-        """The knowledge base and, beside it, the active column."""
-        return progressive(build, 2)
+    def setup(self, spec: Spec) -> Setup:
+        """Two columns; the Fisher information of the base, where it was, and a task's classes."""
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        """The running Fisher information of the base, where it was, and this task's classes."""
-        base = {n: w for n, w in about.weights.items() if n.startswith(f"columns.{BASE}.")}
-        return {
-            **room_for_weights("fisher", base),
-            **room_for_weights("last", base),
-            "now": torch.zeros(about.runs, about.classes, dtype=torch.bool),
-        }
+        def state(model: Model) -> dict[str, Tensor]:
+            both = {**model.zeros("fisher"), **model.zeros("last")}
+            base = {n: t for n, t in both.items() if f".weights.columns.{BASE}." in n}
+            return {**base, "now": torch.zeros(spec.runs, spec.classes, dtype=torch.bool)}
 
-    def start_task(self, boundary: Boundary) -> None:
-        """Note the classes of the task."""
-        boundary.note_classes()
+        return Setup(state=state, network=lambda build: progressive(build, 2))
 
-    def learn(self, step: Step) -> Tensor:
+    def start_task(self, task: Task) -> None:
+        """Mark the classes of the task."""
+        task.mark_classes()
+
+    def update(self, step: Step) -> Tensor:
         """Progress: a step of the active column; the loss `[K]`."""
-        step.begin(ACTIVE)
+        step.model.begin(ACTIVE)
         (logits,) = step.net(step.x)
-        loss = cross_entropy_among(step.own["now"], logits, step.y)
-        step.descend(step.gradient(loss))
+        loss = cross_entropy_among(step.state["now"], logits, step.y)
+        step.model.descend(step.model.gradient(loss))
         return loss.detach()
 
-    def end_task(self, boundary: Boundary) -> None:
-        """Compress: teach the base what the active column knows, and note what matters in it."""
-        descent = boundary.scratch()
-        key = bits(boundary.seeds, Purpose.WARM, boundary.clock.task)
-        places = torch.arange(boundary.count, device=key.device)
+    def end_task(self, task: Task) -> None:
+        """Compress: teach the base what the active column knows, and find what matters in it."""
+        model = task.model.copy()
+        key = bits(task.seeds, Purpose.WARM, task.clock.task)
+        index = torch.arange(task.count, device=key.device)
         for number in range(self.passes):
-            order = permute((key + number)[:, None], places, boundary.count)
-            for some in torch.split(order, boundary.batch, 1):
-                self._teach(descent, boundary, boundary.shown(boundary.examples(some)[0]))
-        boundary.take(descent)
-        descent.network.begin(BASE)
-        fisher, last = (kept_weights(boundary.own, name) for name in ("fisher", "last"))
-        fisher.return_to(fisher.map(torch.zeros_like), torch.as_tensor(self.gamma))
-        found = fisher_of(boundary, boundary.own["now"]).named()
-        here = boundary.weights.named()
+            order = permute((key + number)[:, None], index, task.count)
+            for some in torch.split(order, task.batch, 1):
+                self._teach(model, task, task.inputs(task.examples(some)[0]))
+        task.model.copy_(model)
+        task.model.begin(BASE)
+        fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
+        fisher.lerp_from(fisher.map(torch.zeros_like), torch.as_tensor(self.gamma))
+        found = fisher_of(task, task.state["now"]).named()
+        here = task.model.weights.named()
         for name, tensor in fisher.named().items():
             tensor.add_(found[name])
             last.named()[name].copy_(here[name])
 
-    def _teach(self, descent: Descent, boundary: Boundary, x: Tensor) -> None:
-        """A step of the base towards the answers of the active column, held by EWC."""
-        now = boundary.own["now"]
-        descent.network.begin(ACTIVE)
-        answer = among(now, descent.look(x)).exp()
-        descent.network.begin(BASE)
-        loss = -(answer * among(now, descent.forward(x))).sum(2).mean(1)
-        gradient = descent.gradient(loss)
-        fisher, last = (kept_weights(boundary.own, name) for name in ("fisher", "last"))
-        base = Weights({n: descent.weights.named()[n] for n in fisher.named()})
+    def _teach(self, model: Model, task: Task, x: Tensor) -> None:
+        """A step of the base towards the answers of the active column, penalised by EWC."""
+        now = task.state["now"]
+        model.begin(ACTIVE)
+        answer = log_softmax_among(now, model.logits(x)).exp()
+        model.begin(BASE)
+        loss = -(answer * log_softmax_among(now, model(x))).sum(2).mean(1)
+        gradient = model.gradient(loss)
+        fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
+        base = Weights({n: model.weights.named()[n] for n in fisher.named()})
         pull = base.map(lambda w, f, there: f * (w - there), fisher, last)
-        descent.descend(pull, 2 * torch.as_tensor(self.lambda_))
-        descent.descend(gradient)
+        model.descend(pull, 2 * torch.as_tensor(self.lambda_))
+        model.descend(gradient)

@@ -19,9 +19,9 @@ def requirements(kind: type[Method]) -> dict[str, bool]:
     ['online learning']
     """
     met = (
-        not (kind.grows or kind.needs_all_data),
-        not kind.needs_boundaries,
-        not (kind.revisits or kind.needs_all_data),
-        not kind.needs_task,
+        not (kind.needs.grows or kind.needs.all_data),
+        not kind.needs.boundaries,
+        not (kind.needs.revisits or kind.needs.all_data),
+        not kind.needs.task_id,
     )
     return dict(zip(REQUIREMENTS, met, strict=True))

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.methods.method import Method
 from recollect.methods.step import Step
 
@@ -33,4 +32,4 @@ class SGD(Method):
     def loss(self, step: Step) -> Tensor:
         """Cross-entropy on what arrived."""
         (logits,) = step.net(step.x)
-        return cross_entropy(logits, step.y)
+        return step.criterion(logits, step.y)

@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
 from recollect.core.weights import Weights
-from recollect.methods.boundary import About, Boundary
-from recollect.methods.kept import kept_weights, room_for_weights
+from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
+from recollect.methods.task import Task
 
 __all__ = ["SI"]
 
@@ -33,42 +33,47 @@ class SI(Method):
     SI(c=0.5, xi=1.0)
     """
 
-    c: float | Tensor = 1.0
-    xi: float | Tensor = 1.0
+    c: float | Tensor = hyper(1.0, "weight of the penalty")
+    xi: float | Tensor = hyper(1.0, "added to the squared change of a weight")
 
     name: ClassVar[str] = "si"
     title: ClassVar[str] = "SI"
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
 
-    def own(self, about: About) -> dict[str, Tensor]:
+    def setup(self, spec: Spec) -> Setup:
         """Importance so far, the share in this task, and the weights at its start."""
-        rooms = (room_for_weights(name, about.weights) for name in ("importance", "share", "last"))
-        return {name: tensor for room in rooms for name, tensor in room.items()}
+        return Setup(
+            state=lambda model: {
+                **model.zeros("importance"),
+                **model.zeros("share"),
+                **model.zeros("last"),
+            }
+        )
 
-    def start_task(self, boundary: Boundary) -> None:
+    def start_task(self, task: Task) -> None:
         """The way begins here."""
-        for name, there in kept_weights(boundary.own, "last").named().items():
-            there.copy_(boundary.weights.named()[name])
+        for name, there in task.state.weights("last").named().items():
+            there.copy_(task.model.weights.named()[name])
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         """A step on the stream and the penalty, and what it did; the loss on the stream, `[K]`."""
-        importance, last = (kept_weights(step.own, name) for name in ("importance", "last"))
+        importance, last = (step.state.weights(name) for name in ("importance", "last"))
         (logits,) = step.net(step.x)
-        loss = cross_entropy(logits, step.y)
-        gradient = step.gradient(loss).dense()
-        pull = step.weights.map(lambda w, i, there: i * (w - there), importance, last)
-        before = step.weights.snapshot()
-        step.descend(pull, 2 * torch.as_tensor(self.c))
-        step.descend(gradient)
-        shares = kept_weights(step.own, "share").named()
-        for name, slope in gradient.named().items():
-            shares[name].addcmul_(slope, before.named()[name] - step.weights.named()[name])
+        loss = step.criterion(logits, step.y)
+        gradient = step.model.gradient(loss).dense()
+        pull = step.model.weights.map(lambda w, i, there: i * (w - there), importance, last)
+        before = step.model.weights.snapshot()
+        step.model.descend(pull, 2 * torch.as_tensor(self.c))
+        step.model.descend(gradient)
+        shares = step.state.weights("share").named()
+        for name, part in gradient.named().items():
+            shares[name].addcmul_(part, before.named()[name] - step.model.weights.named()[name])
         return loss.detach()
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Turn shares into importance; one that made the loss rise counts nothing."""
         importance, share, last = (
-            kept_weights(boundary.own, name) for name in ("importance", "share", "last")
+            task.state.weights(name) for name in ("importance", "share", "last")
         )
         xi = torch.as_tensor(self.xi)
 
@@ -76,7 +81,7 @@ class SI(Method):
             way = (here - there).square() + xi.view(-1, *[1] * (here.dim() - 1))
             return part.clamp(min=0) / way
 
-        found: Weights = share.map(earned, boundary.weights, last)
-        importance.add_(found, boundary.ones)
+        found: Weights = share.map(earned, task.model.weights, last)
+        importance.add_(found, task.model.ones)
         for part in share:
             part.zero_()

@@ -2,165 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import final
 
 import torch
 from torch import Tensor
 
-from recollect.core.descent import Descent
-from recollect.core.gradients import Gradients
-from recollect.core.weights import Gradient, Weights
+from recollect.core.augmentation import Augmentation
+from recollect.core.model import Model
+from recollect.core.random import extend, uniform
+from recollect.core.state import State
 from recollect.errors import InputError
-from recollect.memory import Remembered
-from recollect.methods.kept import kept_network
+from recollect.memory import Stored
 
 __all__ = ["Step"]
 
 
 class Step:
-    """One step of K runs: the batch that arrived, the networks, and draws from memory.
+    """One step of K runs: the batch that arrived, the model, and draws from memory.
 
-    A method sees one in its `loss` or `learn`. This one only looks, and learns nothing:
+    A method gets one in `loss` or `update`. This one only prints what it sees:
 
     >>> from dataclasses import dataclass
     >>> from recollect import MLP, Fleet, Method
     >>> @dataclass(frozen=True)
-    ... class Look(Method):
-    ...     name = "look"
-    ...     title = "Look"
+    ... class Print(Method):
+    ...     name = "print"
+    ...     title = "Print"
     ...
     ...     def loss(self, step: Step) -> Tensor:
     ...         (logits,) = step.net(step.x)
     ...         print(step.x.shape, step.y.shape, logits.shape)
     ...         return 0 * logits.sum((1, 2))
     >>> fleet = Fleet(
-    ...     [Look()] * 2, lambda: MLP(4, 3), seeds=[0, 1], lr=[0.1] * 2, classes=3, shape=(4,)
+    ...     [Print()] * 2, lambda: MLP(4, 3), seeds=[0, 1], lr=[0.1] * 2, classes=3, shape=(4,)
     ... )
     >>> _ = fleet.learn(torch.rand(2, 10, 4), torch.zeros(2, 10, dtype=torch.long), batch=10)
     torch.Size([2, 10, 4]) torch.Size([2, 10]) torch.Size([2, 10, 3])
+
+    Attributes:
+        x: The batch, `[K, B, ...]`, augmented if the stream says so.
+        y: Its labels, `[K, B]`.
+        model: The networks of all runs.
+        state: The method's own tensors, which change in place.
+        replays: All draws from memory; `draw` returns one after the other.
+        slots: Where the memory policy stores the batch, `[K, B]`; the capacity means nowhere.
     """
 
     def __init__(
         self,
         x: Tensor,
         y: Tensor,
-        descent: Descent,
-        replays: Sequence[Remembered],
-        own: Mapping[str, Tensor] | None = None,
+        model: Model,
+        replays: Sequence[Stored] = (),
+        state: State | None = None,
         slots: Tensor | None = None,
-        luck: Tensor | None = None,
-        plain: Tensor | None = None,
+        key: Tensor | None = None,
+        augmentation: Augmentation | None = None,
     ) -> None:
         self.x = x
         self.y = y
-        self.plain = x if plain is None else plain
+        self.model = model
         self.replays = list(replays)
-        self.own = own or {}
-        self.slots = torch.zeros_like(y) if slots is None else slots
-        self.luck = torch.zeros_like(y) if luck is None else luck
-        self.kept: dict[str, Tensor] = {}
-        self._descent = descent
+        self.state = State() if state is None else state
+        self.slots = y[:, :0] if slots is None else slots
+        self.outcome = Outcome()
+        self._key = torch.zeros_like(y[:, 0]) if key is None else key
+        self._augmentation = Augmentation() if augmentation is None else augmentation
         self._drawn = 0
+        self._words_used = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """The logits `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
+        """The outputs `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
 
-        All parts go through the network in one pass, unless it has a state that one pass for each
-        would change otherwise.
+        All parts go through the network in one pass in training mode, unless it has a state that
+        one pass for each would change otherwise.
         """
-        forward = self._descent.forward
         sizes = [part.shape[1] for part in parts]
-        if self._descent.network.separate:
+        if self.model.network.separate:
             passes = [
-                forward(part, (size,)) if size else None
+                self.model(part, (size,)) if size else None
                 for part, size in zip(parts, sizes, strict=True)
             ]
-            some = next(logits for logits in passes if logits is not None)
-            return tuple(some[:, :0] if logits is None else logits for logits in passes)
-        logits = forward(torch.cat(parts, 1) if len(parts) > 1 else parts[0], sizes)
-        return torch.split_with_sizes(logits, sizes, 1)
+            some = next(outputs for outputs in passes if outputs is not None)
+            return tuple(some[:, :0] if outputs is None else outputs for outputs in passes)
+        outputs = self.model(torch.cat(parts, 1) if len(parts) > 1 else parts[0], sizes)
+        return torch.split_with_sizes(outputs, sizes, 1)
 
-    def draw(self) -> Remembered:
+    def criterion(self, outputs: Tensor, y: Tensor) -> Tensor:
+        """The mean loss of every run, `[K]`, for the target at hand: cross-entropy for labels."""
+        return self.model.criterion(outputs, y)
+
+    def draw(self) -> Stored:
         """The next draw from memory; it has no examples while the memory is empty."""
         if self._drawn == len(self.replays):
-            raise InputError("the method draws more often than its `draws` says")
+            raise InputError("the method draws more often than `draws` of its replay says")
         self._drawn += 1
         return self.replays[self._drawn - 1]
 
     def remember(self, **fields: Tensor) -> None:
-        """Give the fields that are kept besides x and y, should this batch enter the memory."""
-        self.kept.update({name: value.detach() for name, value in fields.items()})
+        """Give the fields that are stored besides x and y, should this batch enter the memory."""
+        self.outcome.fields.update({name: value.detach() for name, value in fields.items()})
 
-    def place(self, slots: Tensor) -> None:
-        """Say where the batch goes in memory, `[K, B]`, instead of where the rule sends it."""
-        self.slots = slots
+    def rewrite(self, draw: Stored, **fields: Tensor) -> None:
+        """Replace fields of the examples of a draw, `[K, n, ...]`, where they are stored."""
+        number = next(n for n, each in enumerate(self.replays) if each is draw)
+        for name, value in fields.items():
+            if name not in draw:
+                raise InputError(f"the memory has no field {name!r} to rewrite")
+            self.outcome.rewritten[number, name] = value.detach().to(draw[name].dtype)
 
-    def look(self, x: Tensor, kept: str | Weights) -> Tensor:
-        """The logits that other weights give, or the networks kept under a name in `own`.
+    def store_at(self, slots: Tensor) -> None:
+        """Store the batch in these slots, `[K, B]`, instead of those that the policy chose."""
+        self.slots = self.outcome.slots = slots
 
-        They are as in a test.
-        """
-        if isinstance(kept, Weights):
-            return self._descent.look(x, kept)
-        weights, buffers = kept_network(self.own, kept)
-        return self._descent.look(x, weights, buffers)
+    def random(self, n: int) -> Tensor:
+        """Random numbers uniform in [0, 1), `[K, B, n]`, a function of seed and step."""
+        runs, batch = self.y.shape
+        return uniform(self._words(batch * n)).view(runs, batch, n)
 
-    def features(self, x: Tensor) -> Tensor:
-        """What the last dense layers read of x, as in a test, `[K, n, D]`."""
-        return self._descent.features(x)
+    def view(self, draw: Stored | None = None) -> Tensor:
+        """Another random augmentation of a draw's images, or of the batch."""
+        raw = self._raw(draw)
+        return self._augmentation.view(raw, self._words(raw.shape[1]), draw is not None)
 
-    def tested(self, x: Tensor) -> Tensor:
-        """The logits of x as in a test, `[K, n, C]`, to be differentiated."""
-        return self._descent.tested(x)[1]
+    def plain(self, draw: Stored | None = None) -> Tensor:
+        """The examples of a draw, or of the batch, without augmentation."""
+        return self._augmentation.plain(self._raw(draw))
 
-    def ahead(self, direction: Gradient) -> Weights:
-        """The weights that `descend` would lead to; these stay where they are."""
-        return self._descent.ahead(direction)
+    def _raw(self, draw: Stored | None) -> Tensor:
+        if draw is None:
+            return self._augmentation.batch(self.x)
+        number = next(n for n, each in enumerate(self.replays) if each is draw)
+        return self._augmentation.drawn(number, draw.x)
 
-    def begin(self, column: int) -> None:
-        """Let this column of the networks compute, if the method has made them of columns."""
-        self._descent.network.begin(column)
-
-    def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
-        """The inner products of the gradients of single examples, `[K, n, n]`."""
-        return self._descent.gradient_dots(x, y)
-
-    def gradient(self, loss: Tensor) -> Gradient:
-        """The gradient of a loss `[K]` of the passes since the last one was taken."""
-        _check_loss(loss, len(self.y))
-        return self._descent.gradient(loss)
-
-    def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
-        """The cross-entropy `[K, T]` of each of T batches (x, y), and their gradients."""
-        return self._descent.gradients(batches)
-
-    def descend(
-        self,
-        direction: Gradient | Weights,
-        scale: Tensor | None = None,
-        also: tuple[Gradient, Tensor] | None = None,
-    ) -> None:
-        """Move the weights against a gradient, by the learning rate (times `scale` `[K]`).
-
-        The same step may go against a second gradient, times a scale `[K]` of its own.
-        """
-        self._descent.descend(direction, scale, also)
-
-    @property
-    def weights(self) -> Weights:
-        """The weights of all runs; what is changed in place stays changed."""
-        return self._descent.weights
+    def _words(self, count: int) -> Tensor:
+        index = torch.arange(self._words_used, self._words_used + count, device=self.y.device)
+        self._words_used += count
+        return extend(self._key[:, None], index)
 
 
-def _check_loss(loss: object, runs: int) -> None:
-    """Refuse what cannot be descended on, before the weights move."""
-    one_each = "return one value per run, [K], such as recollect.cross_entropy does"
-    if not isinstance(loss, Tensor):
-        raise InputError(f"the loss is a {type(loss).__name__} and no tensor: {one_each}")
-    if loss.shape != (runs,):
-        raise InputError(f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}")
-    if not loss.requires_grad:
-        raise InputError(
-            "the loss does not depend on any weight that is trained: compute it from what step.net "
-            "gives, without detach or no_grad, and freeze not all of the network"
-        )
+@final
+class Outcome:
+    """What a step is to write to memory: fields of the batch, its slots, fields of drawn rows."""
+
+    def __init__(self) -> None:
+        self.fields: dict[str, Tensor] = {}
+        self.slots: Tensor | None = None
+        self.rewritten: dict[tuple[int, str], Tensor] = {}

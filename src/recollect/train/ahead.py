@@ -7,7 +7,7 @@ from typing import final
 
 from torch import Tensor
 
-from recollect.memory import ClassRing, Clock
+from recollect.memory import Clock
 from recollect.train.execution import Stacks
 from recollect.train.planner import Planner
 
@@ -33,8 +33,9 @@ class Ahead:
         self, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...], labels: Tensor
     ) -> Stacks:
         """What the planner says of the coming steps."""
-        planner, rule = self._planner, self._planner.rule
-        if steps > 1 or isinstance(rule, ClassRing) or not planner.steady(clock):
+        planner, policy = self._planner, self._planner.policy
+        by_label = policy is not None and policy.uses_labels
+        if steps > 1 or by_label or not planner.steady(clock):
             return planner.plan(clock, steps, batch, sizes, labels)
         planned = self._planned
         if planned is None or not planned.covers(clock, batch, sizes):

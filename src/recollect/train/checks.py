@@ -10,7 +10,7 @@ from torch import Tensor
 from recollect.core.inputs import as_input
 from recollect.core.network import Network
 from recollect.errors import InputError
-from recollect.methods import Method
+from recollect.methods import Method, static
 
 __all__ = ["check_alike", "check_batch", "check_network", "check_runs"]
 
@@ -24,13 +24,11 @@ def check_runs(
     kind = type(methods[0])
     if any(type(method) is not kind for method in methods):
         raise InputError("the runs of a fleet share one method: train others in a second fleet")
-    for name in kind.shaping:
+    for name in static(kind):
         if len({getattr(method, name) for method in methods}) > 1:
-            raise InputError(f"the runs of a fleet share {name}, which shapes its steps")
-    if kind.uses_memory() and (memory < 1 or replay < 1):
+            raise InputError(f"the runs of a fleet share {name}, which is static")
+    if kind.replay is not None and (memory < 1 or replay < 1):
         raise InputError(f"{kind.title} needs a memory and a replay size of at least 1")
-    if unknown := set(kind.remembers) - {"x", "y", "logits"}:
-        raise InputError(f"a memory keeps x, y and logits, not {', '.join(sorted(unknown))}")
 
 
 def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, classes: int) -> None:
@@ -55,9 +53,9 @@ def check_network(
     runs: int,
     shape: tuple[int, ...],
     stored: torch.dtype,
-    classes: int,
-) -> None:
-    """Refuse a network that does not take the examples, or whose head is of another size."""
+    outputs: int | None,
+) -> int:
+    """Refuse a network that does not take the examples, or has not so many outputs; return them."""
     blank = torch.zeros(runs, 2, *shape, dtype=stored, device=network.device)
     try:
         network.settle(as_input(blank, network.dtype))
@@ -68,8 +66,9 @@ def check_network(
         raise InputError(
             f"the network cannot take examples of shape {list(shape)}: {str(error).splitlines()[0]}"
         ) from None
-    if found != [2, classes]:
-        raise InputError(f"the network must give {classes} logits for an example, not {found[1:]}")
+    if len(found) != 2 or (outputs is not None and found[1] != outputs):
+        raise InputError(f"the network must give {outputs} logits for an example, not {found[1:]}")
+    return found[1]
 
 
 def check_alike(mine: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:

@@ -15,7 +15,7 @@ from recollect.train.slower import reason, say_slower
 
 __all__ = ["Compiled", "compiler_exists"]
 
-Function = Callable[..., tuple[Tensor, ...]]
+Function = Callable[..., dict[str, Tensor]]
 Layout = tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
 
 
@@ -88,15 +88,23 @@ class Compiled:
         from torch.fx.experimental.proxy_tensor import make_fx
 
         copies = [_copy(tensor) for tensor in tensors]
-        graph = make_fx(self._function)(*copies)
+        names: tuple[str, ...] = ()
+
+        def traced(*given: Tensor) -> tuple[Tensor, ...]:
+            nonlocal names
+            found = self._function(*given)
+            names = tuple(found)
+            return tuple(found.values())
+
+        graph = make_fx(traced)(*copies)
         graph.graph.eliminate_dead_code()
         graph.recompile()
         with torch.no_grad(), config.patch(_settings(graph)):
             compiled: Any = compile_fx(graph, copies)
 
-            def function(*given: Tensor) -> tuple[Tensor, ...]:
+            def function(*given: Tensor) -> dict[str, Tensor]:
                 with torch.no_grad():
-                    return tuple(compiled(*given))
+                    return dict(zip(names, compiled(*given), strict=True))
 
             # The last part of compiling happens in the first call.
             function(*copies)

@@ -18,7 +18,7 @@ ROWS = 1000
 
 def settings(stream: Stream, kind: type[Method] = Method) -> tuple[str, ...]:
     """The settings that a run of a method on this stream is scored in."""
-    if kind.needs_task:
+    if kind.needs.task_id:
         return ("task",)
     return ("class", "task") if stream.setting == "class" else (stream.setting,)
 
@@ -26,7 +26,7 @@ def settings(stream: Stream, kind: type[Method] = Method) -> tuple[str, ...]:
 def accuracy(fleet: Fleet, stream: Stream, tasks: Iterable[int]) -> dict[str, Tensor]:
     """The percentage of right answers of every run on every task, `[K, tasks]`, per setting.
 
-    Class-IL chooses among all classes, Task-IL among those of the task: the same logits serve
+    Class-IL chooses among all classes, Task-IL among those of the task: the same scores serve
     both.
     """
     names = settings(stream, fleet.kind)
@@ -42,9 +42,9 @@ def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
     outside = torch.ones(stream.classes, dtype=torch.bool, device=fleet.device)
     outside[list(stream.task_classes(task))] = False
     for start in range(0, count, ROWS):
-        logits = fleet.scores(x[:, start : start + ROWS], task)
+        scores = fleet.predict(x[:, start : start + ROWS], task)
         labels = y[:, start : start + ROWS]
         for name in names:
-            among = logits.masked_fill(outside, -torch.inf) if name == "task" else logits
+            among = scores.masked_fill(outside, -torch.inf) if name == "task" else scores
             right[name] += (among.argmax(2) == labels).sum(1)
     return {name: hits.cpu().double() * 100 / count for name, hits in right.items()}

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from recollect.core.descent import Descent
 from recollect.core.images import Images
 from recollect.core.inputs import as_input
-from recollect.core.network import Network, Strategy
+from recollect.core.model import Model
+from recollect.core.modules import Strategy, network_size
+from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
+from recollect.core.state import State
 from recollect.core.transforms import Transforms
+from recollect.core.weights import Weights
 from recollect.errors import InputError
-from recollect.memory import ClassRing, Clock, Memory
-from recollect.methods import About, Boundary, Method
+from recollect.memory import Clock, Memory, Reservoir
+from recollect.methods import Method, Query, Spec, Task
 from recollect.train.ahead import Ahead
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs
 from recollect.train.compiled import compiler_exists
@@ -29,17 +32,15 @@ from recollect.train.execution import (
 )
 from recollect.train.guard import Guard
 from recollect.train.planner import Planner
-from recollect.train.state import State, stacked
+from recollect.train.state import FleetState, stacked
 from recollect.train.stepper import Stepper
 from recollect.train.training_logits import training_logits
 
 __all__ = ["Fleet"]
 
-ROWS = 1000
 BATCH = 10
 
 Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
-Looked = TypeVar("Looked", Tensor, tuple[Tensor, Tensor])
 
 
 class Fleet:
@@ -85,15 +86,20 @@ class Fleet:
         check_runs(methods, seeds, lr, memory, replay)
         if len(seeds) > 1 and (optimiser or guarded):
             raise InputError("an optimiser of torch's and a guard are for a fleet of one run")
-        self.kind = type(methods[0])
         if compiled and not compiler_exists():
             raise InputError("compiling was asked for, but no C++ compiler was found: install one")
+        self.kind = type(methods[0])
         self.device = torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
         self.images = images
+        self.classes = classes
+        self.clock = Clock(tasks=tasks)
+        spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
+        setup = methods[0].setup(spec)
         on_gpu = self.device.type == "cuda"
+        built = setup.network(network)
         self.network = Network(
-            methods[0].network(network, tasks),
+            built,
             seeds,
             dtype=dtype,
             device=self.device,
@@ -101,38 +107,33 @@ class Fleet:
             half=half,
             channels_last=on_gpu,
         )
-        self.weights = self.network.weights
-        known = {"x": (shape, stored), "y": ((), torch.int64), "logits": ((classes,), dtype)}
-        fields = {name: known[name] for name in self.kind.remembers}
+        added = 0 if built is network else network_size(self.network.module) - network_size(network)
+        self._added_bytes = max(added, 0) * dtype.itemsize
+        self._method = stacked(methods, dtype, self.device)
+        rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
+        self.model = Model(self.network, self.network.weights, self.network.buffers, rates)
+        # A method with predictions of its own may have networks with any outputs.
+        fixed = None if self.kind.predict is not Method.predict else classes
+        outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
+        stores = setup.replay or methods[0].replay
+        fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
-        self.clock = Clock(tasks=tasks)
-        self.classes = classes
-        check_network(self.network, self.logits, len(seeds), shape, stored, classes)
-        rule = methods[0].rule(memory) if fields else None
-        met = None
-        if isinstance(rule, ClassRing):
-            met = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
-        replayed = tuple(fields) if met is None else (*fields, "counts")
-        places = bool(fields) and (self.kind.places or self.kind.luck > 0)
+        policy = (setup.policy or Reservoir(memory)) if stores else None
+        counts = None
+        if policy is not None and policy.uses_labels:
+            counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
         self.planner = Planner(
-            self.seeds, self.memory, rule, methods[0].draws_per_step(), replay, images,
-            self.network.noisy, self.kind.luck, places, met,
+            self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
+            self.network.noisy, counts,
         )  # fmt: skip
-        about = About(
-            len(seeds), self.memory.capacity, classes, tasks, per_task or classes, shape,
-            self.network.feature_size, self.network.head_axes, self.weights.named(),
-            self.network.buffers,
-        )  # fmt: skip
-        self.own = {name: t.to(self.device) for name, t in methods[0].own(about).items()}
+        self.state = State(setup.state(self.model)).to(self.device)
         self.optimiser = (
             Optimiser(optimiser[0], self.weights, lr[0], optimiser[1]) if optimiser else None
         )
-        self._rates = rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
-        self._method = stacked(methods, dtype, self.device)
-        state = State(self.weights, self.network.buffers, self._method, rates, self.own)
+        whole = FleetState(self.weights, self.network.buffers, self._method, rates, self.state)
         one_by_one = self.network.strategy == "loop"
         if compiled is None:
-            alike = steps // tasks if self.kind.needs_task else steps
+            alike = steps // tasks if self.kind.needs.task_id else steps
             compiled = compiler_exists() and compiling_pays(
                 self.device, one_by_one, alike, self.runs
             )
@@ -144,8 +145,7 @@ class Fleet:
         self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
         self._ahead = Ahead(self.planner)
         self._stepper = Stepper(
-            self.network, self.memory, state.rows() if one_by_one else [state], replayed,
-            ("slots",) * places + ("luck",) * (self.kind.luck > 0),
+            self.network, self.memory, whole.rows() if one_by_one else [whole],
             (compiled and not noisy, recorded and not noisy), images, self.optimiser, self.guard,
         )  # fmt: skip
 
@@ -153,6 +153,11 @@ class Fleet:
     def runs(self) -> int:
         """How many runs there are."""
         return len(self.seeds)
+
+    @property
+    def weights(self) -> Weights:
+        """The weights of all runs."""
+        return self.network.weights
 
     @property
     def seen(self) -> int:
@@ -166,10 +171,9 @@ class Fleet:
 
     @property
     def bytes_per_run(self) -> int:
-        """What one run holds besides its network."""
-        own = sum(t[0].numel() * t.element_size() for t in self.own.values())
-        network = {**self.weights.named(), **self.network.buffers}
-        return self.memory.bytes_per_run + own + self._method.grown(network, self._task)
+        """What one run holds besides the network that was given: memory, state, added weights."""
+        state = sum(t[0].numel() * t.element_size() for t in self.state.values())
+        return self.memory.bytes_per_run + state + self._added_bytes
 
     def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
@@ -177,7 +181,7 @@ class Fleet:
         What is replayed and where examples are stored is known beforehand, so it is worked out
         for many steps at once; a step is then only the network and the memory's copies.
         """
-        if self.kind.needs_task and self.clock.task >= self.clock.tasks:
+        if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
             raise InputError(
                 f"{self.kind.title} was made for {self.clock.tasks} tasks and has met them all: "
                 f"say how many there will be"
@@ -200,30 +204,33 @@ class Fleet:
                 }
                 usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
-                self.planner.note(labels)
+                self.planner.count(labels)
                 self.clock = self.clock.after(steps, size)
                 start = stop
         return loss
 
-    def start_task(self, examples: Examples, count: int, batch: int = BATCH) -> None:
-        """Say that a task begins, to methods that are to know.
+    def start_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
+        """Tell a method that needs boundaries that a task begins.
 
-        `examples` gives those of the task at places `[K, n]` of `count`, which will come in batches
-        of this size.
+        `examples` returns those of the task at an index `[K, n]` below `count`; they come in
+        batches of this size. The result is how many stored examples arrive again with them.
         """
-        if self.kind.needs_boundaries:
-            self._method.start_task(self._boundary(examples, count, batch))
+        if not self.kind.needs.boundaries:
+            return 0
+        task = self._task(examples, count, batch)
+        self._method.start_task(task)
+        return task.requests.rehearsed
 
-    def revise_task(self, examples: Examples, count: int, batch: int = BATCH) -> None:
-        """Say that a task is over but for the epochs that the method has on top."""
-        self._method.revise_task(self._boundary(examples, count, batch))
+    def end_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
+        """Tell a method that needs boundaries that a task ends; how many epochs it wants more."""
+        if not self.kind.needs.boundaries:
+            return 0
+        task = self._task(examples, count, batch)
+        self._method.end_task(task)
+        return task.requests.epochs
 
-    def end_task(
-        self, examples: Examples | None = None, count: int = 0, batch: int = BATCH
-    ) -> None:
-        """Say that a task is over, to methods that are to know and may look back at it."""
-        if self.kind.needs_boundaries and examples is not None:
-            self._method.end_task(self._boundary(examples, count, batch))
+    def next_task(self, count: int = 0) -> None:
+        """Go on to the next task, after one of so many examples."""
         self.clock = self.clock.next_task(count)
         self._begin_task()
 
@@ -238,8 +245,8 @@ class Fleet:
             "weights": self.weights.named(),
             "buffers": self.network.buffers,
             "memory": self.memory.tensors,
-            "own": self.own,
-            "met": {} if self.planner.met is None else {"labels": self.planner.met},
+            "state": self.state,
+            "counts": {} if self.planner.counts is None else {"labels": self.planner.counts},
             "optimiser": {} if self.optimiser is None else self.optimiser.tensors(),
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
@@ -259,82 +266,55 @@ class Fleet:
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
-        return self._in_test(partial(self.network, self.weights), x)
+        return self._evaluated(self.model.logits, x)
 
-    def features(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """What the last dense layer reads, `[K, n, D]`, and the logits, of the same examples."""
-        return self._in_test(partial(self.network.features, self.weights), x)
-
-    @torch.no_grad()
-    def scores(self, x: Tensor, task: int = 0) -> Tensor:
-        """What the method chooses the largest of, `[K, n, C]`: the logits, for most.
+    def predict(self, x: Tensor, task: int = 0) -> Tensor:
+        """The scores `[K, n, C]` of which the method predicts the largest: logits, for most.
 
         The examples belong to a task, which only a method that needs it is told.
         """
-        if self.kind.scores_features:
-            return self._method.scores(*self.features(x), self.own)
-        if not self.kind.needs_task:
-            return self.logits(x)
-        weights = self._method.for_task(self.weights, self.own, task)
+
+        def scores(inputs: Tensor) -> Tensor:
+            query = Query(inputs, task, self.model, self.state, self.memory, self.clock,
+                          self._inputs)  # fmt: skip
+            return self._method.predict(query)
+
+        if not self.kind.needs.task_id:
+            return self._evaluated(scores, x)
         self.network.begin(task)
         try:
-            return self._in_test(partial(self.network, weights), x)
+            return self._evaluated(scores, x)
         finally:
-            self.network.begin(self._task)
-
-    def kept(self) -> int:
-        """How many remembered examples arrive again in the task that begins."""
-        return self._method.kept(self.own) if self.kind.mixes_memory else 0
+            self.network.begin(self._task_number)
 
     @torch.no_grad()
-    def _in_test(self, look: Callable[[Tensor], Looked], x: Tensor) -> Looked:
-        inputs = self._plain(x).expand(self.runs, *x.shape[1:])
+    def _evaluated(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        inputs = self._inputs(x).expand(self.runs, *x.shape[1:])
         seeded = self.network.seeded(0) if self.network.noisy else nullcontext()
-        with fast_arithmetic(self.device), seeded, self.network.testing():
-            return look(inputs)
+        with fast_arithmetic(self.device), seeded, self.network.mode(training=False):
+            return function(inputs)
 
-    def _plain(self, x: Tensor) -> Tensor:
+    def _inputs(self, x: Tensor) -> Tensor:
         dtype = self.network.dtype
         return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
 
     @property
-    def _task(self) -> int:
+    def _task_number(self) -> int:
         """The task that is going on, or the last one when all are over."""
         return min(self.clock.task, self.clock.tasks - 1)
 
     def _begin_task(self) -> None:
-        """Leave behind what belongs to another task, if the method computes otherwise in each."""
-        if self.kind.needs_task and self.clock.task < self.clock.tasks:
+        if self.kind.needs.task_id and self.clock.task < self.clock.tasks:
             self.network.begin(self.clock.task)
             self._stepper.arrange(self.clock.task)
 
-    def _boundary(self, examples: Examples, count: int, batch: int) -> Boundary:
-        def parted(look: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-            return torch.cat([look(part) for part in x.split(ROWS, 1)], 1)  # type: ignore[no-untyped-call]
-
-        def scratch() -> Descent:
-            copies = {name: tensor.clone() for name, tensor in self.network.buffers.items()}
-            return Descent(self.network, self.weights.snapshot(), copies, self._rates)
-
-        return Boundary(
-            clock=self.clock,
-            seeds=self.seeds,
-            memory=self.memory,
-            own=self.own,
-            weights=self.weights,
-            buffers=self.network.buffers,
-            batch=batch,
-            replay=self.planner.replay,
-            count=count,
-            examples=examples,
-            shown=self._plain,
-            logits=partial(parted, self.logits),
-            training_logits=partial(
-                training_logits, self.network, self.images, self.seeds, self.clock.steps, batch
-            ),
-            features=partial(parted, lambda x: self.features(x)[0]),
-            scratch=scratch,
-        )
+    def _task(self, examples: Examples, count: int, batch: int) -> Task:
+        steps = self.clock.steps
+        return Task(
+            self.clock, self.seeds, self.model, self.state, self.memory, count, batch,
+            self.planner.replay, examples, self._inputs,
+            partial(training_logits, self.network, self.images, self.seeds, steps, batch),
+        )  # fmt: skip
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

@@ -71,7 +71,7 @@ class Guard:
         self._noted = True
 
     def note_rows(self, rows: Tensor) -> None:
-        """The step is about to write these rows of the memory, `[K, n]`."""
+        """The step is about to write these rows of the memory, `[K, n]`; one may occur twice."""
         self._written = rows, self._memory.read(rows)
 
     def finite(self, loss: Tensor) -> bool:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import nn
 
-from recollect.methods import Method
-from recollect.methods.method import symbol
+from recollect.methods import Method, Spec, hyperparameters, symbol
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
 
@@ -53,23 +52,26 @@ class Job:
     @property
     def arriving(self) -> Stream:
         """The stream as the method meets it: all tasks mixed, if it needs all data at once."""
-        return Joint(self.stream) if self.kind.needs_all_data else self.stream
-
-    @property
-    def passes(self) -> int:
-        """How often each run meets every task: the epochs, and those the method has on top."""
-        return self.epochs + self.runs[0].method.extra_epochs()
+        return Joint(self.stream) if self.kind.needs.all_data else self.stream
 
     @property
     def steps(self) -> int:
-        """How many steps each run takes, or one or two more if its memory is mixed in."""
-        arriving = self.arriving
-        tasks = [arriving.parts(task) for task in range(arriving.tasks)]
-        if self.kind.mixes_memory:
-            seen = [0, *accumulate(sum(parts) for parts in tasks)]
-            again = [min(self.buffer or 0, count) for count in seen]
-            tasks = [(sum(parts) + more,) for parts, more in zip(tasks, again, strict=False)]
-        return self.passes * sum(math.ceil(n / self.batch) for parts in tasks for n in parts)
+        """How many steps each run takes, if the method does not ask for more at a task's end."""
+        return sum(self.task_steps(task) for task in range(self.arriving.tasks))
+
+    def task_steps(self, task: int) -> int:
+        """How many steps each run takes in a task, rehearsed examples aside."""
+        parts = self.arriving.parts(task)
+        return self.epochs * sum(math.ceil(n / self.batch) for n in parts)
+
+    @property
+    def spec(self) -> Spec:
+        """What the method is told of the fleet before its networks are made."""
+        stream, tasks = self.arriving, range(self.arriving.tasks)
+        per_task = max(len(stream.task_classes(task)) for task in tasks)
+        return Spec(
+            len(self.runs), self.buffer or 0, stream.classes, len(tasks), per_task, stream.shape
+        )
 
     @property
     def total_steps(self) -> int:
@@ -84,16 +86,17 @@ class Job:
     @property
     def rows(self) -> int:
         """How many examples of a run pass through its network in a step."""
-        return self.batch + self.replay * self.runs[0].method.draws_per_step()
+        method = self.runs[0].method
+        replay = method.setup(self.spec).replay or method.replay
+        return self.batch + self.replay * (replay.draws if replay else 0)
 
     def hyperparameters(self, run: int) -> dict[str, float]:
         """The values of one run, by the paper's symbols."""
         config = self.runs[run]
         own = {
-            symbol(name): float(getattr(config.method, name))
-            for name in self.kind.hyperparameters()
+            symbol(name): float(getattr(config.method, name)) for name in hyperparameters(self.kind)
         }
-        sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.uses_memory() else {})}
+        sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.replay else {})}
         return {"lr": config.lr, **own, **sizes}
 
     def split(self, runs: int) -> list[Job]:

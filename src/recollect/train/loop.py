@@ -16,6 +16,7 @@ from torch import Tensor
 
 from recollect.errors import InputError, TimeUp
 from recollect.memory import Clock
+from recollect.methods import Method
 from recollect.train.checkpoint import Checkpoints, Saved, fingerprint
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
@@ -35,12 +36,12 @@ BYTES_ON_GPU = 1 << 30
 
 def check(job: Job) -> None:
     """Refuse a job whose method asks for what the stream does not give."""
-    if job.kind.needs_boundaries and not job.stream.boundaries:
+    if job.kind.needs.boundaries and not job.stream.boundaries:
         raise InputError(
             f"{job.kind.title} needs to be told where a task ends, and {job.stream.name} "
             f"has no task boundaries"
         )
-    if job.kind.needs_task and job.stream.setting != "class":
+    if job.kind.needs.task_id and job.stream.setting != "class":
         raise InputError(
             f"{job.kind.title} must be told at a test which task an example belongs to, "
             f"and {job.stream.name} does not say so"
@@ -67,7 +68,7 @@ def train(
     saved = checkpoints.saved(name) if checkpoints else None
     if saved is not None and saved.facts["length"] == _stretch(job):
         progress.restore(saved)
-        report(progress.fleet.steps)
+        report(progress.reported)
     for steps in progress.advance():
         report(steps)
         if checkpoints and (checkpoints.time_is_up() or checkpoints.due()):
@@ -90,14 +91,21 @@ class Progress:
         self.job = job
         self.fleet = fleet_of(job)
         self.transfers = job.arriving.tasks == job.stream.tasks > 1
+        self.reported = 0
         self._task = 0
         self._stretch = 0
+        self._rehearsed = 0
+        self._more_epochs: int | None = None
         self._seconds = 0.0
         self._loss = torch.zeros(self.fleet.runs)
         self._rows: dict[str, list[Matrix]] = {}
 
     def advance(self) -> Iterator[int]:
-        """Learn stretch by stretch to the end, measuring after every task; the steps of each."""
+        """Learn stretch by stretch to the end, evaluating after every task.
+
+        Yields how many of the job's steps each stretch stands for: rehearsed examples take more
+        steps than were planned, and epochs that a method asks for at a task's end count as none.
+        """
         stream, fleet = self.job.arriving, self.fleet
         if self.transfers and not self._rows:
             self._measure(range(stream.tasks))
@@ -106,21 +114,32 @@ class Progress:
             count = sum(stream.parts(self._task))
             if not self._stretch:
                 with self._timed():
-                    fleet.start_task(pick, count, self.job.batch)
-            source = Source(stream, self._task, fleet)
-            for epoch, first, until in _stretches(self.job, source.parts)[self._stretch :]:
-                before = fleet.steps
+                    self._rehearsed = fleet.start_task(pick, count, self.job.batch)
+            source = Source(stream, self._task, fleet, self._rehearsed)
+            first = range(self.job.epochs)
+            if self._more_epochs is None:
+                yield from self._learn(source, first, skipped=self._stretch)
                 with self._timed():
-                    if (epoch, first) == (self.job.epochs, 0):
-                        fleet.revise_task(pick, count, self.job.batch)
-                    self._loss = fleet.learn(*source(epoch, first, until), self.job.batch)
-                self._stretch += 1
-                yield fleet.steps - before
-            with self._timed():
-                fleet.end_task(pick, count, self.job.batch)
-            self._task, self._stretch = self._task + 1, 0
+                    self._more_epochs = fleet.end_task(pick, count, self.job.batch)
+                self._stretch = 0
+            more = range(len(first), len(first) + self._more_epochs)
+            yield from self._learn(source, more, skipped=self._stretch)
+            fleet.next_task(count)
+            self._task, self._stretch, self._more_epochs = self._task + 1, 0, None
             last = self._task == stream.tasks
             self._measure(range(self.job.stream.tasks if last else self._task + 1))
+
+    def _learn(self, source: Source, epochs: range, skipped: int) -> Iterator[int]:
+        """Some epochs of a task, without the stretches that were learned before."""
+        stretches = _stretches(self.job, source.parts, epochs)
+        planned = self.job.task_steps(self._task) if epochs.start == 0 else 0
+        for number, (epoch, first, until) in enumerate(stretches[skipped:], skipped + 1):
+            with self._timed():
+                self._loss = self.fleet.learn(*source(epoch, first, until), self.job.batch)
+            self._stretch += 1
+            done = planned * number // len(stretches) - planned * (number - 1) // len(stretches)
+            self.reported += done
+            yield done
 
     def saved(self) -> Saved:
         """All of it, to be kept in a file."""
@@ -129,6 +148,9 @@ class Progress:
             "length": _stretch(self.job),
             "task": self._task,
             "stretch": self._stretch,
+            "rehearsed": self._rehearsed,
+            "more_epochs": self._more_epochs,
+            "reported": self.reported,
             "seconds": self._seconds,
         }
         rows = {name: [_plain(row) for row in rows] for name, rows in self._rows.items()}
@@ -139,6 +161,8 @@ class Progress:
         """Go to where a saved one was."""
         facts, tensors = saved.facts, dict(saved.tensors)
         self._task, self._stretch = facts["task"], facts["stretch"]
+        self._rehearsed, self._more_epochs = facts["rehearsed"], facts["more_epochs"]
+        self.reported = facts["reported"]
         self._seconds, self._loss = facts["seconds"], tensors.pop("loss")
         self._rows = {
             name: [np.array(row, dtype=np.float64) for row in rows]
@@ -188,7 +212,7 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,
         tasks=job.arriving.tasks,
-        per_task=max(len(job.arriving.task_classes(t)) for t in range(job.arriving.tasks)),
+        per_task=job.spec.per_task,
         compiled=compiled,
     )
 
@@ -201,13 +225,13 @@ def _stretch(job: Job) -> int:
     return min(STEPS_ON_GPU * job.batch, BYTES_ON_GPU // (bytes_each * len(job.runs)))
 
 
-def _stretches(job: Job, parts: Sequence[int]) -> list[tuple[int, int, int]]:
-    """A task as (epoch, start, stop), thousands of examples each, none across two parts."""
+def _stretches(job: Job, parts: Sequence[int], epochs: range) -> list[tuple[int, int, int]]:
+    """Epochs as (epoch, start, stop), thousands of examples each, none across two parts."""
     length = max(_stretch(job) // job.batch, 1) * job.batch
     ends = list(accumulate(parts))
     return [
         (epoch, first, min(first + length, end))
-        for epoch in range(job.passes)
+        for epoch in epochs
         for start, end in zip([0, *ends], ends, strict=False)
         for first in range(start, end, length)
     ]
@@ -225,7 +249,8 @@ def _result(
     config = job.runs[run]
     trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
     untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
-    foresees = not (job.kind.scores_features or job.kind.needs_task)
+    # Before it has learned a task, a method with predictions of its own says nothing about it.
+    foresees = job.kind.predict is Method.predict and not job.kind.needs.task_id
     made = {s: scores(m, untrained[s] if untrained else None) for s, m in trained.items()}
     return Result(
         benchmark=job.stream.name,

@@ -1,4 +1,4 @@
-"""What is random in the coming steps, worked out for many of them at once."""
+"""What is random in the coming steps, computed for many of them at once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits
 from recollect.core.transforms import Transforms
-from recollect.memory import ClassRing, Clock, Memory, Rule
+from recollect.memory import Arrivals, Clock, Memory, Policy
 from recollect.train.execution import Stacks
 
 __all__ = ["Planner"]
@@ -22,26 +22,23 @@ PLANNED = 512
 class Planner:
     """Plans the steps of a fleet: nothing of it depends on the weights.
 
-    `rule` is None for methods without a memory; `noisy` asks for seeds for layers that draw
-    random numbers of their own, `luck` for so many random words an example, and `places` for the
-    slots, of which the step may choose others. A rule that goes by labels has `met` how many
-    examples of every class, `[K, C]`.
+    `policy` is None for methods without a memory; `noisy` asks for seeds for layers that draw
+    random numbers of their own. For a policy that uses labels, `counts` says how many examples of
+    every class came so far, `[K, C]`.
     """
 
     seeds: Tensor
     memory: Memory
-    rule: Rule | ClassRing | None
+    policy: Policy | None
     draws: int
     replay: int
     images: Images | Transforms | None
     noisy: bool
-    luck: int
-    places: bool = False
-    met: Tensor | None = None
+    counts: Tensor | None = None
 
     def sizes(self, clock: Clock) -> tuple[int, ...]:
         """How many examples each draw of the next step has."""
-        return self.rule.sizes(clock, self.draws, self.replay) if self.rule else ()
+        return self.policy.sizes(clock, self.draws, self.replay) if self.policy else ()
 
     def steps(self, clock: Clock, possible: int) -> int:
         """For how many of the possible steps the draws keep their sizes."""
@@ -49,17 +46,13 @@ class Planner:
 
     def steady(self, clock: Clock) -> bool:
         """Whether the draws keep their sizes from now on, in this task."""
-        return self.rule is None or self.rule.steady(clock, self.replay)
+        return self.policy is None or self.policy.steady(clock, self.replay)
 
     def full(self, clock: Clock) -> bool:
-        """Whether the next step's draws are as large as they become.
-
-        Where a step has no fixed number of draws, as in GEM, only a step without any counts.
-        """
+        """Whether the next step has no draws, or all of them in the size that was asked for."""
         sizes = self.sizes(clock)
-        if not self.draws:
-            return not sizes
-        return self.steady(clock) and sizes[0] == min(self.replay, self.memory.capacity)
+        whole = min(self.replay, self.memory.capacity)
+        return not sizes or (self.steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
 
     def plan(
         self,
@@ -69,40 +62,37 @@ class Planner:
         sizes: tuple[int, ...],
         labels: Tensor | None = None,
     ) -> Stacks:
-        """The rows of memory to read and to write, how images are shown, and luck.
+        """What the coming steps read and write, and their random numbers, each `[steps, K, ...]`.
 
-        Each is `[steps, K, ...]`, and so are the labels, for rules that go by them.
+        `read` and `write` are rows of memory, `slots` are those of `write` within a run, `valid`
+        tells which draws are real, `views` how images are augmented, `noise` seeds random layers
+        and `key` the random numbers of the method.
         """
         device = self.seeds.device
-        nothing = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
-        plan = {"read": nothing, "write": nothing}
-        if self.rule is not None:
-            if isinstance(self.rule, ClassRing):
-                assert labels is not None, "the rule goes by labels"
-                assert self.met is not None
-                drawn, counts = self.rule.draws(self.seeds, clock, labels, self.met, sizes)
-                slots = self.rule.slots(labels, self.met)
-                plan["counts"] = counts
-            else:
-                drawn = self.rule.draws(self.seeds, clock, steps, batch, sizes)
-                slots = self.rule.slots(self.seeds, clock, steps, batch)
-            plan |= {"read": self.memory.rows(drawn), "write": self.memory.rows(slots)}
-            if self.places:
-                plan["slots"] = slots.contiguous()
+        none = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
+        plan = {"read": none, "write": none, "slots": none}
+        if self.policy is not None:
+            known = None
+            if self.counts is not None and labels is not None:
+                known = labels, self.counts
+            arrivals = Arrivals(self.seeds, clock, steps, batch, known)
+            drawn, slots = self.policy.draws(arrivals, sizes), self.policy.slots(arrivals)
+            plan["read"] = self.memory.rows(drawn.slots)
+            plan["write"] = self.memory.rows(slots)
+            plan["slots"] = slots.contiguous()
+            if drawn.valid is not None:
+                plan["valid"] = drawn.valid
         if self.images is not None:
             rows = batch + sum(sizes)
             plan["views"] = self.images.views(self.seeds, clock.steps, steps, rows)
-        when = torch.arange(clock.steps, clock.steps + steps, device=device)
+        when = torch.arange(clock.steps, clock.steps + steps, device=device)[:, None]
         if self.noisy:
-            plan["noise"] = bits(self.seeds, Purpose.NOISE, when[:, None])
-        if self.luck:
-            place = torch.arange(batch * self.luck, device=device)
-            words = bits(self.seeds[:, None], Purpose.LUCK, when[:, None, None], place)
-            plan["luck"] = words.view(steps, -1, batch, self.luck)
+            plan["noise"] = bits(self.seeds, Purpose.NOISE, when)
+        plan["key"] = bits(self.seeds, Purpose.RANDOM, when)
         return plan
 
-    def note(self, labels: Tensor) -> None:
-        """Steps with these labels `[steps, K, batch]` were taken."""
-        if self.met is not None:
+    def count(self, labels: Tensor) -> None:
+        """Count the labels `[steps, K, batch]` of steps that were taken."""
+        if self.counts is not None:
             labels = labels.transpose(0, 1).flatten(1)
-            self.met.scatter_add_(1, labels, torch.ones_like(labels))
+            self.counts.scatter_add_(1, labels, torch.ones_like(labels))

@@ -14,22 +14,21 @@ __all__ = ["Source"]
 class Source:
     """The examples of a task in the order of an epoch, for all runs of a fleet.
 
-    Where the method mixes its memory with the task, what is remembered when the task begins
-    arrives among its examples; the memory must not change before the task is over.
+    The first `rehearsed` stored examples arrive among those of the task; the memory must not
+    change before the task ends.
     """
 
-    def __init__(self, stream: Stream, task: int, fleet: Fleet) -> None:
+    def __init__(self, stream: Stream, task: int, fleet: Fleet, rehearsed: int = 0) -> None:
         self._stream, self._task, self._fleet = stream, task, fleet
-        self._count = sum(stream.parts(task))
-        self._kept = fleet.kept()
-        self.parts = (self._count + self._kept,) if self._kept else stream.parts(task)
+        self._count, self._rehearsed = sum(stream.parts(task)), rehearsed
+        self.parts = (self._count + rehearsed,) if rehearsed else stream.parts(task)
 
     def __call__(self, epoch: int, first: int, until: int) -> tuple[Tensor, Tensor]:
-        """The examples at places first..until-1: x `[K, n, ...]`, y `[K, n]`."""
+        """The examples from first to until-1: x `[K, n, ...]`, y `[K, n]`."""
         stream, task, seeds = self._stream, self._task, self._fleet.seeds
-        if not self._kept:
+        if not self._rehearsed:
             return stream.pick(seeds, task, stream.order(seeds, task, epoch, first, until))
-        index = shuffled(seeds, task, epoch, first, until, self._count + self._kept)
+        index = shuffled(seeds, task, epoch, first, until, self._count + self._rehearsed)
         new = stream.pick(seeds, task, index.clamp(max=self._count - 1))
         memory = self._fleet.memory
         old = memory.read(memory.rows((index - self._count).clamp(min=0)))

@@ -42,7 +42,7 @@ def training_logits(
             if images is None:
                 inputs = as_input(part[runs], network.dtype)
             else:
-                inputs = images.shown(part[runs], views[number][runs], network.dtype)
+                inputs = images.augment(part[runs], views[number][runs], network.dtype)
             logits.append(network(weights, inputs, (inputs.shape[1],), buffers))
         return torch.cat(logits, 1)
 

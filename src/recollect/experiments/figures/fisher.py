@@ -28,7 +28,7 @@ from recollect.experiments import paper
 from recollect.experiments.figures.look import caption, look, new_figure, title_of
 from recollect.experiments.figures.task_end_logits import DERAtEnds, DERppAtEnds
 from recollect.experiments.results import Mean
-from recollect.methods import DER, ER, DERpp, Method
+from recollect.methods import DER, ER, DERpp, Method, hyperparameters
 from recollect.nets import MLP
 from recollect.streams import Benchmark, Stream
 from recollect.train import Fleet
@@ -172,7 +172,7 @@ def _curve(
     values = paper.hyperparameters(known.paper, ALIKE.get(kind, kind.name), buffer)
     runs = len(seeds)
     fleet = Fleet(
-        [kind(**{name: values[name] for name in kind.hyperparameters()})] * runs,
+        [kind(**{name: values[name] for name in hyperparameters(kind)})] * runs,
         partial(MLP, math.prod(stream.shape), stream.classes),
         seeds=seeds, lr=[rate] * runs, classes=stream.classes, shape=stream.shape, memory=buffer,
         replay=known.replay, stored=stream.dtype, tasks=stream.tasks,

@@ -8,8 +8,7 @@ from typing import ClassVar, final
 import torch
 from torch import Tensor
 
-from recollect.core.losses import cross_entropy
-from recollect.methods import Boundary, Method, Step
+from recollect.methods import Method, Needs, Replay, Step, Task
 
 __all__ = ["DERAtEnds", "DERppAtEnds"]
 
@@ -27,20 +26,19 @@ class DERAtEnds(Method):
 
     name: ClassVar[str] = "der-at-ends"
     title: ClassVar[str] = "DER, logits at task ends"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
-    draws: ClassVar[int] = 1
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "logits"))
 
     def loss(self, step: Step) -> Tensor:
         """DER's loss, over the replayed examples that have logits."""
         past = step.draw()
         now, then = step.net(step.x, past.x)
         step.remember(logits=_none_yet(now))
-        return cross_entropy(now, step.y) + self.alpha * _distance(then, past.logits)
+        return step.criterion(now, step.y) + self.alpha * _distance(then, past.logits)
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Take the logits of the task's examples."""
-        _take_logits(boundary)
+        _take_logits(task)
 
 
 @final
@@ -53,9 +51,8 @@ class DERppAtEnds(Method):
 
     name: ClassVar[str] = "derpp-at-ends"
     title: ClassVar[str] = "DER++, logits at task ends"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y", "logits")
-    draws: ClassVar[int] = 2
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "y", "logits"), draws=2)
 
     def loss(self, step: Step) -> Tensor:
         """DER++'s loss; its first draw counts where there are logits, its second everywhere."""
@@ -63,14 +60,14 @@ class DERppAtEnds(Method):
         now, then, also = step.net(step.x, first.x, second.x)
         step.remember(logits=_none_yet(now))
         return (
-            cross_entropy(now, step.y)
+            step.criterion(now, step.y)
             + self.alpha * _distance(then, first.logits)
-            + self.beta * cross_entropy(also, second.y)
+            + self.beta * step.criterion(also, second.y)
         )
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         """Take the logits of the task's examples."""
-        _take_logits(boundary)
+        _take_logits(task)
 
 
 def _none_yet(logits: Tensor) -> Tensor:
@@ -89,10 +86,10 @@ def _distance(logits: Tensor, target: Tensor) -> Tensor:
     return difference.square().sum((1, 2)) / taken.sum((1, 2)).clamp(min=1)
 
 
-def _take_logits(boundary: Boundary) -> None:
-    memory = boundary.memory
-    filled = min(boundary.clock.seen, memory.capacity)
-    rows = memory.rows(boundary.for_all(torch.arange(filled)))
-    kept = memory.read(rows)
-    now = boundary.logits(kept.x)
-    memory.write(rows, {**kept, "logits": torch.where(kept.logits.isnan(), now, kept.logits)})
+def _take_logits(task: Task) -> None:
+    memory = task.memory
+    filled = min(task.clock.seen, memory.capacity)
+    rows = memory.rows(task.for_all(torch.arange(filled)))
+    stored = memory.read(rows)
+    now = task.logits(stored.x)
+    memory.write(rows, {"logits": torch.where(stored.logits.isnan(), now, stored.logits)})

@@ -8,8 +8,7 @@ from itertools import groupby
 
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
-from recollect.methods import every_method
-from recollect.methods.method import symbol
+from recollect.methods import every_method, hyperparameters, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
@@ -24,7 +23,7 @@ def again(run: Result, seeds: Sequence[int]) -> str:
     kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
     if kind is None or known is None:
         return ""
-    options = {"lr", "bs", "mbs", *map(symbol, kind.hyperparameters())}
+    options = {"lr", "bs", "mbs", *map(symbol, hyperparameters(kind))}
     if not options.issuperset(run.hyperparameters):
         return ""
     words = ["recollect", "run", run.benchmark, run.method]

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from recollect.errors import InputError
 
-__all__ = ["Memory", "Remembered"]
+__all__ = ["Memory", "Stored"]
 
 
-class Remembered(dict[str, Tensor]):
-    """Remembered examples of K runs; each field `[K, n, ...]` is also an attribute.
+class Stored(dict[str, Tensor]):
+    """Stored examples of K runs; each field `[K, n, ...]` is also an attribute.
 
-    >>> past = Remembered(y=torch.tensor([[3, 1, 4]]))
+    >>> past = Stored(y=torch.tensor([[3, 1, 4]]))
     >>> past.y, past.narrow(1, 2).y
     (tensor([[3, 1, 4]]), tensor([[1, 4]]))
     """
@@ -25,18 +25,18 @@ class Remembered(dict[str, Tensor]):
             return self[name]
         except KeyError:
             known = ", ".join(self)
-            raise AttributeError(f"the memory keeps {known}; it has no field {name!r}") from None
+            raise AttributeError(f"the memory stores {known}; it has no field {name!r}") from None
 
-    def narrow(self, start: int, length: int) -> Remembered:
+    def narrow(self, start: int, length: int) -> Stored:
         """The examples start..start+length-1 of every run."""
-        return Remembered({name: t.narrow(1, start, length) for name, t in self.items()})
+        return Stored({name: t.narrow(1, start, length) for name, t in self.items()})
 
 
 class Memory:
-    """Room for `capacity` examples per run, each a few named fields, read and written in place.
+    """`capacity` examples per run, each with a few named fields, read and written in place.
 
     Rows of all runs lie in one tensor per field, run after run, so that a read or a write is one
-    flat copy whatever the capacity. One spare row at the end takes what is not to be kept.
+    flat copy whatever the capacity. One spare row at the end takes what is not to be stored.
 
     >>> memory = Memory(runs=2, capacity=3, fields={"y": ((), torch.int64)})
     >>> memory.write(memory.rows(torch.tensor([[0], [3]])), {"y": torch.tensor([[7], [8]])})
@@ -72,22 +72,20 @@ class Memory:
                 f"a memory of {capacity} examples{of} does not fit here: take {take}"
             ) from None
 
-    def over(self, tensors: dict[str, Tensor]) -> Memory:
-        """The same memory, kept in other tensors."""
-        other = Memory(self.runs, self.capacity, {})
-        other.tensors = tensors
-        return other
-
     def rows(self, slots: Tensor) -> Tensor:
         """Where slots `[..., K, n]` lie; one beyond the capacity is the spare row."""
         first = torch.arange(self.runs, device=slots.device)[:, None] * self.capacity
-        spare = self.runs * self.capacity
-        return torch.where(slots < self.capacity, slots + first, spare)
+        return torch.where(slots < self.capacity, slots + first, self.spare)
 
-    def read(self, rows: Tensor) -> Remembered:
+    @property
+    def spare(self) -> int:
+        """The row that takes what is not to be stored."""
+        return self.runs * self.capacity
+
+    def read(self, rows: Tensor) -> Stored:
         """The examples at `rows` `[K, n]`."""
         flat = rows.view(-1)
-        return Remembered(
+        return Stored(
             {
                 name: tensor.index_select(0, flat).view(*rows.shape, *tensor.shape[1:])
                 for name, tensor in self.tensors.items()
@@ -95,17 +93,15 @@ class Memory:
         )
 
     def write(self, rows: Tensor, values: Mapping[str, Tensor]) -> None:
-        """Overwrite `rows` `[K, n]`; no row but the spare may occur twice."""
-        flat = rows.view(-1)
-        for name, tensor in self.tensors.items():
-            tensor.index_copy_(0, flat, values[name].flatten(0, 1))
+        """Overwrite some fields of `rows` `[K, n]`; no row but the spare may occur twice."""
+        flat = rows.reshape(-1)
+        for name, value in values.items():
+            self.tensors[name].index_copy_(0, flat, value.flatten(0, 1))
 
-    def fields(self) -> Remembered:
-        """Everything that is kept, `[K, capacity, ...]`."""
+    def fields(self) -> Stored:
+        """Everything that is stored, `[K, capacity, ...]`."""
         shape = (self.runs, self.capacity)
-        return Remembered(
-            {name: t[:-1].view(*shape, *t.shape[1:]) for name, t in self.tensors.items()}
-        )
+        return Stored({name: t[:-1].view(*shape, *t.shape[1:]) for name, t in self.tensors.items()})
 
     @property
     def bytes_per_run(self) -> int:

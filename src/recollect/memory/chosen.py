@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from recollect.memory.clock import Clock
+from recollect.memory.policy import Arrivals, Drawn
 from recollect.memory.reservoir import Reservoir
 
 __all__ = ["Chosen"]
@@ -15,20 +17,21 @@ __all__ = ["Chosen"]
 
 @dataclass(frozen=True)
 class Chosen:
-    """Examples go to the next free slot; when none is left, nowhere unless the method says so.
+    """Examples go to the next free slot; when none is left, they are stored by the method or not.
 
     Draws are uniform over what is filled, as from a reservoir; the last of them has the size
-    `compared`, the others are replays.
+    `compared`, the others are replays. A method chooses slots by `step.store_at`.
 
-    >>> rule = Chosen(capacity=3, compared=2)
-    >>> rule.slots(torch.tensor([0]), Clock(seen=2), steps=1, batch=2)
+    >>> policy = Chosen(capacity=3, compared=2)
+    >>> policy.slots(Arrivals(torch.tensor([0]), Clock(seen=2), steps=1, batch=2))
     tensor([[[2, 3]]])
-    >>> rule.sizes(Clock(seen=9), draws=2, replay=1)
+    >>> policy.sizes(Clock(seen=9), draws=2, replay=1)
     (1, 2)
     """
 
     capacity: int
     compared: int
+    uses_labels: ClassVar[bool] = False
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """As many as are asked for, or all there are."""
@@ -39,17 +42,14 @@ class Chosen:
         """Once there are enough."""
         return min(clock.seen, self.capacity) >= min(max(replay, self.compared), self.capacity)
 
-    def slots(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Tensor:
+    def slots(self, arrivals: Arrivals) -> Tensor:
         """The next free slots, `[steps, K, batch]`."""
-        number = torch.arange(clock.seen, clock.seen + steps * batch, device=seeds.device)
-        slot = number.clamp(max=self.capacity).view(steps, 1, batch)
-        return slot.expand(-1, len(seeds), -1)
+        return arrivals.numbers.clamp(max=self.capacity)[:, None].expand(-1, arrivals.runs, -1)
 
-    def draws(
-        self, seeds: Tensor, clock: Clock, steps: int, batch: int, sizes: tuple[int, ...]
-    ) -> Tensor:
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         """Uniform draws without replacement, `[steps, K, sum(sizes)]`."""
         largest = (max(sizes),) * len(sizes)
-        drawn = Reservoir(self.capacity).draws(seeds, clock, steps, batch, largest)
+        drawn = Reservoir(self.capacity).draws(arrivals, largest).slots
         parts = drawn.unflatten(2, (len(sizes), -1)).unbind(2)  # type: ignore[no-untyped-call]
-        return torch.cat([part[..., :size] for part, size in zip(parts, sizes, strict=True)], 2)
+        cut = [part[..., :size] for part, size in zip(parts, sizes, strict=True)]
+        return Drawn(torch.cat(cut, 2))

@@ -1,0 +1,75 @@
+"""Ring memories: an equal share for every task, in which the newest examples replace the oldest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from recollect.memory.clock import Clock
+from recollect.memory.policy import Arrivals, Drawn, last_in_slot
+from recollect.memory.reservoir import without_replacement
+
+__all__ = ["TaskRing"]
+
+
+@dataclass(frozen=True)
+class TaskRing:
+    """The last examples of every task (Lopez-Paz & Ranzato, 2017).
+
+    Each of the stream's tasks has the same share of the memory. Replays come from the tasks before
+    this one: a draw is uniform over all of them or, with `whole`, there is one draw for each task
+    and it is all that is stored of that task.
+
+    >>> policy, clock = TaskRing(capacity=6), Clock(seen=5, past=(4,), tasks=3)
+    >>> policy.slots(Arrivals(torch.tensor([0]), clock, steps=1, batch=3))
+    tensor([[[6, 2, 3]]])
+    >>> policy.sizes(clock, draws=1, replay=9), policy.steady(clock, replay=9)
+    ((2,), True)
+    """
+
+    capacity: int
+    whole: bool = False
+    uses_labels: ClassVar[bool] = False
+
+    def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
+        """As many as are asked for, or all there are; with `whole`, all of every earlier task."""
+        stored = self._stored(clock)
+        return tuple(stored) if self.whole else (min(replay, sum(stored)),) * draws
+
+    def steady(self, clock: Clock, replay: int) -> bool:
+        """Always: earlier tasks no longer change."""
+        return True
+
+    def slots(self, arrivals: Arrivals) -> Tensor:
+        """The next slots of this task's ring, the same for all runs, `[steps, K, batch]`."""
+        clock = arrivals.clock
+        share = self._share(clock)
+        number = (arrivals.numbers - sum(clock.past))[:, None].expand(-1, arrivals.runs, -1)
+        if not share:
+            return torch.full_like(number, self.capacity)
+        return last_in_slot(clock.task * share + number % share, self.capacity)
+
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
+        """Which slots of earlier tasks are replayed, `[steps, K, sum(sizes)]`."""
+        stored, device = self._stored(arrivals.clock), arrivals.seeds.device
+        total = sum(stored)
+        if self.whole:
+            index = torch.arange(total, device=device).expand(arrivals.steps, arrivals.runs, -1)
+        else:
+            filled = torch.full((arrivals.steps,), total, device=device)
+            index = without_replacement(arrivals, filled, sizes).slots
+        share = self._share(arrivals.clock)
+        shifts = [task * share - start for task, start in enumerate([0, *accumulate(stored)][:-1])]
+        ends = torch.tensor(list(accumulate(stored)), device=device)
+        task = torch.bucketize(index.contiguous(), ends, right=True)
+        return Drawn(index + torch.tensor([*shifts, 0], device=device)[task])
+
+    def _share(self, clock: Clock) -> int:
+        return self.capacity // clock.tasks
+
+    def _stored(self, clock: Clock) -> list[int]:
+        return [min(seen, self._share(clock)) for seen in clock.past]

@@ -1,0 +1,73 @@
+"""Hyper-parameters: the fields of a method's dataclass, each with a line of help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from recollect.methods.method import Method
+
+__all__ = ["Hyperparameter", "hyper", "hyperparameters", "static", "symbol", "varying"]
+
+
+@final
+@dataclass(frozen=True)
+class Hyperparameter:
+    """A hyper-parameter of a method.
+
+    One that is `static` is a whole number that changes the shape or the course of a step, so all
+    runs of a fleet share it. The others are numbers that may differ from run to run.
+    """
+
+    name: str
+    default: float | int
+    help: str
+    static: bool
+
+    @property
+    def symbol(self) -> str:
+        """The name in papers and on the command line."""
+        return symbol(self.name)
+
+
+def hyper(default: float | int, help: str) -> Any:  # noqa: A002 - as argparse names it
+    """A dataclass field for a hyper-parameter, with its default and a line of help.
+
+    >>> from recollect import DERpp
+    >>> hyperparameters(DERpp)["alpha"].help
+    'weight of the squared distance to the stored logits'
+    """
+    return field(default=default, metadata={"help": help})
+
+
+def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
+    """The hyper-parameters of a method by name, in the order of their declaration.
+
+    A field that is annotated `int` is static.
+    """
+    return {
+        each.name: Hyperparameter(
+            each.name, each.default, each.metadata.get("help", ""), each.type in ("int", int)
+        )  # type: ignore[arg-type]
+        for each in fields(kind)
+    }
+
+
+def static(kind: type[Method]) -> tuple[str, ...]:
+    """The names of those that all runs of a fleet share."""
+    return tuple(name for name, each in hyperparameters(kind).items() if each.static)
+
+
+def varying(kind: type[Method]) -> tuple[str, ...]:
+    """The names of those that may differ within a fleet."""
+    return tuple(name for name, each in hyperparameters(kind).items() if not each.static)
+
+
+def symbol(name: str) -> str:
+    """A hyper-parameter as papers write it: `lambda` is a keyword in Python, so it is `lambda_`.
+
+    >>> symbol("lambda_"), symbol("alpha")
+    ('lambda', 'alpha')
+    """
+    return name.removesuffix("_")

@@ -1,0 +1,119 @@
+"""What a method sees of a task that begins or ends, and what it can do there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import final
+
+import torch
+from torch import Tensor
+
+from recollect.core.model import Model
+from recollect.core.state import State
+from recollect.errors import InputError
+from recollect.memory import Clock, Memory
+
+__all__ = ["Requests", "Task"]
+
+ROWS = 1000
+
+
+@final
+@dataclass
+class Requests:
+    """What a method asks of the training loop: examples to rehearse, and further epochs."""
+
+    rehearsed: int = 0
+    epochs: int = 0
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task that begins or ends: its examples, the model, the method's state and its memory.
+
+    The clock stands at the first step to come, or just after the last one. `state`, `memory` and
+    `model` may be changed in place; `model.copy()` is a copy to try something out.
+
+    Attributes:
+        count: How many examples the task has.
+        batch: How many of them arrive in a step.
+        replay: How many stored ones a draw has.
+        examples: The stored form x and the labels y of the examples at an index `[K, n]`.
+        inputs: Turns stored examples into inputs of the networks, without augmentation.
+        training_logits: The logits of stored examples in training mode, augmented, in batches of
+            `batch`; running statistics of normalisation layers move. The augmentation is the same
+            when it is called again.
+
+    >>> from recollect import SGD, Method, Needs, Step, from_arrays, run
+    >>> @dataclass(frozen=True)
+    ... class Count(Method):
+    ...     name = "count"
+    ...     title = "Count"
+    ...     needs = Needs(boundaries=True)
+    ...
+    ...     def loss(self, step: Step) -> Tensor:
+    ...         return SGD().loss(step)
+    ...
+    ...     def end_task(self, task: Task) -> None:
+    ...         print(task.count, task.labels().unique().tolist())
+    >>> y = torch.arange(40) % 2
+    >>> stream = from_arrays(y[:, None].float(), y, tasks=[[0], [1]])
+    >>> _ = run(stream, Count, seeds=1, lr=0.1, workers=1)
+    16 [0]
+    16 [1]
+    """
+
+    clock: Clock
+    seeds: Tensor
+    model: Model
+    state: State
+    memory: Memory
+    count: int
+    batch: int
+    replay: int
+    examples: Callable[[Tensor], tuple[Tensor, Tensor]]
+    inputs: Callable[[Tensor], Tensor]
+    training_logits: Callable[[Tensor], Tensor]
+    requests: Requests = field(default_factory=Requests)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """The logits `[K, n, C]` of stored examples `[K, n, ...]`, in evaluation mode."""
+        return self._parts(self.model.logits, x)
+
+    def features(self, x: Tensor) -> Tensor:
+        """The features `[K, n, D]` of stored examples `[K, n, ...]`, in evaluation mode."""
+        return self._parts(self.model.features, x)
+
+    def labels(self) -> Tensor:
+        """The labels of the whole task, `[K, count]`."""
+        return self.examples(self.for_all(torch.arange(self.count)))[1]
+
+    def mark_classes(self, name: str = "now") -> Tensor:
+        """Set `state[name]`, `[K, C]`, to the classes of the task; return the task's labels."""
+        labels = self.labels()
+        marks = torch.ones_like(labels, dtype=torch.bool)
+        self.state[name].zero_().scatter_(1, labels, marks)
+        return labels
+
+    def for_all(self, index: Tensor) -> Tensor:
+        """The same index `[n]` for every run, `[K, n]`."""
+        return index.to(self.seeds.device).expand(len(self.seeds), -1)
+
+    def rehearse(self, count: int) -> None:
+        """Mix the first `count` stored examples with those of the task that begins.
+
+        They arrive in one random order with the examples of the task, in every epoch. The memory
+        must not change before the task ends.
+        """
+        if not 0 <= count <= self.memory.capacity:
+            raise InputError(f"a memory of {self.memory.capacity} has no {count} examples")
+        self.requests.rehearsed = count
+
+    def extend(self, epochs: int) -> None:
+        """Train on the task that ends for so many more epochs."""
+        self.requests.epochs = epochs
+
+    def _parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+        parts = x.split(ROWS, 1)  # type: ignore[no-untyped-call]
+        return torch.cat([function(self.inputs(part)) for part in parts], 1)
