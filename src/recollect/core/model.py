@@ -28,8 +28,8 @@ class Model:
     `features` are passes in evaluation mode without gradients. `rate` `[K]` is the learning rate;
     `descend` changes the weights in place, by plain SGD or as an optimiser does.
 
-    `zeros` and `zero_copy` make tensors for a method's state; `save` writes the networks there,
-    and `stored` is a model made of what was saved, to predict with or to average.
+    `zeros` and `snapshot` make tensors for a method's state; `save` writes the networks there, and
+    `stored` is a model made of what was saved, to predict with or to average.
 
     >>> from torch import nn
     >>> network = Network(lambda: nn.Linear(4, 3), seeds=[0, 1])
@@ -200,10 +200,10 @@ class Model:
         """Zeros in the shape of the weights, for a method's state: `state.weights(name)`."""
         return {f"{name}.weights.{n}": torch.zeros_like(t) for n, t in self.weights.named().items()}
 
-    def zero_copy(self, name: str) -> dict[str, Tensor]:
-        """Zeros in the shape of weights and statistics, for a method's state: see `save`."""
-        statistics = {f"{name}.buffers.{n}": torch.zeros_like(t) for n, t in self.buffers.items()}
-        return {**self.zeros(name), **statistics}
+    def snapshot(self, name: str) -> dict[str, Tensor]:
+        """Copies of weights and statistics, for a method's state: see `save` and `stored`."""
+        parts = {"weights": self.weights.named(), "buffers": self.buffers}
+        return {f"{name}.{part}.{n}": t.clone() for part, ts in parts.items() for n, t in ts.items()}
 
     def save(self, state: State, name: str) -> None:
         """Write weights and statistics to a method's state, in place; `stored` reads them."""

@@ -64,7 +64,7 @@ class ICaRL(Method):
         def state(model: Model) -> dict[str, Tensor]:
             size = (spec.runs, spec.classes)
             return {
-                **model.zero_copy("old"),
+                **model.snapshot("old"),
                 "now": torch.zeros(size, dtype=torch.bool),
                 "seen": torch.zeros(size, dtype=torch.bool),
                 "exemplars": torch.zeros(size, dtype=torch.int64),

@@ -51,7 +51,7 @@ class LwF(Method):
         def state(model: Model) -> dict[str, Tensor]:
             classes = (spec.runs, spec.classes)
             return {
-                **model.zero_copy("old"),
+                **model.snapshot("old"),
                 "known": torch.zeros(classes, dtype=torch.bool),
                 "now": torch.zeros(classes, dtype=torch.bool),
             }

@@ -22,11 +22,13 @@ class Query:
     """Examples to predict, with the model, the method's state and its memory; all are read only.
 
     `x` `[K, n, ...]` are the inputs of the networks. `task` is the task that the examples belong
-    to, for methods that need it. `inputs` turns stored examples into inputs.
+    to, for methods that need it; there are `classes` to choose from. `inputs` turns stored examples
+    into inputs of the networks.
     """
 
     x: Tensor
     task: int
+    classes: int
     model: Model
     state: State
     memory: Memory

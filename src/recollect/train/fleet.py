@@ -275,7 +275,7 @@ class Fleet:
         """
 
         def scores(inputs: Tensor) -> Tensor:
-            query = Query(inputs, task, self.model, self.state, self.memory, self.clock,
+            query = Query(inputs, task, self.classes, self.model, self.state, self.memory, self.clock,
                           self._inputs)  # fmt: skip
             return self._method.predict(query)
 
