@@ -11,9 +11,8 @@ import pytest
 from tests.docs.pages import blocks_of
 
 from recollect.experiments.paper import published, verdict
-from recollect.methods import METHODS, Method, REQUIREMENTS, hyperparameters, requirements
+from recollect.methods import METHODS, REQUIREMENTS, Method, hyperparameters, requirements, symbol
 from recollect.methods import method as method_named
-from recollect.methods import symbol
 from recollect.streams import BENCHMARKS
 
 PAGES = Path(__file__).parents[1] / "docs" / "methods"

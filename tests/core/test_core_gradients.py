@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from recollect.core.descent import Descent
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import MLP
 from recollect.core.dense import Dense
-from recollect.core.descent import Descent
 from recollect.core.network import Network
 
 SEEDS, SIZES = [3, 0, 8], [4, 1, 7]

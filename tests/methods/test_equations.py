@@ -8,11 +8,11 @@ from typing import cast
 
 import pytest
 import torch
+from recollect.core.descent import Descent
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import DER, ER, MLP, SGD, DERpp, Joint, Method
-from recollect.core.descent import Descent
 from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.memory import Remembered

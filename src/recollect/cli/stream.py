@@ -13,7 +13,8 @@ from recollect.cli.stream_screen import Screen, print_table
 from recollect.cli.stream_state import StateFolder
 from recollect.cli.stream_stop import Stop
 from recollect.feeds import KINDS, STDIN, Feed, open_feed
-from recollect.methods import every_method, hyperparameters, symbol
+from recollect.methods import every_method, symbol
+from recollect.methods import hyperparameters as hyperparameters_of
 
 __all__ = ["configure"]
 
@@ -115,7 +116,9 @@ def _end(plan: Plan, feed: Feed, loop: Loop, stop: Stop) -> int:
 def hyperparameters() -> list[str]:
     """Every hyper-parameter of a method that is fit for streams, as it is written."""
     known = every_method()
-    return sorted({symbol(n) for kind in fit_for_streams() for n in hyperparameters(known[kind])})
+    return sorted(
+        {symbol(n) for kind in fit_for_streams() for n in hyperparameters_of(known[kind])}
+    )
 
 
 def interval(text: str) -> tuple[float | None, int | None]:

@@ -47,6 +47,17 @@ class Features:
             )
         return self._head
 
+    def axes(self) -> dict[str, int]:
+        """The parameters of the last dense layer, if there is one, with the axis of the classes."""
+        if self._head is None:
+            return {}
+        name = next(n for n, module in self._module.named_modules() if module is self._head)
+        axes = {"weight": 2 if isinstance(self._head, Dense) else 1, "bias": 1}
+        parts = [part for part, _ in self._head.named_parameters()]
+        if not axes.keys() >= set(parts):  # a weight norm, for example, has parts of its own
+            return {}
+        return {f"{name}.{part}".lstrip("."): axes[part] for part in parts}
+
     @contextmanager
     def returned(self) -> Iterator[None]:
         """Meanwhile, the module gives its features and logits side by side."""

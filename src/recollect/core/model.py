@@ -101,7 +101,14 @@ class Model:
 
     def head(self) -> tuple[Tensor, Tensor | None]:
         """The last linear layer's weight `[K, D, C]` and bias `[K, C]`, to change in place."""
-        return self.network.head(self.weights)
+        names = [*self.network.head_axes]
+        if not names:
+            raise InputError(
+                "the network must end in a linear layer: its outputs are trained alone"
+            )
+        weight, *bias = (self.weights.named()[name] for name in names)
+        transposed = self.network.head_axes[names[0]] == 1
+        return weight.mT if transposed else weight, bias[0] if bias else None
 
     def begin(self, column: int) -> None:
         """Compute with this column or task from now on, if the network has such."""
@@ -203,7 +210,9 @@ class Model:
     def snapshot(self, name: str) -> dict[str, Tensor]:
         """Copies of weights and statistics, for a method's state: see `save` and `stored`."""
         parts = {"weights": self.weights.named(), "buffers": self.buffers}
-        return {f"{name}.{part}.{n}": t.clone() for part, ts in parts.items() for n, t in ts.items()}
+        return {
+            f"{name}.{part}.{n}": t.clone() for part, ts in parts.items() for n, t in ts.items()
+        }
 
     def save(self, state: State, name: str) -> None:
         """Write weights and statistics to a method's state, in place; `stored` reads them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -19,6 +20,7 @@ __all__ = [
     "joined",
     "network_size",
     "put_weights",
+    "seeded",
     "shares_tensors",
     "strategy_for",
 ]
@@ -36,6 +38,14 @@ def generator_state(device: torch.device) -> Tensor:
     if device.type == "cuda":
         return torch.cuda.get_rng_state(device)
     return torch.random.get_rng_state()
+
+
+@contextmanager
+def seeded(device: torch.device, seed: int) -> Iterator[None]:
+    """Seed torch's generators while this lasts, and put them back afterwards."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
 
 
 def put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
@@ -69,10 +79,12 @@ def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
 
 
 def joined(batches: Sequence[Tensor]) -> Tensor:
+    """Batches `[K, n, ...]` as one."""
     return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
 
 
 def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
+    """A new module: a copy of the one given, or one made with torch's generator seeded."""
     if isinstance(build, nn.Module):
         return copy.deepcopy(build)
     module: object = build
@@ -89,6 +101,7 @@ def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Mo
 
 
 def strategy_for(module: nn.Module) -> Strategy:
+    """How K copies of a module are called fastest."""
     if getattr(module, "broadcasts_runs", False):
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +20,11 @@ from recollect.core.modules import (
     generator_state,
     joined,
     put_weights,
+    seeded,
     shares_tensors,
     strategy_for,
 )
 from recollect.core.weights import Gradient, Weights
-from recollect.errors import InputError
 
 __all__ = ["Network", "Strategy"]
 
@@ -123,28 +123,15 @@ class Network:
         size = self._features.size
         return both[..., :size], both[..., size:]
 
-    def head(self, weights: Weights) -> tuple[Tensor, Tensor | None]:
-        """The last dense layer's weight `[K, D, C]` and bias `[K, C]`, to change in place."""
-        if not self.head_axes:
-            raise InputError(
-                "the network must end in a linear layer: its outputs are trained alone"
-            )
-        weight, *bias = (weights.named()[name] for name in self.head_axes)
-        shown = weight if isinstance(self._features.head, Dense) else weight.mT
-        return shown, bias[0] if bias else None
-
     @property
     def head_axes(self) -> dict[str, int]:
         """The parameters of the last dense layer, if there is one, with the axis of the classes."""
-        if not self._features.size:
-            return {}
-        layer = self._features.head
-        name = next(name for name, module in self.module.named_modules() if module is layer)
-        axes = {"weight": 2 if isinstance(layer, Dense) else 1, "bias": 1}
-        parts = [part for part, _ in layer.named_parameters()]
-        if not axes.keys() >= set(parts):  # a weight norm, for example, has parts of its own
-            return {}
-        return {f"{name}.{part}".lstrip("."): axes[part] for part in parts}
+        return self._features.axes()
+
+    @property
+    def size(self) -> int:
+        """How many numbers the weights and statistics of one run are."""
+        return self.weights.numel + sum(tensor[0].numel() for tensor in self.buffers.values())
 
     @property
     def feature_size(self) -> int:
@@ -207,13 +194,9 @@ class Network:
             for norm in self._norms:
                 norm.written_out = False
 
-    @contextmanager
-    def seeded(self, seed: int) -> Iterator[None]:
+    def seeded(self, seed: int) -> AbstractContextManager[None]:
         """Seed torch's generators for layers that draw from them; the user's are left alone."""
-        devices = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(seed)
-            yield
+        return seeded(self.device, seed)
 
     def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
         if self.strategy == "broadcast":
@@ -225,15 +208,14 @@ class Network:
         if self.strategy == "vmap":
             batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
-        # A network may work in place; what it is shown is not its to change, for it is kept.
-        shown = x.clone()
+        inputs = x.clone()  # a network may work in place, and these inputs are stored
         if weights is self.weights and buffers is self.buffers and self._holds:
-            return self._alone(shown.squeeze(0)).unsqueeze(0)
+            return self._alone(inputs.squeeze(0)).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
-            return self._one(weights.only(), rows[0], shown.squeeze(0)).unsqueeze(0)
+            return self._one(weights.only(), rows[0], inputs.squeeze(0)).unsqueeze(0)
         return torch.stack(
-            [self._one(weights.row(k).only(), rows[k], shown[k]) for k in range(weights.runs)]
+            [self._one(weights.row(k).only(), rows[k], inputs[k]) for k in range(weights.runs)]
         )
 
     def watch(self, weights: Weights) -> Weights:

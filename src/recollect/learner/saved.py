@@ -18,7 +18,7 @@ from recollect.learner.labels import Labels
 from recollect.learner.moment import Moment
 from recollect.learner.record import Record
 from recollect.memory import Clock
-from recollect.methods import METHODS, Method, Spec, every_method
+from recollect.methods import METHODS, Method, Spec, every_method, setup_of
 
 __all__ = [
     "careful",
@@ -236,7 +236,7 @@ def _new_name(name: str) -> str:
 
 
 def _uses_labels(method: Method) -> bool:
-    policy = method.setup(Spec(1, 1, 1, 1, 1, ())).policy
+    policy = setup_of(method, Spec(1, 1, 1, 1, 1, ())).policy
     return policy is not None and policy.uses_labels
 
 

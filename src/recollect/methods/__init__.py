@@ -23,7 +23,7 @@ from recollect.methods.pnn import PNN
 from recollect.methods.query import Query
 from recollect.methods.registry import METHODS, every_method, method, others, title_of
 from recollect.methods.requirements import REQUIREMENTS, requirements
-from recollect.methods.setup import Field, Needs, Replay, Setup, Spec
+from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD
 from recollect.methods.si import SI
 from recollect.methods.step import Step
@@ -73,6 +73,7 @@ __all__ = [
     "method",
     "others",
     "requirements",
+    "setup_of",
     "static",
     "symbol",
     "title_of",

@@ -87,5 +87,5 @@ def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
             return f"its hyper-parameter {each} needs another name: recollect has an option {each}"
     for each, right in (("needs", Needs), ("replay", Replay | None)):
         if not isinstance(getattr(kind, each), right):
-            return f"its declaration {each} = {getattr(kind, each)!r} is not a recollect.{each.title()}"
+            return f"its {each} is {getattr(kind, each)!r}, not a recollect.{each.title()}"
     return None

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import final
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.model import Model
-from recollect.memory import Policy
+from recollect.memory import Policy, Reservoir
 
-__all__ = ["Build", "Field", "Needs", "Replay", "Setup", "Spec"]
+if TYPE_CHECKING:
+    from recollect.methods.method import Method
+
+__all__ = ["Build", "Field", "Needs", "Replay", "Setup", "Spec", "setup_of"]
 
 Build = Callable[[], nn.Module] | nn.Module
 
@@ -118,3 +121,12 @@ class Setup:
     replay: Replay | None = None
     state: Callable[[Model], Mapping[str, Tensor]] = field(default=lambda model: {})
     network: Callable[[Build], Build] = field(default=lambda build: build)
+
+
+def setup_of(method: Method, spec: Spec) -> Setup:
+    """The setup of a method with what it leaves out filled in; without a replay, no policy."""
+    setup = method.setup(spec)
+    stores = setup.replay or method.replay
+    if stores is None:
+        return setup
+    return replace(setup, replay=stores, policy=setup.policy or Reservoir(spec.capacity))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import final
 
@@ -115,5 +116,8 @@ class Task:
         self.requests.epochs = epochs
 
     def _parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        parts = x.split(ROWS, 1)  # type: ignore[no-untyped-call]
-        return torch.cat([function(self.inputs(part)) for part in parts], 1)
+        network, found = self.model.network, []
+        for part in x.split(ROWS, 1):  # type: ignore[no-untyped-call]
+            with network.seeded(0) if network.noisy else nullcontext():
+                found.append(function(self.inputs(part)))
+        return torch.cat(found, 1)

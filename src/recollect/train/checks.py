@@ -16,11 +16,18 @@ __all__ = ["check_alike", "check_batch", "check_network", "check_runs"]
 
 
 def check_runs(
-    methods: Sequence[Method], seeds: Sequence[int], lr: Sequence[float], memory: int, replay: int
+    methods: Sequence[Method],
+    seeds: Sequence[int],
+    lr: Sequence[float],
+    memory: int,
+    replay: int,
+    alone: bool,
 ) -> None:
     """Refuse runs that cannot train as one fleet."""
     if not len(methods) == len(seeds) == len(lr) or not methods:
         raise InputError("a fleet needs one method, one seed and one rate for every run")
+    if alone and len(seeds) > 1:
+        raise InputError("an optimiser of torch's and a guard are for a fleet of one run")
     kind = type(methods[0])
     if any(type(method) is not kind for method in methods):
         raise InputError("the runs of a fleet share one method: train others in a second fleet")

@@ -11,10 +11,19 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from recollect.errors import RecollectError
+from recollect.errors import InputError, RecollectError
+from recollect.train.compiled import compiler_exists
 from recollect.train.slower import reason, say_slower
 
-__all__ = ["Lanes", "Plain", "Replayed", "Stacks", "compiling_pays", "fast_arithmetic"]
+__all__ = [
+    "Lanes",
+    "Plain",
+    "Replayed",
+    "Stacks",
+    "compiling_pays",
+    "fast_arithmetic",
+    "fast_steps",
+]
 
 Stacks = dict[str, Tensor]
 Step = Callable[..., Tensor]
@@ -196,6 +205,22 @@ def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int
     if device.type == "cuda":
         return one_by_one and steps * runs >= MANY_STEPS_ON_GPU
     return not one_by_one and steps >= MANY_STEPS
+
+
+def fast_steps(
+    compiled: bool | None,
+    recorded: bool | None,
+    device: torch.device,
+    one_by_one: bool,
+    steps: int,
+    runs: int,
+) -> tuple[bool, bool]:
+    """Whether steps are compiled and recorded; what is not said (None) is chosen for speed."""
+    if compiled and not compiler_exists():
+        raise InputError("compiling was asked for, but no C++ compiler was found: install one")
+    if compiled is None:
+        compiled = compiler_exists() and compiling_pays(device, one_by_one, steps, runs)
+    return compiled, device.type == "cuda" if recorded is None else recorded
 
 
 @contextmanager

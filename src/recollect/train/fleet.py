@@ -20,16 +20,11 @@ from recollect.core.state import State
 from recollect.core.transforms import Transforms
 from recollect.core.weights import Weights
 from recollect.errors import InputError
-from recollect.memory import Clock, Memory, Reservoir
-from recollect.methods import Method, Query, Spec, Task
+from recollect.memory import Clock, Memory
+from recollect.methods import Method, Query, Spec, Task, setup_of
 from recollect.train.ahead import Ahead
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs
-from recollect.train.compiled import compiler_exists
-from recollect.train.execution import (
-    Stacks,
-    compiling_pays,
-    fast_arithmetic,
-)
+from recollect.train.execution import Stacks, fast_arithmetic, fast_steps
 from recollect.train.guard import Guard
 from recollect.train.planner import Planner
 from recollect.train.state import FleetState, stacked
@@ -46,9 +41,9 @@ Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
 class Fleet:
     """K runs of one method, with their own seeds, rates and hyper-parameters.
 
-    `learn` takes a step on every batch of a stretch of the stream; `logits` is what the networks
-    say. A single run is a fleet of one, and such a one may have an optimiser of torch's, with its
-    options, and may be `guarded`: then a step that fails or diverges can be undone.
+    `learn` takes a step on every batch of a stretch of the stream; `predict` and `logits` evaluate
+    the runs. A single run is a fleet of one. It may have an optimiser of torch's, with its options,
+    and may be `guarded`: then a step that fails or diverges can be undone.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -83,11 +78,7 @@ class Fleet:
         optimiser: tuple[str, Mapping[str, Any]] | None = None,
         guarded: bool = False,
     ) -> None:
-        check_runs(methods, seeds, lr, memory, replay)
-        if len(seeds) > 1 and (optimiser or guarded):
-            raise InputError("an optimiser of torch's and a guard are for a fleet of one run")
-        if compiled and not compiler_exists():
-            raise InputError("compiling was asked for, but no C++ compiler was found: install one")
+        check_runs(methods, seeds, lr, memory, replay, alone=bool(optimiser or guarded))
         self.kind = type(methods[0])
         self.device = torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
@@ -95,19 +86,13 @@ class Fleet:
         self.classes = classes
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
-        setup = methods[0].setup(spec)
-        on_gpu = self.device.type == "cuda"
+        setup = setup_of(methods[0], spec)
         built = setup.network(network)
         self.network = Network(
-            built,
-            seeds,
-            dtype=dtype,
-            device=self.device,
-            strategy=strategy,
-            half=half,
-            channels_last=on_gpu,
-        )
-        added = 0 if built is network else network_size(self.network.module) - network_size(network)
+            built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
+            channels_last=self.device.type == "cuda",
+        )  # fmt: skip
+        added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
@@ -115,10 +100,9 @@ class Fleet:
         # A method with predictions of its own may have networks with any outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
         outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
-        stores = setup.replay or methods[0].replay
+        stores, policy = setup.replay, setup.policy
         fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
-        policy = (setup.policy or Reservoir(memory)) if stores else None
         counts = None
         if policy is not None and policy.uses_labels:
             counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
@@ -132,21 +116,18 @@ class Fleet:
         )
         whole = FleetState(self.weights, self.network.buffers, self._method, rates, self.state)
         one_by_one = self.network.strategy == "loop"
-        if compiled is None:
-            alike = steps // tasks if self.kind.needs.task_id else steps
-            compiled = compiler_exists() and compiling_pays(
-                self.device, one_by_one, alike, self.runs
-            )
-        if recorded is None:
-            recorded = on_gpu and not (optimiser or guarded)
-        # Layers that draw random numbers are seeded from outside the step, every time.
-        noisy = self.network.noisy
+        if optimiser or guarded:
+            recorded = recorded or False
+        if self.network.noisy:  # its layers are seeded from outside the step, every time
+            compiled = recorded = False
+        alike = steps // tasks if self.kind.needs.task_id else steps
+        fast = fast_steps(compiled, recorded, self.device, one_by_one, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
         self._ahead = Ahead(self.planner)
         self._stepper = Stepper(
-            self.network, self.memory, whole.rows() if one_by_one else [whole],
-            (compiled and not noisy, recorded and not noisy), images, self.optimiser, self.guard,
+            self.network, self.memory, whole.rows() if one_by_one else [whole], fast, images,
+            self.optimiser, self.guard,
         )  # fmt: skip
 
     @property
@@ -183,8 +164,8 @@ class Fleet:
         """
         if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
             raise InputError(
-                f"{self.kind.title} was made for {self.clock.tasks} tasks and has met them all: "
-                f"say how many there will be"
+                f"{self.kind.title} has seen all of its {self.clock.tasks} tasks: give the number "
+                f"of tasks that there will be"
             )
         check_batch(x, y, batch, self.runs, self.classes)
         count = y.shape[1]
@@ -218,7 +199,8 @@ class Fleet:
         if not self.kind.needs.boundaries:
             return 0
         task = self._task(examples, count, batch)
-        self._method.start_task(task)
+        with fast_arithmetic(self.device):
+            self._method.start_task(task)
         return task.requests.rehearsed
 
     def end_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
@@ -226,7 +208,8 @@ class Fleet:
         if not self.kind.needs.boundaries:
             return 0
         task = self._task(examples, count, batch)
-        self._method.end_task(task)
+        with fast_arithmetic(self.device):
+            self._method.end_task(task)
         return task.requests.epochs
 
     def next_task(self, count: int = 0) -> None:
@@ -275,9 +258,10 @@ class Fleet:
         """
 
         def scores(inputs: Tensor) -> Tensor:
-            query = Query(inputs, task, self.classes, self.model, self.state, self.memory, self.clock,
-                          self._inputs)  # fmt: skip
-            return self._method.predict(query)
+            return self._method.predict(
+                Query(inputs, task, self.classes, self.model, self.state, self.memory, self.clock,
+                      self._inputs)
+            )  # fmt: skip
 
         if not self.kind.needs.task_id:
             return self._evaluated(scores, x)
@@ -285,7 +269,7 @@ class Fleet:
         try:
             return self._evaluated(scores, x)
         finally:
-            self.network.begin(self._task_number)
+            self.network.begin(min(self.clock.task, self.clock.tasks - 1))
 
     @torch.no_grad()
     def _evaluated(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -297,11 +281,6 @@ class Fleet:
     def _inputs(self, x: Tensor) -> Tensor:
         dtype = self.network.dtype
         return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
-
-    @property
-    def _task_number(self) -> int:
-        """The task that is going on, or the last one when all are over."""
-        return min(self.clock.task, self.clock.tasks - 1)
 
     def _begin_task(self) -> None:
         if self.kind.needs.task_id and self.clock.task < self.clock.tasks:

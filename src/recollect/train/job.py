@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from recollect.methods import Method, Spec, hyperparameters, symbol
+from recollect.methods import Method, Spec, hyperparameters, setup_of, symbol
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
 
@@ -86,8 +86,7 @@ class Job:
     @property
     def rows(self) -> int:
         """How many examples of a run pass through its network in a step."""
-        method = self.runs[0].method
-        replay = method.setup(self.spec).replay or method.replay
+        replay = setup_of(self.runs[0].method, self.spec).replay
         return self.batch + self.replay * (replay.draws if replay else 0)
 
     def hyperparameters(self, run: int) -> dict[str, float]:
