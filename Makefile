@@ -7,13 +7,22 @@ BIN := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 
-.PHONY: setup run test lint tables docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
+.PHONY: setup run test test-fast torture lint tables docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
 
 run: $(USABLE)
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
 
 test: setup
 	$(BIN)/python -m pytest -n 2
+
+# The inner loop: what is not marked slow.
+test-fast: setup
+	$(BIN)/python -m pytest -n 2 -m "not slow"
+
+# Kills, random inputs and soak in full; `make test` has a tenth of them.
+torture: setup
+	RECOLLECT_TORTURE=1 $(BIN)/python -m pytest -n 2 -m torture
+	$(BIN)/python -m benchmarks.soak
 
 lint: setup
 	$(BIN)/ruff check .
