@@ -8,7 +8,7 @@ __all__ = ["ByTask"]
 
 
 class ByTask(nn.Module):
-    """A module that goes by the number of a task, from 0: the one that is learnt, or tested."""
+    """A module that goes by the number of a task, from 0: the one that is learned or predicted."""
 
     task = 0
 

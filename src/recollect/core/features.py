@@ -18,7 +18,7 @@ __all__ = ["Features"]
 class Features:
     """Lets a module tell, when asked, what its last dense layer reads.
 
-    While they are shown, the module gives them in front of its logits, so they pass through
+    While they are returned, the module gives them in front of its logits, so they pass through
     whatever calls it.
 
     >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
@@ -42,7 +42,7 @@ class Features:
         """The last dense layer."""
         if self._head is None:
             raise InputError(
-                "the method looks at features, which are what the last linear layer of a "
+                "the method reads features, which are what the last linear layer of a "
                 "network reads, and this network has no such layer"
             )
         return self._head

@@ -78,7 +78,7 @@ class Optimiser:
         for full, value in tensors.items():
             name, _, key = full.rpartition(".")
             if name not in numbers:
-                raise InputError(f"the optimiser's state has {full}, which is no weight")
+                raise InputError(f"the optimiser's state has {full}, which is not a weight")
             # Torch counts steps on the CPU, and sees to the device of everything else.
             kept = value.cpu() if key == "step" else value
             state.setdefault(numbers[name], {})[key] = kept.clone()

@@ -68,7 +68,7 @@ def _done(transform: Transform | None, x: Tensor, views: Tensor) -> Tensor:
     devices = [x.device] if x.device.type == "cuda" else []
     with torch.random.fork_rng(devices=devices):
         torch.manual_seed(int(views[0, 0]))
-        # A transform may work in place; what arrived is not its to change, for it is kept.
+        # A transform may work in place, and what arrived is stored as it is.
         changed: object = transform(x[0].clone())
     if not isinstance(changed, Tensor) or len(changed) != x.shape[1]:
         raise InputError(f"a transform must give a tensor of {x.shape[1]} examples back")

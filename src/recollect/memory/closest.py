@@ -1,4 +1,4 @@
-"""Groups of examples around a centre in feature space, of which the closest ones are kept."""
+"""Groups of examples around a centre in feature space, of which the closest ones are stored."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def nearest(features: Tensor, first: Tensor, groups: int, centre: Tensor) -> Ten
 
 
 def keep_closest(
-    features: Tensor, group: Tensor, room: int, centre: Tensor, count: Tensor, kept: Tensor
+    features: Tensor, group: Tensor, room: int, centre: Tensor, count: Tensor, stored: Tensor
 ) -> Tensor:
     """Where the examples of a batch go, `[K, B]`, so that each group keeps its closest ones.
 
     The batch has `features` `[K, B, D]` and belongs to groups `[K, B]`. The `centre` `[K, G, D]` of
     a group is the mean of all that came to it, `count` `[K, G]` of them; first the whole batch
     moves the centres. Group g has the slots from g times `room` on, whose examples had the features
-    `kept` `[K, capacity + 1, D]` when they were seen; of these and the batch, the closest stay, and
+    `stored` `[K, capacity + 1, D]` when they were seen; of these and the batch, the closest stay, and
     of equally close ones the earlier: two examples are equally far from their mean. The slot
-    `capacity` means: not kept. The last three change in place.
+    `capacity` means: not stored. The last three change in place.
 
-    >>> centre, count, kept = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
-    >>> kept[0, 1] = 2.0
+    >>> centre, count, stored = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
+    >>> stored[0, 1] = 2.0
     >>> features, group = torch.tensor([[[6.0], [3.0]]]), torch.tensor([[0, 0]])
-    >>> keep_closest(features, group, 2, centre, count, kept)
+    >>> keep_closest(features, group, 2, centre, count, stored)
     tensor([[2, 0]])
-    >>> centre.item(), kept[0, :2].tolist()
+    >>> centre.item(), stored[0, :2].tolist()
     (2.75, [[3.0], [2.0]])
     """
-    capacity, batch = kept.shape[1] - 1, group.shape[1]
+    capacity, batch = stored.shape[1] - 1, group.shape[1]
     same = group[:, :, None] == group[:, None, :]  # [K, B, B]
     earlier = torch.ones(batch, batch, dtype=torch.bool, device=group.device).tril(-1)
     before = count.gather(1, group)
@@ -51,11 +51,11 @@ def keep_closest(
     centre.scatter_(1, _wide(group, centre), middle)
     count.scatter_(1, group, after)
 
-    place = torch.arange(room, device=group.device)
-    slots = group[..., None] * room + place  # [K, B, room]
-    there = _rows(kept, slots.flatten(1)).unflatten(1, (batch, room))  # type: ignore[no-untyped-call]
+    offset = torch.arange(room, device=group.device)
+    slots = group[..., None] * room + offset  # [K, B, room]
+    there = _rows(stored, slots.flatten(1)).unflatten(1, (batch, room))  # type: ignore[no-untyped-call]
     theirs = _apart(there, middle[:, :, None])
-    theirs = torch.where(place < before[..., None], theirs, torch.inf)  # what is empty goes first
+    theirs = torch.where(offset < before[..., None], theirs, torch.inf)  # what is empty goes first
     mine = _apart(features, middle)
     closer = (mine[:, None] < mine[:, :, None]) | ((mine[:, None] == mine[:, :, None]) & earlier)
     ahead = (same & closer).sum(2) + (theirs <= mine[..., None]).sum(2)
@@ -64,7 +64,7 @@ def keep_closest(
     farthest = theirs.argsort(dim=2, descending=True, stable=True)
     given = group * room + farthest.gather(2, turn[..., None]).squeeze(2)
     slot = torch.where(stays, given, capacity)
-    kept.scatter_(1, _wide(slot, kept), features)
+    stored.scatter_(1, _wide(slot, stored), features)
     return slot
 
 

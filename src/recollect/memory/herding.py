@@ -22,7 +22,7 @@ def unit(features: Tensor) -> Tensor:
 
 
 def herd(features: Tensor, count: int) -> Tensor:
-    """The places `[K, count]` of examples with features `[K, n, D]`, the most important first.
+    """The indices `[K, count]` of examples with features `[K, n, D]`, the most important first.
 
     Each is the one that, with those before it, brings the mean closest to that of all
     (Rebuffi et al., 2017, Algorithm 4). Means are scaled to length 1 there, so closest is what has
@@ -37,11 +37,11 @@ def herd(features: Tensor, count: int) -> Tensor:
     ahead = torch.bmm(mean.unsqueeze(1), columns).squeeze(1)  # [K, n]; none for what is taken
     total = torch.zeros_like(mean)
     chosen = torch.zeros(len(features), count, dtype=torch.int64, device=features.device)
-    for place in range(count):
+    for number in range(count):
         along = torch.bmm(total.unsqueeze(1), columns).squeeze(1)
         length = (total.square().sum(1, keepdim=True) + 2 * along + squares).clamp(min=TINY).sqrt()
         best = (((total * mean).sum(1, keepdim=True) + ahead) / length).argmax(1, keepdim=True)
-        chosen[:, place : place + 1] = best
+        chosen[:, number : number + 1] = best
         ahead.scatter_(1, best, -torch.inf)
         total += features.gather(1, best.unsqueeze(2).expand(-1, -1, features.shape[2])).squeeze(1)
     return chosen

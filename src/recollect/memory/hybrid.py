@@ -27,9 +27,9 @@ class Hybrid:
     full.
 
     >>> state = Hybrid(**Hybrid.room(runs=1, capacity=2, classes=2))
-    >>> state.place(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), least=1)
+    >>> state.slots_for(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), least=1)
     tensor([[0, 1]])
-    >>> state.place(torch.tensor([[1]]), torch.tensor([[0]]), least=1), state.ring  # 1 is not lost
+    >>> state.slots_for(torch.tensor([[1]]), torch.tensor([[0]]), least=1), state.ring
     (tensor([[0]]), tensor([True]))
     """
 
@@ -49,7 +49,7 @@ class Hybrid:
             "turn": torch.zeros(runs, classes, dtype=torch.int64),
         }
 
-    def place(self, slots: Tensor, y: Tensor, least: int) -> Tensor:
+    def slots_for(self, slots: Tensor, y: Tensor, least: int) -> Tensor:
         """Where a batch goes that a reservoir would send to `slots`, both `[K, B]`.
 
         The run changes to rings with this batch if the reservoir would leave a class with less than
@@ -76,16 +76,16 @@ class Hybrid:
     def _fresh(self, now: Tensor) -> tuple[Tensor, Tensor]:
         """Who would own which slot, and whose turn it would be, if a run changed now."""
         classes, capacity = self.turn.shape[1], self.label.shape[1] - 1
-        share, places = self.table.shape[1] // classes, self.table.shape[1]
+        share, entries = self.table.shape[1] // classes, self.table.shape[1]
         label = self.label[:, :capacity]
         order = label.argsort(dim=1, stable=True)  # slots, class by class
         label = label.gather(1, order)
         rank = torch.arange(capacity, device=label.device) - torch.searchsorted(label, label)
-        own = (rank < share) & (label < classes)
-        place = torch.where(own, label * share + rank, places)
-        spare = place.new_full((len(place), places + 1), -1)
-        table = spare.scatter(1, place, order)[:, :places]
-        surplus = order.gather(1, own.byte().argsort(dim=1, stable=True))
+        owned_now = (rank < share) & (label < classes)
+        entry = torch.where(owned_now, label * share + rank, entries)
+        spare = entry.new_full((len(entry), entries + 1), -1)
+        table = spare.scatter(1, entry, order)[:, :entries]
+        surplus = order.gather(1, owned_now.byte().argsort(dim=1, stable=True))
         vacant = table < 0
         which = (vacant.cumsum(1) - 1).clamp(min=0)
         return torch.where(vacant, surplus.gather(1, which), table), now.clamp(max=share)

@@ -154,7 +154,7 @@ class ERHybrid(Method):
 
     def loss(self, step: Step) -> Tensor:
         """That of ER."""
-        step.store_at(Hybrid(**step.state).place(step.slots, step.y, self.least))
+        step.store_at(Hybrid(**step.state).slots_for(step.slots, step.y, self.least))
         return ER().loss(step)
 
 

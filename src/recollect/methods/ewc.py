@@ -27,7 +27,7 @@ class EWC(Method):
 
     When a task ends, the weights w* are noted with their Fisher information F, and later steps
     add `lambda` times the sum of F (w - w*)^2 over tasks and weights to what they descend on. Only
-    the sums of F and of F w* over tasks are kept: they say the same as all of them.
+    the sums of F and of F w* over tasks are stored: the penalty needs no more.
 
     F is the expectation over the network's own answers: the sum over all classes, weighed by their
     probabilities. With more classes than `answers`, so many are drawn for each example instead.

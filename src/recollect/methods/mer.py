@@ -18,7 +18,7 @@ __all__ = ["MER"]
 
 @dataclass(frozen=True)
 class MER(Method):
-    """Learns one example at a time, remembered ones and then the new one, and looks back.
+    """Learns one example at a time, stored ones and then the new one, and steps back.
 
     What arrives is taken with `nb` batches of remembered examples; in each of them every example
     is a step of its own, and the new ones come last. After a batch the weights keep `beta` of the
@@ -32,8 +32,8 @@ class MER(Method):
     1
     """
 
-    beta: float | Tensor = hyper(1.0, "share of the way of an inner batch that is kept")
-    gamma: float | Tensor = hyper(1.0, "share of the way of a whole step that is kept")
+    beta: float | Tensor = hyper(1.0, "share of the change by an inner batch that stays")
+    gamma: float | Tensor = hyper(1.0, "share of the change by a whole step that stays")
     nb: int = hyper(1, "number of inner batches")
     inner: int = hyper(1, "examples of an inner step")
 

@@ -70,7 +70,7 @@ def _package(entry: EntryPoint) -> str:
 def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
     """Why this cannot be a method of that name; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Method)):
-        return f"{kind!r} is no subclass of recollect.Method"
+        return f"{kind!r} is not a subclass of recollect.Method"
     own, title = getattr(kind, "name", None), getattr(kind, "title", None)
     if own != name:
         return f"its class has the name {own!r}, and the entry point must have the same"

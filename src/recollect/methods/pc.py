@@ -27,7 +27,7 @@ BASE, ACTIVE = 0, 1
 
 @dataclass(frozen=True)
 class PC(Method):
-    """Learns a task in one column of a network, then distils it into another that is tested.
+    """Learns a task in one column of a network, then distils it into another, which predicts.
 
     The active column reads what the knowledge base sees, and learns the task as it comes. When the
     task ends, the base learns to answer its examples as the active column does, `passes` times

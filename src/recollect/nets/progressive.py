@@ -49,7 +49,7 @@ class Progressive(ByTask):
         return logits
 
     def train(self, mode: bool = True) -> Self:
-        """Let the column of the task learn; in the others, layers behave as in a test."""
+        """Let the column of the task learn; in the others, layers are in evaluation mode."""
         super().train(mode)
         for number, column in enumerate(self.columns):
             column.train(mode and number == self.task)

@@ -31,8 +31,8 @@ class Guard:
         self._before = [tensor.clone() for tensor in tensors]
         # A network may hold infinities on purpose, such as a mask; those do not tell of a step.
         self._watched = {
-            place
-            for place, tensor in enumerate(tensors)
+            index
+            for index, tensor in enumerate(tensors)
             if tensor.is_floating_point() and bool(tensor.isfinite().all())
         }
         self._seldom: dict[int, int] = {}
@@ -52,7 +52,7 @@ class Guard:
         """
         wanted = {id(tensor) for tensor in tensors}
         found = enumerate(self._tensors)
-        self._seldom = {place: t._version for place, t in found if id(t) in wanted}
+        self._seldom = {index: t._version for index, t in found if id(t) in wanted}
         self._notes = 0
 
     def forget(self) -> None:
@@ -79,7 +79,7 @@ class Guard:
         kept = self._optimiser.tensors().values() if self._optimiser is not None else ()
         each = [
             loss,
-            *(self._tensors[place] for place in self._changed() if place in self._watched),
+            *(self._tensors[index] for index in self._changed() if index in self._watched),
             *(t for t in kept if t.is_floating_point() and t.device == loss.device),
         ]
         sums = torch.stack([_sum(tensor) for tensor in each])
@@ -97,26 +97,26 @@ class Guard:
             self._memory.write(*self._written)
 
     def _changed(self) -> list[int]:
-        """The tensors, by place, that may differ from what was noted of them."""
+        """The tensors, by index, that may differ from what was noted of them."""
         return [
-            place
-            for place, tensor in enumerate(self._tensors)
-            if self._notes <= TRIED or self._seldom.get(place, -1) != tensor._version
+            index
+            for index, tensor in enumerate(self._tensors)
+            if self._notes <= TRIED or self._seldom.get(index, -1) != tensor._version
         ]
 
     def _copy(self, to: Sequence[Tensor], of: Sequence[Tensor]) -> None:
         """Copy what changed; from then on, both sides are the same."""
-        places = self._changed()
-        torch._foreach_copy_([to[place] for place in places], [of[place] for place in places])
-        self._seldom = {place: self._tensors[place]._version for place in self._seldom}
+        indices = self._changed()
+        torch._foreach_copy_([to[index] for index in indices], [of[index] for index in indices])
+        self._seldom = {index: self._tensors[index]._version for index in self._seldom}
 
     def _try_counters(self) -> None:
         """See whether the last step changed something that was not counted."""
         self._notes += 1
-        for place, version in list(self._seldom.items()):
-            now, before = self._tensors[place], self._before[place]
+        for index, version in list(self._seldom.items()):
+            now, before = self._tensors[index], self._before[index]
             if now._version == version and not torch.equal(now, before):
-                del self._seldom[place]
+                del self._seldom[index]
 
 
 def _sum(tensor: Tensor) -> Tensor:
