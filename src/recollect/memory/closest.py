@@ -28,8 +28,8 @@ def keep_closest(
     The batch has `features` `[K, B, D]` and belongs to groups `[K, B]`. The `centre` `[K, G, D]` of
     a group is the mean of all that came to it, `count` `[K, G]` of them; first the whole batch
     moves the centres. Group g has the slots from g times `room` on, whose examples had the features
-    `stored` `[K, capacity + 1, D]` when they were seen; of these and the batch, the closest stay, and
-    of equally close ones the earlier: two examples are equally far from their mean. The slot
+    `stored` `[K, capacity + 1, D]` when they arrived; of these and the batch, the closest stay,
+    and of equally close ones the earlier: two examples are equally far from their mean. The slot
     `capacity` means: not stored. The last three change in place.
 
     >>> centre, count, stored = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
