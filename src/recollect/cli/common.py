@@ -17,7 +17,7 @@ import torch
 from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
-from recollect.experiments.store import Kept, Store
+from recollect.experiments.store import CommandStore, Store
 from recollect.experiments.tensorboard import check_tensorboard, log_results
 from recollect.files import check_writable
 from recollect.streams.data.places import cache_folder
@@ -106,7 +106,7 @@ def train(
     Runs that the store has are not trained again, and those that are trained go there.
     """
     elsewhere = runner_named(chosen.on)
-    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
+    shelf = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
     for job in jobs:
         check(job)
     shelf.store.add([])  # a store that cannot be written is said before the work, not after

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import multiprocessing
-import os
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -22,6 +19,7 @@ import torch
 
 from recollect.errors import InputError, RecollectError, SlowerWarning, TimeUp
 from recollect.train.checkpoint import Checkpoints
+from recollect.train.devices import cores, free_memory, one_thread
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 from recollect.train.slower import say_slower
@@ -45,11 +43,6 @@ class Shelf(Protocol):
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
 Notice = Callable[[str], None]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def train_all(
@@ -291,22 +284,3 @@ def _pass_warnings_on(connection: Connection) -> None:
             usual(message, category, *where)
 
     warnings.showwarning = show  # type: ignore[assignment]
-
-
-def free_memory() -> None:
-    """Give a GPU's memory back that nothing refers to any more."""
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for small tensors, and numbers too small to matter counted as zero."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        torch.set_flush_denormal(False)
