@@ -133,8 +133,8 @@ def told(job: Job, results: list[Result]) -> None:
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
     """Say how long all methods will take, and which of them takes most of it."""
-    shelf = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
-    left = [job for job in jobs if not all(shelf.find(job))]
+    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+    left = [job for job in jobs if not all(store.find(job))]
     times = seconds_by_method(left, workers(chosen))
     total = sum(times.values())
     if not total:
