@@ -103,7 +103,7 @@ class Summary:
 
         Far is more than 15 points, and more than five deviations, below the median in any setting.
         The deviation is a robust one, 1.4826 times the median distance from the median, and at
-        least one point. Among fewer than four runs nobody can say. Means include these runs.
+        least one point. Among fewer than four runs none is. Means include these runs.
         """
         bounds = {}
         for setting in self.settings:

@@ -59,18 +59,18 @@ def network_fingerprint(network: Callable[[], nn.Module] | nn.Module) -> str:
 
 
 def stream_fingerprint(stream: Stream) -> str:
-    """A short name for the content of a stream: its data, and what a run with seed 0 meets.
+    """A short name for the content of a stream: its data, and what a run with seed 0 sees.
 
-    The data are the tensors in its fields, all of them. Of what a run meets there is a sample:
-    eight stretches of every task's first epoch, some of their examples as they look, and some of
-    the tests of the first task and the last.
+    The data are the tensors in its fields, all of them. Of what a run sees it is a sample: eight
+    stretches of every task's first epoch, some of their examples as they are shown to a network,
+    and some of the test examples of the first task and the last.
     """
     known = _known.get(id(stream))
     if known is not None and known[0]() is stream:
         return known[1]
     found = hashlib.sha256()
     _add(found, stream)
-    _add_met(found, stream)
+    _add_sample(found, stream)
     name = _short(found)
     with suppress(TypeError):  # what cannot be referred to weakly is read each time
         _known[id(stream)] = (weakref.ref(stream), name)
@@ -99,18 +99,18 @@ def _add(found: hashlib._Hash, value: object) -> None:
         found.update(f"{value!r};".encode())
 
 
-def _add_met(found: hashlib._Hash, stream: Stream) -> None:
-    """Add to a hash what a run with seed 0 meets of a stream."""
+def _add_sample(found: hashlib._Hash, stream: Stream) -> None:
+    """Add to a hash a sample of what a run with seed 0 sees of a stream."""
     seeds = torch.tensor([0])
     _add(found, (stream.setting, stream.boundaries, stream.classes, tuple(stream.shape)))
     for task in range(stream.tasks):
         parts = stream.parts(task)
         count = sum(parts)
         starts = _spread(max(count - BLOCK + 1, 1), BLOCKS).tolist()
-        places = [(start, min(start + BLOCK, count)) for start in starts]
-        order = torch.cat([stream.order(seeds, task, 0, *ends) for ends in places], 1)
-        met = stream.pick(seeds, task, order[:, _spread(order.shape[1], SAMPLE)])
-        _add(found, (tuple(parts), tuple(stream.task_classes(task)), order, met.x, met.y))
+        bounds = [(start, min(start + BLOCK, count)) for start in starts]
+        order = torch.cat([stream.order(seeds, task, 0, *ends) for ends in bounds], 1)
+        seen = stream.pick(seeds, task, order[:, _spread(order.shape[1], SAMPLE)])
+        _add(found, (tuple(parts), tuple(stream.task_classes(task)), order, seen.x, seen.y))
     for task in sorted({0, stream.tasks - 1}):
         test = stream.test(seeds, task)
         some = _spread(test.x.shape[1], SAMPLE)
@@ -118,7 +118,7 @@ def _add_met(found: hashlib._Hash, stream: Stream) -> None:
 
 
 def _spread(count: int, most: int) -> Tensor:
-    """Some places among so many, from the first to the last.
+    """Some indices among so many, from the first to the last.
 
     >>> _spread(101, 3).tolist(), _spread(2, 3).tolist()
     ([0, 50, 100], [0, 1])

@@ -59,12 +59,12 @@ class Job:
 
     @property
     def arriving(self) -> Stream:
-        """The stream as the method meets it: all tasks mixed, if it needs all data at once."""
+        """The stream that the method trains on: all tasks mixed, if it needs all data at once."""
         return Joint(self.stream) if self.kind.needs_all_data else self.stream
 
     @property
     def passes(self) -> int:
-        """How often each run meets every task: the epochs, and those the method has on top."""
+        """How often each run trains on every task: the epochs, and those the method adds."""
         return self.epochs + self.runs[0].method.extra_epochs()
 
     @property

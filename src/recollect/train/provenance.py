@@ -104,23 +104,23 @@ def _machine() -> str:
 
 
 def _git_folder(path: Path) -> Path:
-    """The folder with git's own files; in another work tree, `.git` is a file that names it."""
+    """The folder with git's files; in another work tree, `.git` is a file that names it."""
     if path.is_dir():
         return path
     return path.parent / path.read_text("utf-8").removeprefix("gitdir:").strip()
 
 
 def _head(folder: Path) -> str:
-    """The commit that is checked out; empty if git keeps it where this does not look."""
+    """The commit that is checked out; empty if it is stored elsewhere."""
     head = (folder / "HEAD").read_text("utf-8").strip()
     if not head.startswith("ref:"):
         return head
     name = head.removeprefix("ref:").strip()
     shared = folder / "commondir"
     common = folder / shared.read_text("utf-8").strip() if shared.is_file() else folder
-    for place in (folder, common):
-        if (place / name).is_file():
-            return (place / name).read_text("utf-8").strip()
+    for refs in (folder, common):
+        if (refs / name).is_file():
+            return (refs / name).read_text("utf-8").strip()
     packed = common / "packed-refs"
     lines = packed.read_text("utf-8").splitlines() if packed.is_file() else []
     return next((line.split()[0] for line in lines if line.endswith(f" {name}")), "")
