@@ -18,6 +18,7 @@ from recollect.experiments.exports import exported
 from recollect.experiments.files import Stored, read_json, write_runs
 from recollect.experiments.report import build
 from recollect.experiments.store import Store
+from recollect.experiments.tensorboard import folder_of
 from recollect.streams import TaskStream
 from recollect.train import Result
 from recollect.train.provenance import Provenance
@@ -131,6 +132,12 @@ def test_exports_tell_them_apart(what: str, ours: list[Result]) -> None:
     assert found == [getattr(run, column) for run in both]
     for summary in both.summaries():
         assert summary.apart in exported(both, ".md")
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_folders_for_tensorboard_are_two(what: str, ours: list[Result]) -> None:
+    folders = {folder_of(run) for run in (*ours, *OTHERS[what]())}
+    assert len(folders) == 2 * SEEDS
 
 
 def test_exports_have_both_splits_and_all_hyperparameters(

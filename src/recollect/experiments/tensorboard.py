@@ -10,7 +10,7 @@ from recollect.experiments.labels import SCORES
 from recollect.extras import needs
 from recollect.train import Result
 
-__all__ = ["check_tensorboard", "log_results"]
+__all__ = ["check_tensorboard", "folder_of", "log_results"]
 
 LETTERS = 6
 
@@ -28,7 +28,7 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
     """
     kind = _writer()
     for run in results:
-        with kind(str(Path(folder) / _name(run))) as writer:
+        with kind(str(Path(folder) / folder_of(run))) as writer:
             for setting, rows in run.matrix.items():
                 for learned, row in enumerate(rows, 1):
                     known = [value for value in row[:learned] if value is not None]
@@ -44,7 +44,8 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
                         writer.add_scalar(f"final {score}/{setting}", value, run.steps)
 
 
-def _name(run: Result) -> str:
+def folder_of(run: Result) -> str:
+    """The folder of a run, named by what it was."""
     values = "-".join(f"{name}{value:g}" for name, value in run.hyperparameters.items())
     split = "-validation" if run.validation else ""
     buffer = f"-{run.buffer}" if run.buffer else ""
