@@ -16,20 +16,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from tools.manifest import FOLDER, MANIFEST, Line, read
+from tools.manifest import FOLDER, MANIFEST, Line, asked, read
 
 from recollect.errors import InputError, RecollectError
-from recollect.experiments.made import Made
-from recollect.experiments.store import read_json, run_key, write_lines
+from recollect.experiments.files import Stored, read_json, write_runs
 from recollect.train import Result
+from recollect.train.provenance import Provenance
 
 __all__ = ["collect", "missing"]
 
 # Options that say where things are and how work is shared out: they change no result.
 ROUNDED = 0.001
 PLACES = {"--checkpoints", "--data-dir", "--json", "--store", "--tensorboard", "--workers"}
-
-Row = tuple[Result, Made]
 
 
 def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[str]:
@@ -43,26 +41,27 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
         for number, line in reversed([*enumerate(lines)])
         for key in line.run_keys()
     }
-    added: dict[str, list[Row]] = {}
+    added: dict[str, list[Stored]] = {}
     for source in sources:
         for run, made in read_json(source):
             what = (
                 f"{run.benchmark} {run.method}, buffer {run.buffer}, seed {run.seed}, "
                 f"{run.hyperparameters}"
             )
-            if run_key(run) not in goes_to:
+            key = asked(run.identity)
+            if key not in goes_to:
                 raise InputError(f"{source}: no command of {manifest} makes this run: {what}")
-            file, number = goes_to[run_key(run)]
+            file, number = goes_to[key]
             if fault := _fault(run, made, lines[number].commit):
                 raise InputError(f"{source}: {what}: {fault}")
-            row = run, replace(made, command=plain(made.command))
+            row = Stored(run, replace(made, command=plain(made.command)))
             added.setdefault(file, []).append(row)
     there = {
-        file: {run_key(run): (run, made) for run, made in _there(folder / file)} for file in added
+        file: {asked(row.result.identity): row for row in _there(folder / file)} for file in added
     }
     for file, rows in added.items():
         for run, made in rows:
-            before = there[file].get(run_key(run))
+            before = there[file].get(asked(run.identity))
             if before and before[1].created > made.created:
                 raise InputError(
                     f"the run of {run.method} with seed {run.seed} in {file} is newer "
@@ -74,9 +73,9 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
         # Runs that no command makes any more, such as those with values that were repaired.
         stale = {key for key in old if goes_to.get(key, ("", 0))[0] != file}
         kept = {key: row for key, row in old.items() if key not in stale}
-        kept |= {run_key(run): (run, made) for run, made in rows}
+        kept |= {asked(row.result.identity): row for row in rows}
         order = sorted(kept, key=lambda key: (goes_to[key][1], *_order(kept[key][0])))
-        write_lines(path, (kept[key] for key in order))
+        write_runs(path, (kept[key] for key in order))
         new = len(kept.keys() - old.keys())
         said.append(
             f"{path}: {new} runs added, {len(rows) - new} replaced, {len(stale)} removed, "
@@ -92,7 +91,11 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
     """
     found = []
     for line in read(manifest):
-        there = {run_key(run) for run, _ in _there(folder / line.file)} if line.makes_runs else ()
+        there = (
+            {asked(run.identity) for run, _ in _there(folder / line.file)}
+            if line.makes_runs
+            else ()
+        )
         wanted = line.run_keys() if line.makes_runs else [line.file]
         left = [key for key in wanted if key not in there]
         if not line.makes_runs and (folder / line.file).exists():
@@ -118,7 +121,7 @@ def plain(command: str) -> str:
     return shlex.join(kept)
 
 
-def _fault(run: Result, made: Made, commit: str) -> str:
+def _fault(run: Result, made: Provenance, commit: str) -> str:
     """Why a run is no evidence; empty if it is."""
     if not made.command:
         return "it does not say which command made it"
@@ -131,7 +134,7 @@ def _fault(run: Result, made: Made, commit: str) -> str:
     return ""
 
 
-def _there(path: Path) -> Iterable[Row]:
+def _there(path: Path) -> Iterable[Stored]:
     return read_json(path) if path.exists() else []
 
 

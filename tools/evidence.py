@@ -9,15 +9,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import final, get_args
 
-from tools.manifest import FOLDER, MANIFEST, Line, named, read
+from tools.manifest import FOLDER, MANIFEST, Line, asked, named, read
 
+from recollect.errors import InputError
 from recollect.experiments import paper
+from recollect.experiments.files import read_json
 from recollect.experiments.labels import SETTINGS
 from recollect.experiments.paper import Kind, Published
 from recollect.experiments.plan import plan
 from recollect.experiments.reproduce import SINGLE, Comparison, cells, compare, metric_of
 from recollect.experiments.results import Results, Summary
-from recollect.experiments.store import job_keys, read_json, run_key
 from recollect.methods import method
 from recollect.streams import Benchmark, benchmark
 
@@ -67,11 +68,25 @@ class Evidence:
         there = [folder / file for file in files if (folder / file).exists()]
         found = Results([run for file in there for run, _ in read_json(file)]).summaries()
         self._found = found
-        self._summaries = {run_key(run): each for each in found for run in each.runs}
+        self._summaries: dict[str, Summary] = {}
+        for each in found:
+            key = asked(each.first.identity, "seed")
+            if key in self._summaries:
+                raise InputError(
+                    f"{each.first.benchmark} {each.first.method}, buffer {each.first.buffer}: runs "
+                    f"of one command differ in what made them ({each.apart})"
+                )
+            self._summaries[key] = each
 
     @cached_property
     def _planned(self) -> Mapping[str, Line]:
-        return {key: line for line in self.lines for key in line.run_keys()}
+        return {
+            asked(identity, "seed"): line
+            for line in self.lines
+            if line.makes_runs
+            for job in line.jobs()
+            for identity in job.planned
+        }
 
     def summary(
         self,
@@ -131,7 +146,7 @@ class Evidence:
             method(kind), seeds=[0], benchmark=known, buffer=buffer, values=values or {},
             epochs=epochs, validation=validation,
         )  # fmt: skip
-        return job_keys(named(planned, known)[0])[0]
+        return asked(named(planned, known)[0].planned[0], "seed")
 
 
 def printed(name: str, score: str = "accuracy", epochs: int | None = None) -> list[Cell]:

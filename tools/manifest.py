@@ -15,13 +15,13 @@ from recollect.cli.run import plans_for
 from recollect.errors import InputError
 from recollect.experiments.plan import Plan
 from recollect.experiments.reproduce import cells, plans_of
-from recollect.experiments.store import job_keys
 from recollect.experiments.values import seeds_from
 from recollect.nets import MLP
 from recollect.streams import Benchmark, Stream, benchmark
 from recollect.train import Job
+from recollect.train.identity import ENVIRONMENT, Identity
 
-__all__ = ["FOLDER", "MANIFEST", "Line", "named", "read"]
+__all__ = ["FOLDER", "MANIFEST", "Line", "asked", "named", "read"]
 
 FOLDER = Path(__file__).parents[1] / "results"
 MANIFEST = FOLDER / "manifest.txt"
@@ -54,10 +54,15 @@ class Line:
         return [job for plan in plans for job in named(plan, known)]
 
     def run_keys(self) -> dict[str, Job]:
-        """The names of all runs that the command makes."""
+        """The keys of all runs that the command makes, each with its job."""
         if not self.makes_runs:
             return {}
-        return {key: job for job in self.jobs() for key in job_keys(job)}
+        return {asked(identity): job for job in self.jobs() for identity in job.planned}
+
+
+def asked(identity: Identity, *parts: str) -> str:
+    """The key of what a command asks for: data, network, code and precision are not in it."""
+    return identity.key_without(*ENVIRONMENT, *parts)
 
 
 def read(path: Path = MANIFEST) -> list[Line]:

@@ -13,11 +13,11 @@ from tests.browser.chromium import PROGRAM, Chromium
 from recollect.experiments.figures.fisher import Curve, FisherData
 from recollect.experiments.figures.mnist360 import BatchesData, Shown
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
-from recollect.experiments.made import Made
+from recollect.experiments.files import Stored
 from recollect.experiments.report import build, drawn_in, write
-from recollect.experiments.store import Stored, run_key
 from recollect.files import write_json
 from recollect.train import Result
+from recollect.train.provenance import Provenance
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
@@ -41,7 +41,7 @@ def made(benchmark: str, method: str, buffer: int | None, seed: int, **others: A
     }  # fmt: skip
     run = Result(benchmark=benchmark, method=method, buffer=buffer, seed=seed, **facts | others)
     command = f"recollect reproduce {benchmark} --methods {method}"
-    return Stored(run, run_key(run), Made("0.1.0", "abc", "a machine", command, "2026-01-01"))
+    return Stored(run, Provenance("0.1.0", "a machine", command, "2026-01-01"))
 
 
 @pytest.fixture(scope="session")

@@ -122,7 +122,7 @@ def test_what_other_code_left_is_not_continued_and_said(
 ) -> None:
     assert command(*RUN, *LIMITED).status == TRY_AGAIN
     (left,) = unfinished()
-    monkeypatch.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
+    monkeypatch.setattr("recollect.train.job.code_fingerprint", lambda *kinds: "other")
     said = command(*RUN, *LIMITED)
     assert said.err.splitlines()[0] == (
         "recollect: this command was stopped under other code and starts afresh "

@@ -37,12 +37,12 @@ def test_every_table_is_trained_and_printed_once(
     }
     assert found == both | {("digits-360", "sgd")}
     assert Path("all.json").stat().st_size > 1000
-    before = [row.created for row in Store().rows()]
+    before = [row.provenance.created for row in Store().rows()]
     assert main(["reproduce", "--all", *SMALL, "--scores", "forgetting"]) == 0
     said = capsys.readouterr()
     assert "accuracy" not in said.out
     assert "2 of 2 runs are in the store" in said.err
-    assert [row.created for row in Store().rows()] == before
+    assert [row.provenance.created for row in Store().rows()] == before
 
 
 @pytest.mark.parametrize(

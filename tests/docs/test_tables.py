@@ -16,7 +16,7 @@ from tools.manifest import FOLDER, MANIFEST
 
 from recollect import InputError
 from recollect.cli.main import main
-from recollect.experiments.store import read_json, run_key
+from recollect.experiments.files import read_json
 
 FILES = sorted(FOLDER.glob("*.jsonl"))
 LARGEST = 5_000_000
@@ -68,21 +68,21 @@ def test_runs_are_read_and_say_where_they_are_from(file: Path) -> None:
         assert made.version, run
         assert made.machine, run
         assert made.created, run
-        assert re.fullmatch(r"[0-9a-f]{12}", made.code), run
+        assert re.fullmatch(r"[0-9a-f]{12}", run.code), run
         assert made.command.startswith("recollect "), run
         assert "/" not in made.command, "a command names no place of the machine that ran it"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_run_is_made_by_a_command_of_the_manifest(file: Path) -> None:
-    found = [(run_key(run), made) for run, made in read_json(file)]
+    found = [(manifest.asked(run.identity), run.code) for run, _ in read_json(file)]
     assert len({key for key, _ in found}) == len(found)
     made_by = {key: line for line in manifest.read() for key in line.run_keys()
                if line.file == file.name}  # fmt: skip
     codes: dict[str, set[str]] = {}
-    for key, made in found:
+    for key, code in found:
         assert key in made_by, f"no command of {MANIFEST.name} makes a run of {file.name}"
-        codes.setdefault(made_by[key].command, set()).add(made.code)
+        codes.setdefault(made_by[key].command, set()).add(code)
     for command, several in codes.items():
         assert len(several) == 1, f"{command}: runs of {len(several)} codes are mixed"
 

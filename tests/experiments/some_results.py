@@ -1,4 +1,4 @@
-"""Made-up results that the tests of figures share."""
+"""Made-up results that tests share."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.experiments.some_results import PLAIN
 
 import recollect
 from recollect import InputError, Results
@@ -121,13 +122,9 @@ def test_the_rows_for_one_epoch_are_those_that_the_paper_has() -> None:
 def test_a_run_is_compared_with_runs_of_as_many_epochs(
     epochs: int, setting: str, paper: Published | None
 ) -> None:
-    nothing = {"class": None, "task": None}
-    result = Result(
-        benchmark="seq-cifar10", method="derpp", buffer=200, seed=0, hyperparameters={},
-        accuracy={"class": 42.0, "task": 92.0}, fwt=nothing, bwt=nothing, forgetting=nothing,
-        epochs=epochs, validation=False, matrix={}, untrained=None, train_seconds=1.0, steps=1,
-        memory_bytes=0, diverged=False, device="CPU", execution="eager",
-    )  # fmt: skip
+    result = replace(
+        PLAIN, benchmark="seq-cifar10", accuracy={"class": 42.0, "task": 92.0}, epochs=epochs
+    )
     (summary,) = Results([result]).summaries()
     compared = compare(benchmark("seq-cifar10"), summary, setting)
     assert compared.paper == paper

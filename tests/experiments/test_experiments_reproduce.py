@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.experiments.some_results import PLAIN
 
 from recollect import InputError, Results
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.reproduce import Cell, cells, compare, plans_of, stream_or_stand_in
 from recollect.streams import DataUnavailable, benchmark
 from recollect.streams.data import catalogue
-from recollect.train import Result
 
 
 @pytest.fixture
@@ -24,17 +25,13 @@ def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def scored(*accuracies: float, method: str = "derpp", buffer: int | None = 200) -> Results:
-    percent = [{"class": value, "task": 99.0} for value in accuracies]
-    nothing = {"class": None, "task": None}
+    shared = replace(PLAIN, method=method, buffer=buffer, hyperparameters={})
     return Results(
         [
-            Result(
-                "seq-mnist", method, buffer, seed, {}, each, nothing, nothing, nothing, 1, False,
-                {}, None, 1.0, 1, 0, False, "CPU", "eager",
-            )
-            for seed, each in enumerate(percent)
+            replace(shared, seed=seed, accuracy={"class": value, "task": 99.0})
+            for seed, value in enumerate(accuracies)
         ]
-    )  # fmt: skip
+    )
 
 
 def test_the_rows_are_every_method_with_every_published_buffer() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.some_results import PLAIN
 
 import recollect
 from recollect import InputError, Results
@@ -20,26 +21,18 @@ from recollect.files import check_writable
 from recollect.streams import TaskStream
 from recollect.train import Result
 
-RUN = Result(
+RUN = replace(
+    PLAIN,
     benchmark="toy",
     method="er",
     buffer=20,
-    seed=0,
     hyperparameters={"lr": 0.1, "bs": 10, "mbs": 10},
     accuracy={"class": 70.0, "task": 90.0},
     fwt={"class": -10.0, "task": None},
     bwt={"class": -20.0, "task": -1.0},
     forgetting={"class": 20.0, "task": 1.0},
-    epochs=1,
-    validation=False,
     matrix={"class": [[90.0, None], [70.0, 70.0]], "task": [[90.0, None], [90.0, 90.0]]},
-    untrained=None,
     train_seconds=0.5,
-    steps=8,
-    memory_bytes=640,
-    diverged=False,
-    device="CPU",
-    execution="eager",
 )
 
 

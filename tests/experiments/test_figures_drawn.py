@@ -24,12 +24,12 @@ from recollect.experiments.figures import (
     streams,
 )
 from recollect.experiments.figures.look import LOOKS
-from recollect.experiments.made import Made
 from recollect.experiments.results import Results
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, benchmark
 from recollect.train import Result
+from recollect.train.provenance import Provenance
 
 drawn_here = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed here"
@@ -145,7 +145,7 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Without names it makes all that it can; on a bare machine digits stand in for MNIST."""
-    made = Made("1", "code", "here", "", "2020")
+    made = Provenance("1", "here", "", "2020")
     variants = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
     Store().add([(run, made) for run in results if run.method not in variants])
     monkeypatch.setattr(fisher, "data", partial(fisher.data, buffers=(20,)))

@@ -4,25 +4,51 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
-from recollect.experiments.made import Made
+from recollect.experiments import Results
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.store import Store
+from recollect.train.identity import UNKNOWN
+from recollect.train.provenance import Provenance
 
 OLD = Path(__file__).parent / "files" / "store-0.1.sql"
 
 
-def test_a_store_of_version_0_1_is_read_and_added_to(tmp_path: Path) -> None:
-    path = tmp_path / "runs.sqlite"
+def old_store(folder: Path) -> Store:
+    path = folder / "runs.sqlite"
     with closing(sqlite3.connect(path)) as database:
         database.executescript(OLD.read_text("utf-8"))
-    store = Store(path)
+    return Store(path)
+
+
+def test_a_store_of_version_0_1_is_read_and_added_to(tmp_path: Path) -> None:
+    store = old_store(tmp_path)
     rows = store.rows(benchmark="seq-digits", method="er", buffer=50)
     assert [row.result.seed for row in rows] == [0, 1]
-    assert [row.made.code for row in rows] == ["00d6c1319387"] * 2
-    assert rows[0].made.commit == ""
+    assert [row.result.code for row in rows] == ["00d6c1319387"] * 2
+    assert rows[0].provenance.commit == ""
     assert rows[0].result.accuracy["class"] == 53.22769953051644
-    made = Made("0.2.0", "another", "here", "recollect run ...", "2027-01-01T00:00:00+00:00")
-    assert store.add([(rows[0].result, made)]) == 1
+    made = Provenance("0.2.0", "here", "recollect run ...", "2027-01-01T00:00:00+00:00")
+    assert store.add([(replace(rows[0].result, code="another"), made)]) == 1
     assert len(store.rows(all_codes=True)) == 3
-    assert [row.made.code for row in store.rows()] == ["00d6c1319387", "another"]
+    assert [row.result.code for row in store.rows()] == ["00d6c1319387", "another"]
+
+
+def test_runs_of_an_old_store_that_are_imported_again_are_not_new(tmp_path: Path) -> None:
+    store = old_store(tmp_path)
+    rows = store.rows()
+    write_runs(tmp_path / "runs.json", rows)
+    assert store.add(read_json(tmp_path / "runs.json")) == 0
+    assert store.rows(all_codes=True) == rows
+    found = store.find([row.result.identity for row in rows])
+    assert found == [row.result for row in rows]
+
+
+def test_runs_of_an_old_store_belong_together_and_not_to_a_known_network(tmp_path: Path) -> None:
+    runs = [row.result for row in old_store(tmp_path).rows()]
+    assert runs[0].identity.network == runs[0].identity.stream == UNKNOWN
+    assert [len(each.runs) for each in Results(runs).summaries()] == [2]
+    known = [replace(run, network="7ced1d1e", seed=run.seed + 2) for run in runs]
+    assert [len(each.runs) for each in Results([*runs, *known]).summaries()] == [2, 2]

@@ -14,7 +14,7 @@ from torch import Tensor
 from recollect.cli.common import runner_named
 from recollect.errors import InputError, RecollectError
 from recollect.experiments.plan import plan
-from recollect.experiments.store import Kept, Store
+from recollect.experiments.store import CommandStore, Store
 from recollect.methods import ER, DERpp, Method, Step
 from recollect.streams import benchmark
 from recollect.train import Job, Result, train_all
@@ -80,7 +80,7 @@ def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
     expected = train_all(jobs((ER, DERpp), seeds=6), workers=2)
     told: list[str] = []
     came: list[int] = []
-    shelf = Kept(Store(), "recollect test")
+    store = CommandStore(Store(), "recollect test")
     killed = threading.Event()
 
     def kill() -> None:
@@ -97,7 +97,7 @@ def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
         runner=runner,
         notice=told.append,
         finished=lambda job, results: came.append(len(results)),
-        shelf=shelf,
+        store=store,
     )
     assert killed.wait(60)
     assert scores(found) == scores(expected)

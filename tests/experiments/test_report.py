@@ -14,13 +14,14 @@ import pytest
 
 from recollect import InputError, Results
 from recollect.cli.main import main
-from recollect.experiments.made import Made
+from recollect.experiments.files import Stored
 from recollect.experiments.report import build, render, write
 from recollect.experiments.reproduce import compare
 from recollect.experiments.results import Mean
-from recollect.experiments.store import Store, Stored, run_key
+from recollect.experiments.store import Store
 from recollect.streams import benchmark
 from recollect.train import Result
+from recollect.train.provenance import Provenance
 
 RUN = Result(
     benchmark="seq-mnist",
@@ -47,7 +48,8 @@ HOSTILE = "</script><script>alert(1)</script><!-- & \u2028 'quoted' \"twice\""
 
 
 def stored(run: Result, created: str = "", command: str = "", machine: str = "") -> Stored:
-    return Stored(run, run_key(run), Made("0.1.0", "abc", machine, command, created))
+    made = Provenance("0.1.0", machine, command, created)
+    return Stored(replace(run, code=run.code or "abc"), made)
 
 
 def runs(*accuracies: float, **others: Any) -> list[Stored]:
@@ -225,8 +227,8 @@ def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("bare_machine")
 def test_the_command_writes_what_the_store_has(capsys: pytest.CaptureFixture[str]) -> None:
     store = Store()
-    store.add([(row.result, row.made) for row in runs(85.0, 86.0)])
-    store.add([(row.result, row.made) for row in runs(50.0, benchmark="perm-mnist")])
+    store.add(runs(85.0, 86.0))
+    store.add(runs(50.0, benchmark="perm-mnist"))
     assert main(["report"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("recollect-report.html: 3 runs in 2 configurations, 0.")

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from recollect import DataError
 from recollect.cli.main import main
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.report import build, render
-from recollect.experiments.store import Store, Stored, read_json, run_key, write_lines
+from recollect.experiments.store import Store
 
 RUN: dict[str, Any] = {
     "benchmark": "seq-mnist", "method": "derpp", "buffer": 200, "seed": 0,
@@ -151,7 +152,7 @@ def test_what_is_read_from_a_damaged_file_can_be_reported(
     store = Store(tmp_path / "x.sqlite")
     store.add(found)
     assert len(store.rows()) >= 1
-    render(build([Stored(run, run_key(run), made) for run, made in found]))
+    render(build(found))
 
 
 @pytest.mark.usefixtures("bare_machine")
@@ -185,8 +186,8 @@ def test_json_lines_are_read_as_a_list_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ('{"benchmark": "seq-mnist"', "line 2 holds no results as --json writes them: it is no J"),
-        ("[1, 2]", "line 2: no results as --json writes them: [1, 2] is no object"),
+        ('{"benchmark": "seq-mnist"', "line 2 holds no results as --json writes them: it is not "),
+        ("[1, 2]", "line 2: no results as --json writes them: [1, 2] is not an object"),
         (json.dumps({**RUN, "seed": -1}), "line 2: 'seed' must be a whole number from 0 on"),
         (json.dumps({**RUN, "hops": 1}), "line 2: no results as --json writes them: 'hops' is unk"),
     ],
@@ -218,12 +219,12 @@ def test_lines_are_rounded_and_read_back(tmp_path: Path) -> None:
     exact["hyperparameters"]["lr"] = 0.0123456789
     source, target = tmp_path / "runs.json", tmp_path / "runs.jsonl"
     source.write_text(json.dumps([exact]), "utf-8")
-    write_lines(target, read_json(source))
+    write_runs(target, read_json(source))
     (run, made), (before, origin) = read_json(target)[0], read_json(source)[0]
     assert run.accuracy["class"] == 84.1235
     assert run.matrix["class"] == [[99.5, 1.5, None], [80.0, 90.0, 0.0], [70.0, 90.0, 95.0]]
     assert run.hyperparameters == before.hyperparameters
-    assert (made, run_key(run)) == (origin, run_key(before))
+    assert (made, run.identity) == (origin, before.identity)
     assert target.read_text("utf-8").count("\n") == 1
 
 
@@ -237,3 +238,59 @@ def test_a_store_is_written_as_lines_and_read_again(
     assert main(["results", "--import", str(target), *second]) == 0
     assert Store(tmp_path / "b").rows() == Store(tmp_path / "a").rows()
     assert "3 runs written" in capsys.readouterr().err
+
+
+def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
+    for name, text in (("a.json", json.dumps(RUNS)), ("a.jsonl", lines_of(RUNS))):
+        (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
+        assert [run.seed for run, _ in read_json(tmp_path / name)] == [0, 1, 2]
+
+
+FOREIGN: dict[str, bytes] = {
+    "package.json": b'{"name": "page"}', "numbers.json": b"[1, 2]", "points.json": b'[{"x": 1}]',
+    "settings.json": b"// not JSON", "log.jsonl": b'{"step": 1}\n', "binary.json": b"\xff\xfe",
+}  # fmt: skip
+
+
+def test_files_of_a_folder_that_hold_something_else_are_skipped(tmp_path: Path) -> None:
+    (tmp_path / "runs.json").write_text(json.dumps(RUNS), "utf-8")
+    for name, data in FOREIGN.items():
+        (tmp_path / name).write_bytes(data)
+    said: list[str] = []
+    assert [run.seed for run, _ in read_json(tmp_path, said.append)] == [0, 1, 2]
+    assert len(said) == len(FOREIGN)
+    for line, name in zip(said, sorted(FOREIGN), strict=True):
+        assert line.startswith(f"skipped: {tmp_path / name}")
+    with pytest.warns(UserWarning, match="skipped: "):
+        read_json(tmp_path)
+    (tmp_path / "runs.json").unlink()
+    with pytest.raises(DataError, match="holds no results: none of its files has runs"):
+        read_json(tmp_path, said.append)
+
+
+@pytest.mark.usefixtures("bare_machine")
+def test_a_command_says_which_files_of_a_folder_it_skips(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("runs").mkdir()
+    Path("runs/a.json").write_text(json.dumps(RUNS), "utf-8")
+    Path("runs/package.json").write_text("{}", "utf-8")
+    for words in (["results", "--import", "runs"], ["report", "--from", "runs"]):
+        assert main(words) == 0
+        assert "skipped: runs/package.json" in capsys.readouterr().err
+    assert len(Store().rows()) == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.json", json.dumps([RUN, 5])),
+        ("a.json", json.dumps([{**RUN, "seed": "one"}])),
+        ("a.jsonl", lines_of([RUN]) + '{"benchmark": "seq-m'),
+    ],
+)
+def test_a_damaged_file_of_runs_is_not_skipped(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "good.json").write_text(json.dumps(RUNS), "utf-8")
+    (tmp_path / name).write_text(text, "utf-8")
+    with pytest.raises(DataError, match=name):
+        read_json(tmp_path)

@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import random
 import signal
-import sqlite3
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -18,23 +17,24 @@ import torch
 
 from recollect import MLP
 from recollect.cli.main import main
+from recollect.core.dense import Dense
 from recollect.errors import DataError
 from recollect.experiments import Results, run
 from recollect.experiments.exports import exported
-from recollect.experiments.made import Made
-from recollect.experiments.store import Store, read_json, run_key, write_json
-from recollect.methods import ER, DERpp, Method
-from recollect.streams import benchmark
+from recollect.experiments.files import read_json
+from recollect.experiments.store import Store, write_json
+from recollect.methods import ER
+from recollect.streams import TaskStream, benchmark
 from recollect.train import Job, Result
+from recollect.train.code import code_fingerprint
+from recollect.train.fingerprint import network_fingerprint, stream_fingerprint
 from recollect.train.loop import train
-from recollect.train.provenance import (
-    code_version,
-    commit,
-    network_fingerprint,
-    stream_fingerprint,
-)
+from recollect.train.provenance import Provenance, commit
 
-MADE = Made("0.1", "abc", "a machine", "recollect run ...", "2026-01-01T00:00:00+00:00")
+MADE = Provenance(
+    "0.1", "a machine", "recollect run ...", "2026-01-01T00:00:00+00:00", precision="float32"
+)
+LATER = replace(MADE, created="2026-02-01T00:00:00+00:00", commit="c0ffee")
 
 
 @pytest.fixture(scope="module")
@@ -49,43 +49,24 @@ def test_what_was_added_comes_back_once(trained: list[Result], tmp_path: Path) -
     assert store.add((each, MADE) for each in trained) == 3
     assert store.add((each, MADE) for each in trained) == 0
     assert [row.result for row in store.rows()] == trained
-    assert [row.made for row in store.rows()] == [MADE] * 3
+    assert [row.provenance for row in store.rows()] == [MADE] * 3
     assert len(store.rows(benchmark="seq-digits", method="er", buffer=20)) == 3
     assert store.rows(method="derpp") == store.rows(buffer=None) == store.rows(buffer=21) == []
     assert store.rows(validation=True) == []
 
 
+def other_code(run: Result) -> Result:
+    return replace(run, code="def", accuracy={"class": 99.0, "task": 99.0})
+
+
 def test_of_two_codes_the_newer_one_is_shown(trained: list[Result], tmp_path: Path) -> None:
     store = Store(tmp_path / "results.sqlite")
-    later = replace(MADE, code="def", created="2026-02-01T00:00:00+00:00")
-    better = replace(trained[0], accuracy={"class": 99.0, "task": 99.0})
-    store.add([(better, later), *((each, MADE) for each in trained)])
-    assert [row.code for row in store.rows()] == ["def", "abc", "abc"]
+    newer, code = other_code(trained[0]), trained[0].code
+    store.add([(newer, LATER), *((each, MADE) for each in trained)])
+    assert [row.result.code for row in store.rows()] == ["def", code, code]
     assert len(store.rows(all_codes=True)) == 4
-    keys = [run_key(each) for each in trained]
-    assert store.find(keys, "def") == {keys[0]: better}
-    assert store.find(keys, "nothing") == {}
-
-
-def test_a_key_is_what_was_run_and_nothing_else(trained: list[Result]) -> None:
-    first = trained[0]
-    same = replace(first, accuracy={}, train_seconds=0.0, device="GPU", execution="", steps=1)
-    assert run_key(same) == run_key(first)
-    others: list[dict[str, Any]] = [
-        {"seed": 9}, {"buffer": 21}, {"epochs": 2}, {"validation": True}, {"method": "der"},
-        {"benchmark": "seq-mnist"}, {"hyperparameters": {**first.hyperparameters, "lr": 0.5}},
-    ]  # fmt: skip
-    keys = {run_key(replace(first, **change)) for change in others}
-    assert len(keys) == len(others)
-    assert run_key(first) not in keys
-
-
-def test_the_code_of_a_method_from_elsewhere_counts() -> None:
-    class Mine(ER):
-        pass
-
-    assert code_version(ER) == code_version(DERpp) != code_version(Mine)
-    assert len(code_version(ER)) == 12
+    asked = [newer, *trained, replace(newer, code="nothing")]
+    assert store.find([each.identity for each in asked]) == [newer, *trained, None]
 
 
 def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
@@ -103,12 +84,11 @@ def test_json_from_another_machine_is_taken_in(trained: list[Result], tmp_path: 
     write_json(tmp_path / "runs.json", trained, theirs)
     Results(trained).save(tmp_path / "plain.json")
     assert read_json(tmp_path / "runs.json") == [(each, MADE) for each in trained]
-    assert [made.code for _, made in read_json(tmp_path / "plain.json")] == ["imported"] * 3
+    assert read_json(tmp_path / "plain.json") == [
+        (each, Provenance(precision="float32")) for each in trained
+    ]
     ours.add(read_json(tmp_path / "runs.json"))
     assert [row.result for row in ours.rows()] == trained
-
-
-ORIGIN = ("commit", "torch", "precision", "network", "stream")
 
 
 def test_runs_carry_where_they_came_from(
@@ -118,17 +98,15 @@ def test_runs_carry_where_they_came_from(
     words = "run seq-digits er --buffer 20 --seeds 2 --workers 1 --device cpu --json made.json"
     assert main([*words.split(), "--store", "first.sqlite"]) == 0
     runs = read_json("made.json")
-    stream = benchmark("seq-digits").stream()
-    expected = (
-        commit(), torch.__version__, "float32",
-        network_fingerprint(lambda: MLP(64, 10)), stream_fingerprint(stream),
-    )  # fmt: skip
-    for _, made in runs:
-        assert tuple(getattr(made, name) for name in ORIGIN) == expected
-        assert made.code == code_version(ER)
+    stream = stream_fingerprint(benchmark("seq-digits").stream())
+    for result, made in runs:
+        assert (made.commit, made.torch, made.precision) == (commit(), torch.__version__, "float32")
+        assert result.network == network_fingerprint(lambda: MLP(64, 10))
+        assert (result.stream, result.precision) == (stream, "float32")
+        assert result.code == code_fingerprint(ER, TaskStream, Dense, MLP)
     assert main(["results", "--store", "first.sqlite", "--export", "out.json"]) == 0
     assert main(["results", "--store", "second.sqlite", "--import", "out.json"]) == 0
-    assert [(row.result, row.made) for row in Store("second.sqlite").rows()] == runs
+    assert Store("second.sqlite").rows() == runs
 
 
 def test_the_code_is_that_from_before_training(
@@ -137,15 +115,15 @@ def test_the_code_is_that_from_before_training(
     """Whoever edits files during a long run does not change what made it."""
     asked: list[str] = []
 
-    def noted(kind: type[Method]) -> str:
+    def noted(*kinds: type) -> str:
         asked.append("code")
-        return code_version(kind)
+        return code_fingerprint(*kinds)
 
     def trains(*others: Any) -> list[Result]:
         asked.append("train")
         return train(*others)
 
-    monkeypatch.setattr("recollect.experiments.store.code_version", noted)
+    monkeypatch.setattr("recollect.train.job.code_fingerprint", noted)
     monkeypatch.setattr("recollect.train.parallel.train", trains)
     for more in ([], ["--fresh"]):
         asked.clear()
@@ -154,31 +132,30 @@ def test_the_code_is_that_from_before_training(
         assert asked.index("code") < asked.index("train")
 
 
-def test_each_of_two_codes_keeps_its_own_origin(trained: list[Result], tmp_path: Path) -> None:
+def test_each_of_two_codes_has_its_own_provenance(trained: list[Result], tmp_path: Path) -> None:
     store = Store(tmp_path / "results.sqlite")
-    later = replace(MADE, code="def", created="2026-02-01T00:00:00+00:00", commit="c0ffee")
-    better = replace(trained[0], accuracy={"class": 99.0, "task": 99.0})
-    store.add([(trained[0], MADE), (better, later)])
-    write_json(tmp_path / "both.json", [trained[0], better], store)
-    assert read_json(tmp_path / "both.json") == [(trained[0], MADE), (better, later)]
+    both = [(trained[0], MADE), (other_code(trained[0]), LATER)]
+    store.add(both)
+    write_json(tmp_path / "both.json", [run for run, _ in both], store)
     path = tmp_path / "all.json"
     words = ["results", "--store", str(store.path), "--all-code", "--export", str(path)]
     assert main(words) == 0
-    assert read_json(path) == [(trained[0], MADE), (better, later)]
+    for file in (tmp_path / "both.json", path):
+        assert read_json(file) == both
 
 
-def test_files_and_stores_of_before_are_read(tmp_path: Path) -> None:
-    """As version 0.1.0 wrote them, with five facts about where a run came from."""
+def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
+    """It has five facts about where a run came from."""
     old = Path(__file__).parent / "files" / "results-0.1.json"
     ((run, made),) = read_json(old)
-    assert (made.code, made.version) == ("00d6c1319387", "0.1.0")
-    assert [getattr(made, name) for name in ORIGIN] == [""] * 5
-    store = Store(tmp_path / "old.sqlite")
+    assert (run.code, made.version, made.created) == (
+        "00d6c1319387", "0.1.0", "2026-11-16T17:46:01+00:00",
+    )  # fmt: skip
+    assert [made.commit, made.torch, made.precision, run.network, run.stream] == [""] * 5
+    assert run.identity.precision == "float32", "its execution says so"
+    store = Store(tmp_path / "new.sqlite")
     store.add([(run, made)])
-    origin = json.loads(old.read_text("utf-8"))[0]["made"]
-    with sqlite3.connect(store.path) as database:
-        database.execute("UPDATE runs SET made = ?", [json.dumps(origin)])
-    assert [(row.result, row.made) for row in store.rows()] == [(run, made)]
+    assert [row.result.identity for row in store.rows()] == [run.identity]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"benchmark": "x"}]', "[[]]"])
@@ -206,7 +183,7 @@ def test_a_command_skips_what_is_there(
 ) -> None:
     arguments = ["run", "seq-digits", "er", "--buffer", "20", "--workers", "1"]
     assert main([*arguments, "--seeds", "2", "--json", str(tmp_path / "a.json")]) == 0
-    before = [row.created for row in Store().rows()]
+    before = [row.provenance.created for row in Store().rows()]
     trained_runs: list[int] = []
 
     def counted(job: Job, *others: Any) -> list[Result]:
@@ -219,8 +196,11 @@ def test_a_command_skips_what_is_there(
     assert "2 of 3 runs are in the store" in capsys.readouterr().err
     rows = Store().rows()
     assert [row.result.seed for row in rows] == [0, 1, 2]
-    assert [row.created for row in rows][:2] == before
-    assert rows[2].command == "recollect run seq-digits er --buffer 20 --workers 1 --seeds 3"
+    assert [row.provenance.created for row in rows][:2] == before
+    assert (
+        rows[2].provenance.command
+        == "recollect run seq-digits er --buffer 20 --workers 1 --seeds 3"
+    )
     assert main([*arguments, "--seeds", "3"]) == 0
     assert trained_runs == [1]
     assert main([*arguments, "--seeds", "3", "--fresh"]) == 0
@@ -287,7 +267,7 @@ def _child(store: Path, cache: Path) -> None:
 
 def _scores(path: Path) -> dict[tuple[str, int], Any]:
     rows = Store(path).rows(all_codes=True)
-    assert len({row.key for row in rows}) == len(rows)
+    assert len({row.result.identity.key for row in rows}) == len(rows)
     return {(row.result.method, row.result.seed): row.result.matrix for row in rows}
 
 

@@ -81,7 +81,7 @@ def test_the_command_tries_chooses_and_tests(capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
-        (["seq-digits", "sgd", "--buffer", "20"], "keeps no memory"),
+        (["seq-digits", "sgd", "--buffer", "20"], "has no memory"),
         (["seq-digits", "er", "--buffer", "0"], "at least 1"),
         (["seq-digits", "er", "--buffer", "20", "--alpha", "1"], "no hyper-parameter"),
         (["seq-digits", "er", "--buffer", "20", "--search-seeds", "x"], "cannot read the seeds"),

@@ -29,7 +29,6 @@ from recollect import ER, MLP, SGD, DERpp, InputError, Method
 from recollect.methods import METHODS
 from recollect.streams import Stream, TaskStream
 from recollect.train import Checkpoints, Fleet, Job, TimeUp, train
-from recollect.train.checkpoint import fingerprint
 
 pytestmark = pytest.mark.usefixtures("no_hang", "short_stretches")
 
@@ -107,7 +106,7 @@ class TestContinuing:
     def test_the_time_of_all_parts_is_counted(self, toy_stream: TaskStream, tmp_path: Path) -> None:
         job = job_of(toy_stream, ER(), ER())
         stop_at(8, job, Checkpoints(tmp_path))
-        saved = Checkpoints(tmp_path).saved(fingerprint(job))
+        saved = Checkpoints(tmp_path).saved(job.key)
         assert saved is not None
         assert saved.facts["seconds"] > 0
         for result in train(job, checkpoints=Checkpoints(tmp_path)):
@@ -144,6 +143,7 @@ CHANGES: dict[str, Callable[[Job], Job]] = {
     "layers": lambda job: replace(job, network=normalised),
     "module": lambda job: replace(job, network=module(0)),
     "name of stream": lambda job: replace(job, stream=renamed(job.stream)),
+    "data": lambda job: replace(job, stream=other_data(job.stream)),
 }
 
 
@@ -154,6 +154,11 @@ def with_runs(job: Job, **changes: Any) -> Job:
 def renamed(stream: Stream) -> Stream:
     assert isinstance(stream, TaskStream)
     return replace(stream, name="other")
+
+
+def other_data(stream: Stream) -> Stream:
+    assert isinstance(stream, TaskStream)
+    return replace(stream, train_x=stream.train_x + 1)
 
 
 def module(seed: int) -> nn.Module:
@@ -188,11 +193,11 @@ class TestWhoseState:
         def steps_until_stopped() -> list[int]:
             reported: list[int] = []
             with pytest.raises(TimeUp):
-                train(job, reported.append, Checkpoints(tmp_path, deadline=0.0))
+                train(replace(job), reported.append, Checkpoints(tmp_path, deadline=0.0))
             return reported
 
         with monkeypatch.context() as patched:
-            patched.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
+            patched.setattr("recollect.train.job.code_fingerprint", lambda *kinds: "other")
             assert steps_until_stopped() == [1], "it began anew"
         assert steps_until_stopped() == [3, 1], "its own code continues"
 
@@ -215,7 +220,7 @@ class TestWhoseState:
         again = train(jobs[1], checkpoints=Checkpoints(tmp_path))
         assert timeless(again) == timeless(train(jobs[1]))
         same = job_of(toy_stream, ER(), network=module(0))
-        assert fingerprint(same) == fingerprint(jobs[0])
+        assert same.key == jobs[0].key
 
     def test_what_is_no_network_is_refused_as_ever(
         self, toy_stream: TaskStream, tmp_path: Path
@@ -244,5 +249,5 @@ class TestWhoseState:
         for command in (mine, Checkpoints(tmp_path).of(others)):
             command.save(NAME, some_state())
         assert mine.of_other_code() == []
-        monkeypatch.setattr("recollect.train.checkpoint.code_version", lambda kind: "other")
-        assert Checkpoints(tmp_path).of(jobs).of_other_code() == [mine.folder]
+        monkeypatch.setattr("recollect.train.job.code_fingerprint", lambda *kinds: "other")
+        assert Checkpoints(tmp_path).of([replace(jobs[0])]).of_other_code() == [mine.folder]

@@ -27,7 +27,6 @@ from tests.train.stopping import (
 from recollect import ER
 from recollect.streams import TaskStream
 from recollect.train import Checkpoints, train
-from recollect.train.checkpoint import fingerprint
 
 pytestmark = pytest.mark.usefixtures("no_hang")
 
@@ -93,10 +92,10 @@ class TestFiles:
         job = job_of(toy_stream, ER())
         results = train(job, checkpoints=Checkpoints(tmp_path))
         (file,) = tmp_path.iterdir()
-        assert Checkpoints(tmp_path).results(fingerprint(job)) == results
+        assert Checkpoints(tmp_path).results(job.key) == results
         for damaged in ("", "[", "[]", "3", '["a"]', '[{"seed": 0}]'):
             file.write_text(damaged)
-            assert Checkpoints(tmp_path).results(fingerprint(job)) is None
+            assert Checkpoints(tmp_path).results(job.key) is None
         assert timeless(train(job, checkpoints=Checkpoints(tmp_path))) == timeless(results)
 
     @pytest.mark.parametrize("where", ["os.fsync", "pathlib.Path.replace", "half of it"])

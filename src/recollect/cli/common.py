@@ -17,7 +17,7 @@ import torch
 from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
-from recollect.experiments.store import Kept, Store
+from recollect.experiments.store import CommandStore, Store
 from recollect.experiments.tensorboard import check_tensorboard, log_results
 from recollect.files import check_writable
 from recollect.streams.data.places import cache_folder
@@ -106,10 +106,10 @@ def train(
     Runs that the store has are not trained again, and those that are trained go there.
     """
     elsewhere = runner_named(chosen.on)
-    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
+    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
     for job in jobs:
         check(job)
-    shelf.store.add([])  # a store that cannot be written is said before the work, not after
+    store.store.add([])  # a store that cannot be written is said before the work, not after
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     kept = kept.of(jobs, workers(chosen))
@@ -122,7 +122,7 @@ def train(
     elif left:
         notice("this command was stopped under other code and starts afresh "
                "(--fresh removes what was saved)")  # fmt: skip
-    there = sum(run is not None for job in jobs for run in shelf.find(job))
+    there = sum(run is not None for job in jobs for run in store.find(job))
     if there:
         total = sum(len(job.runs) for job in jobs)
         notice(f"{there} of {total} runs are in the store already (--fresh trains them again)")
@@ -141,7 +141,7 @@ def train(
                 finished=done,
                 notice=notice,
                 checkpoints=kept,
-                shelf=shelf,
+                store=store,
                 runner=elsewhere,
             )
         )

@@ -15,7 +15,7 @@ from recollect.experiments import Results
 from recollect.experiments.estimate import in_words, seconds_for
 from recollect.experiments.labels import SCORES
 from recollect.experiments.reproduce import cells, plans_of, stream_or_stand_in
-from recollect.experiments.store import Kept, Store, write_json
+from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable
 from recollect.train import Job, Result
@@ -49,8 +49,8 @@ def everything(chosen: argparse.Namespace) -> int:
     count = workers(chosen)
     check_places(chosen)
     tables = [table for each in _asked(device) if (table := _table(chosen, each, device))]
-    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
-    left = [job for table in tables for job in table.jobs if not all(shelf.find(job))]
+    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+    left = [job for table in tables for job in table.jobs if not all(store.find(job))]
     runs = sum(len(job.runs) for table in tables for job in table.jobs)
     notice(f"{len(tables)} tables, {runs} runs; timing a few steps of each kind ...")
     notice(f"{in_words(seconds_for(left, count))} of training, more or less, without evaluation")

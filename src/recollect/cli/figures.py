@@ -11,7 +11,8 @@ from pathlib import Path
 from recollect.cli.common import notice
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, check_matplotlib, recipe, save
-from recollect.experiments.store import Store, read_json
+from recollect.experiments.files import read_json
+from recollect.experiments.store import Store
 from recollect.experiments.values import seeds_from
 from recollect.files import write_json
 from recollect.train import Result
@@ -90,7 +91,7 @@ def _write(name: str, drawn: object, folder: Path, formats: Sequence[str]) -> No
 
 def _results(files: Sequence[Path] | None, store: Path | None) -> list[Result]:
     """What is in the files; without files, or if a store is named, what is in the store."""
-    found = [run for path in files or () for run, _ in read_json(path)]
+    found = [run for path in files or () for run, _ in read_json(path, notice)]
     if store is not None and not store.is_file():
         raise InputError(f"there is no result store {str(store)!r}: correct --store")
     if store is not None or not files:

@@ -6,10 +6,11 @@ import argparse
 import webbrowser
 from pathlib import Path
 
-from recollect.cli.common import add_store
+from recollect.cli.common import add_store, notice
 from recollect.errors import InputError
+from recollect.experiments.files import Stored, read_json
 from recollect.experiments.report import build, drawn_in, write
-from recollect.experiments.store import Store, Stored, read_json, run_key
+from recollect.experiments.store import Store
 from recollect.files import check_writable
 
 __all__ = ["configure"]
@@ -46,11 +47,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 
 def _rows(chosen: argparse.Namespace) -> list[Stored]:
-    rows = [
-        Stored(run, run_key(run), made)
-        for file in chosen.files or []
-        for run, made in read_json(file)
-    ]
+    rows = [row for file in chosen.files or [] for row in read_json(file, notice)]
     if chosen.store or not chosen.files:
         store = Store(chosen.store)
         rows += store.rows()

@@ -31,7 +31,7 @@ from recollect.experiments.reproduce import (
     plans_of,
     stream_or_stand_in,
 )
-from recollect.experiments.store import Kept, Store, write_json
+from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import every_method, title_of
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
@@ -133,8 +133,8 @@ def told(job: Job, results: list[Result]) -> None:
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
     """Say how long all methods will take, and which of them takes most of it."""
-    shelf = Kept(Store(chosen.store), chosen.line, chosen.fresh)
-    left = [job for job in jobs if not all(shelf.find(job))]
+    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+    left = [job for job in jobs if not all(store.find(job))]
     times = seconds_by_method(left, workers(chosen))
     total = sum(times.values())
     if not total:

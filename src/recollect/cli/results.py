@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from recollect.cli.common import add_store, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.labels import SETTINGS
 from recollect.experiments.results import Results, Summary
-from recollect.experiments.store import Store, read_json, write_lines, write_rows
-from recollect.files import check_writable
+from recollect.experiments.store import Store
+from recollect.files import check_writable, write_text
 from recollect.methods import method as known_method
 from recollect.methods import title_of
 
@@ -28,7 +29,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="NAME", help="only this method")
     parser.add_argument("--buffer", type=int, metavar="N", help="only this buffer size")
     parser.add_argument("--validation", action="store_true",
-                        help="scores on the validation split, as a search makes them")  # fmt: skip
+                        help="scores on the validation split, as a search makes them; --export has "
+                             "both splits unless this is given")  # fmt: skip
     parser.add_argument("--all-code", action="store_true",
                         help="runs of older code too, not only the newest of each")  # fmt: skip
     parser.add_argument("--import", dest="sources", nargs="+", type=Path, metavar="FILE",
@@ -46,7 +48,7 @@ def command(chosen: argparse.Namespace) -> int:
     store = Store(chosen.store)
     if chosen.export:
         _check_export(chosen.export)
-    read = [(path, read_json(path)) for path in chosen.sources]
+    read = [(path, read_json(path, notice)) for path in chosen.sources]
     for path, rows in read:
         new = store.add(rows)
         notice(f"{path}: {len(rows)} runs, {new} of them new")
@@ -54,19 +56,17 @@ def command(chosen: argparse.Namespace) -> int:
         benchmark=chosen.benchmark,
         method=chosen.method and _named(chosen.method),
         buffer=... if chosen.buffer is None else chosen.buffer,
-        validation=chosen.validation,
+        validation=True if chosen.validation else None if chosen.export else False,
         all_codes=chosen.all_code,
     )
     results = Results([row.result for row in found])
     if not results:
         notice(_nothing(store, chosen))
         return 0
-    if chosen.export and chosen.export.suffix == ".json":
-        write_rows(chosen.export, ((row.result, row.made) for row in found))
-    elif chosen.export and chosen.export.suffix == ".jsonl":
-        write_lines(chosen.export, [(row.result, row.made) for row in found])
+    if chosen.export and chosen.export.suffix in FORMATS:
+        write_text(chosen.export, exported(results, chosen.export.suffix))
     elif chosen.export:
-        chosen.export.write_text(exported(results, chosen.export.suffix), encoding="utf-8")
+        write_runs(chosen.export, found)
     if chosen.export:
         notice(f"{len(results)} runs written to {chosen.export}")
         return 0
@@ -124,13 +124,12 @@ def _table(results: Results) -> Table:
             table.add_section()
         previous = run.benchmark
         means = [summary.mean("accuracy", setting) for setting in settings]
-        values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
         table.add_row(
             run.benchmark,
             title_of(run.method),
             "" if run.buffer is None else str(run.buffer),
             _seeds(summary),
             *("" if mean is None else str(mean) for mean in means),
-            values,
+            summary.values,
         )
     return table

@@ -1,4 +1,4 @@
-"""How long a command will take, told before it starts."""
+"""An estimate of how long a command will take, before it starts."""
 
 from __future__ import annotations
 

@@ -12,6 +12,13 @@ from recollect.methods import title_of
 
 __all__ = ["FORMATS", "exported"]
 
+# The columns of a CSV around scores and hyper-parameters: fields of `Result`.
+BEFORE = ("benchmark", "method", "buffer", "seed", "epochs", "validation")
+AFTER = (
+    "train_seconds", "steps", "memory_bytes", "diverged", "device", "execution", "precision",
+    "optimiser", "stream", "network", "code",
+)  # fmt: skip
+
 
 def exported(results: Results, suffix: str) -> str:
     """The results as text in one of the `FORMATS`.
@@ -23,23 +30,23 @@ def exported(results: Results, suffix: str) -> str:
 
 def _csv(results: Results) -> str:
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    columns = [f"{score}_{setting}" for score in SCORES for setting in SETTINGS]
+    columns = [f"{score}_{setting}" for score in SCORES for setting in _settings(results)]
     names = sorted({name for run in results for name in run.hyperparameters})
-    writer.writerow(["benchmark", "method", "buffer", "seed", "epochs", "validation", *columns,
-                     *names, "train_seconds", "steps", "memory_bytes", "device"])  # fmt: skip
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([*BEFORE, *columns, *names, *AFTER])
     for run in results:
-        found = {
+        scores = {
             f"{score}_{setting}": value
             for score in SCORES
             for setting, value in getattr(run, score).items()
         }
-        writer.writerow([
-            run.benchmark, run.method, _blank(run.buffer), run.seed, run.epochs,
-            int(run.validation), *(_blank(found.get(column)) for column in columns),
-            *(_blank(run.hyperparameters.get(name)) for name in names), run.train_seconds,
-            run.steps, run.memory_bytes, run.device,
-        ])  # fmt: skip
+        cells = [
+            *(getattr(run, name) for name in BEFORE),
+            *(scores.get(column) for column in columns),
+            *(run.hyperparameters.get(name) for name in names),
+            *(getattr(run, name) for name in AFTER),
+        ]
+        writer.writerow(["" if c is None else int(c) if isinstance(c, bool) else c for c in cells])
     return text.getvalue()
 
 
@@ -52,30 +59,45 @@ def _markdown(results: Results) -> str:
 def _latex(results: Results) -> str:
     head, *rows = _means(results)
     lines = [r" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (head, *rows)]
-    body = [r"\begin{tabular}{ll" + "r" * (len(head) - 2) + "}", r"\toprule", lines[0], r"\midrule"]
+    body = [
+        r"\begin{tabular}{ll" + "r" * (len(head) - 3) + "l}",
+        r"\toprule",
+        lines[0],
+        r"\midrule",
+    ]
     return "\n".join([*body, *lines[1:], r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
 def _means(results: Results) -> Sequence[list[str]]:
-    """A head and a row for every configuration, with a column for every setting there is."""
+    """A head and a row for every configuration, with a column for every setting there is.
+
+    Columns at the end say what tells rows apart: epochs and split where they are not all the same,
+    and the hyper-parameters.
+    """
     summaries = results.summaries()
-    settings = [s for s in SETTINGS if any(s in each.first.accuracy for each in summaries)]
-    rows = [["benchmark", "method", "buffer", "seeds", *settings]]
+    settings = _settings(results)
+    varying = [name for name in ("epochs", "validation")
+               if len({getattr(run, name) for run in results}) > 1]  # fmt: skip
+    rows = [["benchmark", "method", "buffer", "seeds", *settings, *varying, "values"]]
     for summary in summaries:
         run = summary.first
         means = (summary.mean("accuracy", setting) for setting in settings)
         rows.append([
             run.benchmark,
             title_of(run.method),
-            str(_blank(run.buffer)),
+            "" if run.buffer is None else str(run.buffer),
             str(len(summary.runs)),
             *("" if mean is None else str(mean) for mean in means),
+            *(str(getattr(run, name)).lower() for name in varying),
+            summary.values,
         ])  # fmt: skip
     return rows
 
 
-def _blank(value: object) -> object:
-    return "" if value is None else value
+def _settings(results: Results) -> list[str]:
+    """The settings of some results, those that are known in their usual order."""
+    found = dict.fromkeys(setting for run in results for setting in run.accuracy)
+    return sorted(found, key=lambda name: [*SETTINGS, *found].index(name))
 
 
 def _escaped(text: str) -> str:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, fields
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.errors import DataError
 from recollect.experiments.checks import (
@@ -26,72 +26,107 @@ from recollect.experiments.checks import (
     truth,
     whole,
 )
-from recollect.experiments.made import Made
-from recollect.files import write_text
+from recollect.files import write_json, write_text
 from recollect.train import Result
+from recollect.train.provenance import MADE, Provenance
 
-__all__ = ["read_json", "write_lines"]
+__all__ = ["Stored", "read_json", "write_runs"]
 
 LINES = ".jsonl"
 ROUNDED = ("accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds")
 DIGITS = 4
+SIGNS = {"benchmark", "method", "accuracy"}  # what has none of these is no run
 
 
-def read_json(path: Path | str) -> list[tuple[Result, Made]]:
+class Stored(NamedTuple):
+    """A run as a file or a store has it: its result, and where that came from."""
+
+    result: Result
+    provenance: Provenance
+
+
+def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -> list[Stored]:
     """Read the runs of a file, or of every file in a folder; all of them, or an error.
 
-    A file is a list, as `--json` writes it, or has one run a line (`.jsonl`).
+    A file is a list, as `--json` writes it, or has one run a line (`.jsonl`). Files of a folder
+    that hold something else than runs are skipped, and `notice` gets a line for each.
     """
-    place = Path(path)
-    if place.is_dir():
-        return [run for file in _files_in(place) for run in read_json(file)]
+    folder = Path(path)
+    if not folder.is_dir():
+        return _runs_in(folder)
+    files = sorted(each for each in folder.iterdir() if each.suffix in (LINES, ".json"))
+    if not files:
+        raise DataError(f"{folder} holds no results: it has no file *{LINES} or *.json")
+    found: list[list[Stored]] = []
+    for file in files:
+        try:
+            found.append(_runs_in(file))
+        except NotResultsError as error:
+            notice(f"skipped: {error}")
+    if not found:
+        raise DataError(f"{folder} holds no results: none of its files has runs")
+    return [row for rows in found for row in rows]
+
+
+def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
+    """Write runs with their provenance: as a list, or one run a line to a `.jsonl` file.
+
+    In lines, percentages and seconds are rounded to four decimals.
+    """
+    found = [provenance.beside(run) for run, provenance in rows]
+    if Path(path).suffix != LINES:
+        write_json(path, found)
+        return
+    for data in found:
+        data |= {name: _rounded(data[name]) for name in ROUNDED}
+    texts = (json.dumps(data, separators=(",", ":"), allow_nan=False) for data in found)
+    write_text(path, "".join(f"{text}\n" for text in texts))
+
+
+class NotResultsError(DataError):
+    """A file holds something else than runs."""
+
+
+def _runs_in(path: Path) -> list[Stored]:
     try:
-        text = place.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # other programs may begin a file with a mark
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:
-        raise _no_results(str(path), "it is no JSON") from None
-    if place.suffix == LINES:
-        return [_read(_parsed(line, where), where) for line, where in _lines(text, path)]
-    data = _parsed(text, str(path))
-    if not isinstance(data, list):
-        raise _no_results(str(path), "it is no list of runs")
-    return [_read(each, f"{path}, run {n}") for n, each in enumerate(data, start=1)]
+        raise _not_results(path, "it is not JSON") from None
+    rows: list[Stored] = []
+    try:
+        for data, where in _items(text, path):
+            rows.append(_read(data, where))
+    except NotResultsError as error:
+        if rows:  # it holds runs, and is damaged
+            raise DataError(str(error)) from None
+        raise
+    return rows
 
 
-def write_lines(path: Path | str, rows: Iterable[tuple[Result, Made]]) -> None:
-    """Write one run a line, with percentages and seconds rounded to four decimals."""
-    lines = []
-    for run, made in rows:
-        data = run.as_json()
-        data |= {name: _rounded(data[name]) for name in ROUNDED}
-        data["made"] = asdict(made)
-        lines.append(json.dumps(data, separators=(",", ":"), allow_nan=False) + "\n")
-    write_text(path, "".join(lines))
-
-
-def _files_in(folder: Path) -> list[Path]:
-    found = [each for each in folder.iterdir() if each.suffix in (LINES, ".json")]
-    if not found:
-        raise DataError(f"{folder} holds no results: it has no file *{LINES} or *.json")
-    return sorted(found)
-
-
-def _lines(text: str, path: Path | str) -> Iterator[tuple[str, str]]:
-    for at, line in enumerate(text.split("\n"), start=1):
-        if line.strip():
-            yield line, f"{path}, line {at}"
+def _items(text: str, path: Path) -> Iterator[tuple[Any, str]]:
+    """Everything in a file that should be a run, with where it stands."""
+    if path.suffix == LINES:
+        for at, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                yield _parsed(line, f"{path}, line {at}"), f"{path}, line {at}"
+        return
+    runs = _parsed(text, str(path))
+    if not isinstance(runs, list):
+        raise _not_results(path, "it is not a list of runs")
+    yield from ((run, f"{path}, run {at}") for at, run in enumerate(runs, start=1))
 
 
 def _parsed(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise _no_results(where, "it is no JSON") from None
+        raise _not_results(where, "it is not JSON") from None
 
 
-def _no_results(where: str, why: str) -> DataError:
-    return DataError(f"{where} holds no results as --json writes them: {why}")
+def _not_results(where: Path | str, why: str) -> NotResultsError:
+    return NotResultsError(f"{where} holds no results as --json writes them: {why}")
 
 
 def _rounded(value: Any) -> Any:
@@ -102,34 +137,27 @@ def _rounded(value: Any) -> Any:
     return round(value, DIGITS) if isinstance(value, float) else value
 
 
-def _read(data: Any, where: str) -> tuple[Result, Made]:
+def _read(data: Any, where: str) -> Stored:
+    other = f"{where}: no results as --json writes them"
     if not isinstance(data, dict):
-        raise DataError(f"{where}: no results as --json writes them: {shown(data)} is no object")
-    data = dict(data)
-    origin = data.pop("made", None)
-    names = [field.name for field in fields(Result)]
-    if missing := [name for name in names if name not in data]:
-        raise DataError(f"{where}: no results as --json writes them: {missing[0]!r} is missing")
-    if unknown := [name for name in data if name not in names]:
-        raise DataError(f"{where}: no results as --json writes them: {unknown[0]!r} is unknown")
-    for name in names:
-        wanted, good = FIELDS[name]
+        raise NotResultsError(f"{other}: {shown(data)} is not an object")
+    if not SIGNS & data.keys():
+        raise NotResultsError(f"{other}: {min(SIGNS)!r} is missing")
+    if missing := [name for name in FIELDS if name not in data]:
+        raise DataError(f"{other}: {missing[0]!r} is missing")
+    if unknown := [name for name in data if name not in (*FIELDS, "made")]:
+        raise DataError(f"{other}: {unknown[0]!r} is unknown")
+    for name, (wanted, good) in FIELDS.items():
         if not good(data[name]):
             culprit = _culprit(data[name], good)
             raise DataError(f"{where}: {name!r} must be {wanted}, not {shown(culprit)}")
-    return Result(**data), _made(origin, data["device"], where)
-
-
-def _made(origin: Any, device: str, where: str) -> Made:
-    unknown = {field.name: "" for field in fields(Made)} | {"code": "imported", "machine": device}
-    if origin is None:
-        return Made(**unknown)
-    if not (_texts(origin) and origin.keys() <= unknown.keys()):
+    made = {} if data.get("made") is None else data["made"]
+    known = (*MADE, "optimiser")
+    if not (_texts(made) and set(known).issuperset(made)):
         raise DataError(
-            f"{where}: 'made' must be an object of texts ({', '.join(unknown)}), "
-            f"not {shown(origin)}"
+            f"{where}: 'made' must be an object of texts ({', '.join(known)}), not {shown(made)}"
         )
-    return Made(**{**unknown, **origin})
+    return Stored(Result.from_json(data), Provenance.from_json(made))
 
 
 def _name(value: Any) -> bool:
@@ -137,7 +165,7 @@ def _name(value: Any) -> bool:
 
 
 def _table(value: Any) -> bool:
-    """Lines of one length, as the accuracy after every task is kept."""
+    """Rows of one length."""
     lines = list_of(list_of(or_null(_percent)))
     return lines(value) and len({len(line) for line in value}) == 1
 

@@ -18,7 +18,7 @@ from recollect.train.parallel import Event, Work, one_thread
 __all__ = ["OnRay"]
 
 RETRIES = 5
-LOOK = 1.0
+POLL_SECONDS = 1.0
 
 
 @final
@@ -52,7 +52,7 @@ class OnRay:
         return torch.device("cuda" if self._ray.cluster_resources().get("GPU") else "cpu")
 
     def __call__(self, work: Work) -> Iterator[Event]:
-        """What happens, as `Work` says it: results of pieces, in the order they come."""
+        """The events of `Work`: results of pieces, in the order in which they finish."""
         ray = self._ray
         gpus = 1 if any(piece.device.type == "cuda" for piece in work.pieces) else 0
         remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(_trained)
@@ -60,35 +60,35 @@ class OnRay:
         tries = [0] * len(work.pieces)
         running: dict[Any, int] = {}
 
-        def send(place: int) -> None:
-            piece = work.pieces[place]
+        def send(index: int) -> None:
+            piece = work.pieces[index]
             if id(piece.stream) not in streams:
                 streams[id(piece.stream)] = ray.put(piece.stream)
-            running[remote.remote(_but_stream(piece), streams[id(piece.stream)])] = place
+            running[remote.remote(_but_stream(piece), streams[id(piece.stream)])] = index
 
-        for place in sorted(range(len(work.pieces)), key=lambda n: -work.pieces[n].work):
-            send(place)
+        for index in sorted(range(len(work.pieces)), key=lambda n: -work.pieces[n].work):
+            send(index)
         try:
             while running:
-                ready, _ = ray.wait(list(running), timeout=LOOK)
+                ready, _ = ray.wait(list(running), timeout=POLL_SECONDS)
                 for done in ready:
-                    place = running.pop(done)
+                    index = running.pop(done)
                     try:
                         results = ray.get(done)
                     except ray.exceptions.RayTaskError as error:
                         raise _cause(error) from None
                     except ray.exceptions.RayError as error:
-                        tries[place] += 1
-                        if tries[place] > RETRIES:
+                        tries[index] += 1
+                        if tries[index] > RETRIES:
                             raise RecollectError(
-                                f"a piece of work failed {tries[place]} times on the Ray cluster: "
+                                f"a piece of work failed {tries[index]} times on the Ray cluster: "
                                 f"{str(error).splitlines()[0]}"
                             ) from None
                         work.notice("a worker of the Ray cluster died: its work is done again")
-                        send(place)
+                        send(index)
                         continue
-                    yield place, "steps", work.pieces[place].steps
-                    yield place, "results", results
+                    yield index, "steps", work.pieces[index].steps
+                    yield index, "results", results
                 if work.checkpoints is not None and work.checkpoints.time_is_up():
                     left = len(running)
                     if left:

@@ -213,7 +213,7 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
 
 
 def verdict(mean: float, std: float, seeds: int, paper: Published) -> Verdict | None:
-    """Compare our mean with the paper's; None if nobody has a deviation.
+    """Compare our mean with the paper's; None if neither has a deviation.
 
     Few seeds say little about their own deviation, and one seed nothing: below ten, ours counts
     as the larger of ours and the paper's. Where the paper prints none, only ours counts.

@@ -23,17 +23,18 @@ from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
 from recollect.train import Job, Run
 
-__all__ = ["Network", "Plan", "plan"]
+__all__ = ["Network", "Plan", "fleets_of", "plan", "points_of"]
 
 CPU = torch.device("cpu")
 Network = Callable[[], nn.Module] | nn.Module
+Shaped = tuple[int, int, tuple[Run, ...]]  # batch size, replay size, runs
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to train, checked and complete, before any data are loaded."""
 
-    fleets: tuple[tuple[int, int, tuple[Run, ...]], ...]
+    fleets: tuple[Shaped, ...]
     buffer: int | None
     epochs: int
     validation: bool
@@ -81,34 +82,34 @@ def plan(
     """
     numbers = checked_seeds(seeds)
     size = checked_buffer(kind, buffer)
-    axes = axes_of(kind, benchmark, size, values or {})
-    batches, replays = axes.pop("bs"), axes.pop("mbs", [0.0])
-    shapes = [[int(value) for value in axes.pop(name)] for name in static(kind)]
-    points = [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-    fleets = tuple(
-        (
-            int(batch),
-            int(replay or batch) if kind.replay else 0,
-            _runs(kind, points, numbers, dict(zip(static(kind), shape, strict=True))),
-        )
-        for batch, replay, shape in product(batches, replays, product(*shapes))
-    )
+    points = points_of(axes_of(kind, benchmark, size, values or {}))
     network = benchmark.network if benchmark else "mlp"
-    return Plan(fleets, size, checked_epochs(epochs, benchmark), validation, network)
+    count = checked_epochs(epochs, benchmark)
+    return Plan(fleets_of(kind, points, numbers), size, count, validation, network)
 
 
-def _runs(
-    kind: type[Method],
-    points: Sequence[Mapping[str, float]],
-    seeds: Sequence[int],
-    shape: Mapping[str, int],
-) -> tuple[Run, ...]:
-    """Every point of the grid with every seed, in one shape."""
-    return tuple(
-        Run(seed, point["lr"], kind(**{n: point[n] for n in varying(kind)}, **shape))
-        for point in points
-        for seed in seeds
-    )
+def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
+    """Every combination of some values.
+
+    >>> points_of({"lr": [0.1, 0.2], "alpha": [1.0]})
+    [{'lr': 0.1, 'alpha': 1.0}, {'lr': 0.2, 'alpha': 1.0}]
+    """
+    return [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
+
+
+def fleets_of(
+    kind: type[Method], points: Iterable[Mapping[str, float]], seeds: Sequence[int]
+) -> tuple[Shaped, ...]:
+    """Every point with every seed, in as few fleets as their shapes allow."""
+    fleets: dict[tuple[int, ...], list[Run]] = {}
+    for point in points:
+        batch = int(point["bs"])
+        replay = int(point.get("mbs", batch)) if kind.replay else 0
+        shape = {name: int(point[name]) for name in static(kind)}
+        method = kind(**{name: point[name] for name in varying(kind)}, **shape)
+        runs = [Run(seed, point["lr"], method) for seed in seeds]
+        fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
+    return tuple((batch, replay, tuple(runs)) for (batch, replay, *_), runs in fleets.items())
 
 
 _NETWORKS: dict[str, Callable[[Stream], Network]] = {

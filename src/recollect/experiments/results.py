@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +13,18 @@ import numpy as np
 
 from recollect.files import write_json
 from recollect.train import Result
+from recollect.train.identity import Identity
 
 __all__ = ["Mean", "Results", "Summary"]
 
 FEWEST = 4
 POINTS = 15.0
 DEVIATIONS = 5.0
+SHOWN = 8  # letters of a fingerprint
+FINGERPRINTS = {
+    "stream": "data", "network": "network", "code": "code", "precision": "precision",
+    "optimiser": "optimiser",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -52,18 +59,38 @@ class Mean:
 
 @dataclass(frozen=True)
 class Summary:
-    """Runs that differ in their seed alone."""
+    """Runs that differ in their seed alone.
+
+    Where others have the same names and hyper-parameters, `apart` says what is different, such as
+    `network 7ced1d1e`.
+    """
 
     runs: tuple[Result, ...]
+    apart: str = ""
 
     @property
     def first(self) -> Result:
         """One of the runs, for what they have in common."""
         return self.runs[0]
 
+    @property
+    def settings(self) -> list[str]:
+        """The settings in which any of the runs was scored."""
+        return list(dict.fromkeys(setting for run in self.runs for setting in run.accuracy))
+
     def mean(self, metric: str, setting: str) -> Mean | None:
-        """The mean over seeds of `accuracy`, `fwt`, `bwt` or `forgetting` in a setting."""
-        return Mean.of([getattr(run, metric).get(setting) for run in self.runs])
+        """The mean over seeds of `accuracy`, `fwt`, `bwt` or `forgetting` in a setting.
+
+        Runs that were not scored in that setting do not count.
+        """
+        scores = (getattr(run, metric) for run in self.runs)
+        return Mean.of([score[setting] for score in scores if setting in score])
+
+    @property
+    def values(self) -> str:
+        """The hyper-parameters in words, and what else tells these runs apart from others."""
+        values = [f"{name} {value:g}" for name, value in self.first.hyperparameters.items()]
+        return ", ".join([*values, *filter(None, [self.apart])])
 
     @property
     def seconds(self) -> float:
@@ -76,16 +103,17 @@ class Summary:
 
         Far is more than 15 points, and more than five deviations, below the median in any setting.
         The deviation is a robust one, 1.4826 times the median distance from the median, and at
-        least one point. Among fewer than four runs nobody can say. Means include these runs.
+        least one point. Among fewer than four runs none is. Means include these runs.
         """
-        if len(self.runs) < FEWEST:
-            return ()
-        shared = set.intersection(*(set(run.accuracy) for run in self.runs))
-        bounds = {s: _lowest([run.accuracy[s] for run in self.runs]) for s in shared}
+        bounds = {}
+        for setting in self.settings:
+            values = [run.accuracy[setting] for run in self.runs if setting in run.accuracy]
+            if len(values) >= FEWEST:
+                bounds[setting] = _lowest(values)
         return tuple(
             run
             for run in self.runs
-            if not run.diverged and any(run.accuracy[s] < least for s, least in bounds.items())
+            if not run.diverged and any(run.accuracy.get(s, math.inf) < bounds[s] for s in bounds)
         )
 
     @property
@@ -127,28 +155,45 @@ class Results(Sequence[Result]):
         rows = []
         for summary in self.summaries():
             run = summary.first
-            means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in run.accuracy)
+            means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in summary.settings)
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
-            values = ", ".join(f"{name} {value:g}" for name, value in run.hyperparameters.items())
             seeds = f"{len(summary.runs)} seed{'s' if len(summary.runs) > 1 else ''}"
             seeds += f", {summary.remarks}" if summary.remarks else ""
-            rows.append(f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {values})")
+            rows.append(
+                f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {summary.values})"
+            )
         return "\n".join(rows)
 
     def summaries(self) -> list[Summary]:
-        """The runs grouped by everything but the seed, in order of first appearance."""
-        groups: dict[tuple[object, ...], list[Result]] = {}
+        """The runs grouped by everything but the seed, in order of first appearance.
+
+        Runs of another network, other data or other code are another group, also under the same
+        names; `Summary.apart` says what is different.
+        """
+        groups: dict[str, list[Result]] = {}
         for run in self._runs:
-            key = (
-                run.benchmark, run.method, run.buffer, run.epochs, run.validation,
-                *sorted(run.hyperparameters.items()),
-            )  # fmt: skip
-            groups.setdefault(key, []).append(run)
-        return [Summary(tuple(runs)) for runs in groups.values()]
+            groups.setdefault(run.identity.key_without("seed"), []).append(run)
+        alike: dict[str, list[Identity]] = {}
+        firsts = [runs[0].identity for runs in groups.values()]
+        for each in firsts:
+            alike.setdefault(each.key_without("seed", *FINGERPRINTS), []).append(each)
+        return [
+            Summary(tuple(runs), _apart(first, alike[first.key_without("seed", *FINGERPRINTS)]))
+            for first, runs in zip(firsts, groups.values(), strict=True)
+        ]
 
     def save(self, path: Path | str) -> None:
         """Write one JSON object per run, as a list; the file appears whole or not at all."""
         write_json(path, [run.as_json() for run in self._runs])
+
+
+def _apart(identity: Identity, alike: Sequence[Identity]) -> str:
+    """The fingerprints that tell an identity from others with the same names."""
+    parts = {}
+    for name, title in FINGERPRINTS.items():
+        if len({getattr(other, name) for other in alike}) > 1:
+            parts[title] = getattr(identity, name)[:SHOWN] or "unknown"
+    return ", ".join(f"{title} {value}" for title, value in parts.items())
 
 
 def _lowest(values: Sequence[float]) -> float:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments import paper
-from recollect.experiments.plan import Plan
+from recollect.experiments.plan import Plan, fleets_of, points_of
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.values import axes_of, checked_buffer, checked_epochs
-from recollect.methods import Method, hyperparameters, static, symbol, varying
+from recollect.methods import Method, hyperparameters, symbol
 from recollect.streams import Benchmark
-from recollect.train import Result, Run
+from recollect.train import Result
 
 __all__ = ["Tried", "by_criterion", "criterion", "grid", "points_of", "searched"]
 
@@ -61,15 +60,6 @@ def grid(
     return {**known, **{name: list(values) for name, values in (given or {}).items()}}
 
 
-def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """Every combination of some values.
-
-    >>> points_of({"lr": [0.1, 0.2], "alpha": [1.0]})
-    [{'lr': 0.1, 'alpha': 1.0}, {'lr': 0.2, 'alpha': 1.0}]
-    """
-    return [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-
-
 def searched(
     kind: type[Method],
     points: Sequence[Point],
@@ -82,20 +72,9 @@ def searched(
 ) -> Plan:
     """The plan that tries these points, each with every seed; as few fleets as shapes allow."""
     size = checked_buffer(kind, buffer)
-    fleets: dict[tuple[int, ...], list[Run]] = {}
-    for point in points:
-        axes = axes_of(kind, benchmark, size, point)
-        value = {name: values[0] for name, values in axes.items()}
-        batch = int(value["bs"])
-        replay = int(value.get("mbs", batch)) if kind.replay else 0
-        shape = {name: int(value[name]) for name in static(kind)}
-        own = {name: value[name] for name in varying(kind)}
-        runs = [Run(seed, value["lr"], kind(**own, **shape)) for seed in seeds]
-        fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
-    return Plan(
-        tuple((batch, replay, tuple(runs)) for (batch, replay, *_), runs in fleets.items()),
-        size,
-        checked_epochs(epochs, benchmark),
-        validation,
-        benchmark.network,
-    )
+    complete = [
+        {name: values[0] for name, values in axes_of(kind, benchmark, size, point).items()}
+        for point in points
+    ]
+    count = checked_epochs(epochs, benchmark)
+    return Plan(fleets_of(kind, complete, seeds), size, count, validation, benchmark.network)

@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
 
 from recollect.errors import DataError
-from recollect.experiments.files import read_json, write_lines
-from recollect.experiments.made import Made
+from recollect.experiments.files import Stored, write_runs
 from recollect.experiments.results import Results
-from recollect.files import write_json as write_data
 from recollect.streams.data.places import cache_folder
 from recollect.train import Job, Result
-from recollect.train.provenance import code_version, commit
+from recollect.train.identity import Identity
+from recollect.train.provenance import Provenance, commit
 
-__all__ = [
-    "Kept", "Store", "Stored", "job_keys", "read_json", "run_key", "store_file", "write_json",
-    "write_lines", "write_rows",
-]  # fmt: skip
+__all__ = ["CommandStore", "Store", "store_file", "write_json"]
 
 PATIENCE = 60.0
 MOST = 500
+VERSION = 1  # 0: keys of version 0.1.0, which left out network and data
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
-    key TEXT NOT NULL,          -- what was run: everything but the code and the machine
+    key TEXT NOT NULL,          -- the key of the run's identity without its code
     code TEXT NOT NULL,
     benchmark TEXT NOT NULL,
     method TEXT NOT NULL,
@@ -40,47 +36,12 @@ CREATE TABLE IF NOT EXISTS runs (
     epochs INTEGER NOT NULL,
     validation INTEGER NOT NULL,
     created TEXT NOT NULL,
-    made TEXT NOT NULL,         -- JSON: the fields of Made
-    result TEXT NOT NULL,       -- JSON: all that is known of the run
+    made TEXT NOT NULL,         -- JSON: provenance and fingerprints
+    result TEXT NOT NULL,       -- JSON: the other fields of Result
     PRIMARY KEY (key, code)
 );
 CREATE INDEX IF NOT EXISTS by_table ON runs (benchmark, method, buffer);
 """
-
-
-@final
-@dataclass(frozen=True)
-class Stored:
-    """A run in the store, and where it came from."""
-
-    result: Result
-    key: str
-    made: Made
-
-    @property
-    def version(self) -> str:
-        """The version of recollect."""
-        return self.made.version
-
-    @property
-    def code(self) -> str:
-        """The code that the result depends on."""
-        return self.made.code
-
-    @property
-    def machine(self) -> str:
-        """The machine that made it."""
-        return self.made.machine
-
-    @property
-    def command(self) -> str:
-        """The command that made it."""
-        return self.made.command
-
-    @property
-    def created(self) -> str:
-        """When it was made."""
-        return self.made.created
 
 
 @final
@@ -94,18 +55,15 @@ class Store:
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else store_file()
 
-    def add(self, rows: Iterable[tuple[Result, Made]], *, replace: bool = False) -> int:
-        """Keep runs; how many were new. Those that are there stay, unless they are replaced."""
+    def add(self, rows: Iterable[tuple[Result, Provenance]], *, replace: bool = False) -> int:
+        """Store runs and return how many were new.
+
+        A run with the same identity as a stored one is left out, or replaces it.
+        """
         verb = "REPLACE" if replace else "IGNORE"
-        values = [
-            (
-                run_key(run), made.code, run.benchmark, run.method, run.buffer, run.seed,
-                run.epochs, int(run.validation), made.created, json.dumps(asdict(made)),
-                json.dumps(run.as_json(), allow_nan=False),
-            )
-            for run, made in rows
-        ]  # fmt: skip
+        values = [_columns(Stored(*row)) for row in rows]
         with self._open(create=True) as database:
+            _update_keys(database)
             before = database.total_changes
             database.executemany(
                 f"INSERT OR {verb} INTO runs VALUES ({', '.join('?' * 11)})", values
@@ -122,7 +80,10 @@ class Store:
         epochs: int | None = None,
         all_codes: bool = False,
     ) -> list[Stored]:
-        """The runs that fit, in order of their arrival; of each only the newest code's."""
+        """The runs that fit, in order of their arrival.
+
+        Of runs that differ in code alone, only the newest is returned unless `all_codes`.
+        """
         wanted = {
             "benchmark": benchmark, "method": method, "epochs": epochs,
             "validation": None if validation is None else int(validation),
@@ -136,30 +97,23 @@ class Store:
             tests["buffer = ?"] = buffer
         where = f" WHERE {' AND '.join(tests)}" if tests else ""
         found = self._select(
-            f"SELECT key, made, result FROM runs{where} ORDER BY rowid", list(tests.values())
+            f"SELECT made, result FROM runs{where} ORDER BY rowid", list(tests.values())
         )
-        if all_codes:
-            return found
-        newest: dict[str, Stored] = {}
-        for row in found:
-            if row.key not in newest or row.created >= newest[row.key].created:
-                newest[row.key] = row
-        kept = {id(row) for row in newest.values()}
-        return [row for row in found if id(row) in kept]
+        return found if all_codes else newest_code(found)
 
     def results(self, **filters: Any) -> Results:
         """The same, as results."""
         return Results([row.result for row in self.rows(**filters)])
 
-    def find(self, keys: Sequence[str], code: str) -> dict[str, Result]:
-        """Those of the runs with these keys that this code has made."""
+    def find(self, identities: Sequence[Identity]) -> list[Result | None]:
+        """The result of each of these runs, or None where it is not stored."""
         found: dict[str, Result] = {}
-        for start in range(0, len(keys), MOST):
-            some = keys[start : start + MOST]
-            marks = ", ".join("?" * len(some))
-            sql = f"SELECT key, made, result FROM runs WHERE code = ? AND key IN ({marks})"
-            found |= {row.key: row.result for row in self._select(sql, [code, *some])}
-        return found
+        for start in range(0, len(identities), MOST):
+            keys = [each.key_without("code") for each in identities[start : start + MOST]]
+            marks = ", ".join("?" * len(keys))
+            some = self._select(f"SELECT made, result FROM runs WHERE key IN ({marks})", keys)
+            found |= {row.result.identity.key: row.result for row in some}
+        return [found.get(each.key) for each in identities]
 
     def _select(self, sql: str, values: Sequence[Any]) -> list[Stored]:
         if not self.path.exists():
@@ -186,27 +140,23 @@ class Store:
 
 @final
 @dataclass(frozen=True)
-class Kept:
-    """What lets a command skip the runs that a store has, and keeps those that it trains."""
+class CommandStore:
+    """The store as a command uses it: stored runs are not trained again, new ones are stored."""
 
     store: Store
     command: str
     fresh: bool = False
 
     def find(self, job: Job) -> list[Result | None]:
-        """The results of a job's runs that are there; none if the command is to start over."""
-        # Which code this is must be known before training: its files may be edited meanwhile.
-        code, _ = code_version(job.kind), commit()
-        if self.fresh:
-            return [None] * len(job.runs)
-        keys = job_keys(job)
-        found = self.store.find(keys, code)
-        return [_fit(found.get(key), job) for key in keys]
+        """The stored result of each run of a job; None for all if the command starts over."""
+        # Code and commit must be known before training: files may be edited meanwhile.
+        identities, _ = job.identities, commit()
+        return [None] * len(identities) if self.fresh else self.store.find(identities)
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
-        """Keep what was trained."""
-        made = Made.here(job, self.command)
-        self.store.add([(run, made) for run in results], replace=True)
+        """Store what was trained."""
+        provenance = Provenance.here(job, self.command)
+        self.store.add([(run, provenance) for run in results], replace=True)
 
 
 def store_file() -> Path:
@@ -219,50 +169,49 @@ def store_file() -> Path:
     return (Path(shared) if shared else Path.home() / ".local/share") / "recollect/results.sqlite"
 
 
-def run_key(run: Result) -> str:
-    """A name for what was run: two runs with one name differ in code and machine alone."""
-    facts = [run.benchmark, run.method, run.buffer, run.seed, run.epochs, run.validation]
-    return _hashed(facts, run.hyperparameters)
-
-
-def job_keys(job: Job) -> list[str]:
-    """The names that the runs of a job will have, before they are trained."""
-    before, after = [job.stream.name, job.kind.name, job.buffer], [job.epochs, job.validation]
-    return [
-        _hashed([*before, run.seed, *after], job.hyperparameters(number))
-        for number, run in enumerate(job.runs)
-    ]
+def newest_code(rows: Sequence[Stored]) -> list[Stored]:
+    """The rows in order, and of runs that differ in code alone only the one that was made last."""
+    newest: dict[str, Stored] = {}
+    for row in rows:
+        key = row.result.identity.key_without("code")
+        if key not in newest or row.provenance.created >= newest[key].provenance.created:
+            newest[key] = row
+    chosen = set(map(id, newest.values()))
+    return [row for row in rows if id(row) in chosen]
 
 
 def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
-    """Write one JSON object per run, with where it came from: `read_json` reads it anywhere."""
-    newest = {row.key: row.made for row in store.rows()}
-    exact = {_exactly(row.result): row.made for row in store.rows(all_codes=True)}
-    write_rows(path, ((run, exact.get(_exactly(run), newest.get(run_key(run)))) for run in results))
+    """Write runs with the provenance that the store has of them: `read_json` reads it anywhere."""
+    known = {row.result.identity.key: row.provenance for row in store.rows(all_codes=True)}
+    write_runs(path, [(run, known.get(run.identity.key, Provenance())) for run in results])
 
 
-def write_rows(path: Path | str, rows: Iterable[tuple[Result, Made | None]]) -> None:
-    """Write one JSON object per run, with where it came from if that is known."""
-    write_data(path, [{**run.as_json(), "made": made and asdict(made)} for run, made in rows])
+def _columns(row: Stored) -> tuple[Any, ...]:
+    run, provenance = row
+    data = provenance.beside(run)
+    made = data.pop("made")
+    return (
+        run.identity.key_without("code"), run.code, run.benchmark, run.method, run.buffer, run.seed,
+        run.epochs, int(run.validation), provenance.created, json.dumps(made),
+        json.dumps(data, allow_nan=False),
+    )  # fmt: skip
 
 
-def _stored(key: str, made: str, result: str) -> Stored:
+def _stored(made: str, result: str) -> Stored:
     try:
-        return Stored(Result(**json.loads(result)), key, Made(**json.loads(made)))
-    except (ValueError, TypeError) as error:
+        origin = json.loads(made)
+        run = Result.from_json({**json.loads(result), "made": origin})
+        return Stored(run, Provenance.from_json(origin))
+    except (ValueError, TypeError, AttributeError) as error:
         raise DataError(f"the result store holds a run that cannot be read: {error}") from None
 
 
-def _hashed(facts: list[Any], hyperparameters: Mapping[str, float]) -> str:
-    values = sorted((name, float(value)) for name, value in hyperparameters.items())
-    return hashlib.sha256(json.dumps([*facts, values]).encode()).hexdigest()[:24]
-
-
-def _exactly(run: Result) -> str:
-    """All of a run, to tell apart what two codes made of it."""
-    return json.dumps(run.as_json(), sort_keys=True)
-
-
-def _fit(found: Result | None, job: Job) -> Result | None:
-    """A result in half precision does for a job that does not ask for more."""
-    return None if found and job.full_precision and "bf16" in found.execution else found
+def _update_keys(database: sqlite3.Connection) -> None:
+    """Give the rows that an older version wrote the keys of this one."""
+    if database.execute("PRAGMA user_version").fetchone()[0] >= VERSION:
+        return
+    database.execute("BEGIN IMMEDIATE")
+    for number, *row in database.execute("SELECT rowid, made, result FROM runs").fetchall():
+        key, code, *_ = _columns(_stored(*row))
+        database.execute("UPDATE runs SET key = ?, code = ? WHERE rowid = ?", [key, code, number])
+    database.execute(f"PRAGMA user_version = {VERSION}")

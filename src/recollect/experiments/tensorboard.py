@@ -6,10 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from recollect.experiments.labels import SCORES
 from recollect.extras import needs
 from recollect.train import Result
 
-__all__ = ["check_tensorboard", "log_results"]
+__all__ = ["check_tensorboard", "folder_of", "log_results"]
+
+LETTERS = 6
 
 
 def check_tensorboard() -> None:
@@ -25,7 +28,7 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
     """
     kind = _writer()
     for run in results:
-        with kind(str(Path(folder) / _name(run))) as writer:
+        with kind(str(Path(folder) / folder_of(run))) as writer:
             for setting, rows in run.matrix.items():
                 for learned, row in enumerate(rows, 1):
                     known = [value for value in row[:learned] if value is not None]
@@ -35,17 +38,20 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
                     if known:
                         mean = sum(known) / len(known)
                         writer.add_scalar(f"{setting}/mean of tasks so far", mean, learned)
-            for score in ("accuracy", "fwt", "bwt", "forgetting"):
+            for score in SCORES:
                 for setting, value in getattr(run, score).items():
                     if value is not None:
                         writer.add_scalar(f"final {score}/{setting}", value, run.steps)
 
 
-def _name(run: Result) -> str:
+def folder_of(run: Result) -> str:
+    """The folder of a run, named by what it was."""
     values = "-".join(f"{name}{value:g}" for name, value in run.hyperparameters.items())
     split = "-validation" if run.validation else ""
-    held = f"-{run.buffer}" if run.buffer else ""
-    return f"{run.benchmark}/{run.method}{held}{split}/{values}/seed{run.seed}"
+    buffer = f"-{run.buffer}" if run.buffer else ""
+    # The key keeps runs apart that differ in what has no name: network, data, code.
+    key = run.identity.key_without("seed")[:LETTERS]
+    return f"{run.benchmark}/{run.method}{buffer}{split}/{values}-{key}/seed{run.seed}"
 
 
 def _writer() -> Any:

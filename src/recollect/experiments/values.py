@@ -51,7 +51,7 @@ def seeds_from(text: str) -> list[int]:
             f"cannot read the seeds {text!r}: give a number (10), a range (3-5) or a list (3,7)"
         )
     if not all(ranges):
-        raise InputError(f"the seeds {text!r} are none: give at least one")
+        raise InputError(f"the seeds {text!r} are an empty range: give at least one")
     if sum(piece.stop - piece.start for piece in ranges) > MOST_SEEDS:
         raise InputError(f"the seeds {text!r} are more than {MOST_SEEDS}: give fewer")
     return [seed for piece in ranges for seed in piece]
@@ -89,7 +89,7 @@ def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
     """The buffer of a method that has a memory, and None for one that has none."""
     if kind.replay is None:
         if buffer is not None:
-            raise InputError(f"{kind.title} keeps no memory: leave the buffer out")
+            raise InputError(f"{kind.title} has no memory: leave the buffer out")
         return None
     if buffer is None:
         raise InputError(f"{kind.title} needs a memory: give a buffer, such as 200")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -16,12 +15,11 @@ from torch import Tensor
 
 from recollect.errors import DataError, RecollectError
 from recollect.files import pack, unpack, write_bytes
+from recollect.train.identity import hashed
 from recollect.train.job import Job, Result
-from recollect.train.provenance import code_version, network_facts
 
-__all__ = ["Checkpoints", "Saved", "fingerprint"]
+__all__ = ["Checkpoints", "Saved"]
 
-FORMAT = 1
 EVERY = 120.0
 
 
@@ -38,9 +36,9 @@ class Saved:
 class Checkpoints:
     """A folder with the state of every unfinished job, and the results of finished ones.
 
-    A file is named by the `fingerprint` of its job, so only the same job finds it. It is written
-    aside and renamed: whoever reads it meets a whole one. `deadline` is a reading of
-    `time.monotonic()` after which jobs save their state and stop.
+    A file is named by the key of its job, so only the same job under the same code finds it. Files
+    appear whole or not at all. `deadline` is a reading of `time.monotonic()` after which jobs save
+    their state and stop.
     """
 
     folder: Path
@@ -56,7 +54,7 @@ class Checkpoints:
             return None
 
     def save(self, name: str, state: Saved) -> None:
-        """Keep the state of a job, in the place of an earlier one."""
+        """Save the state of a job; it replaces an earlier one."""
         try:
             write_bytes(self._state(name), pack(state.facts, state.tensors))
         except OSError as error:
@@ -78,24 +76,24 @@ class Checkpoints:
         """The results of a job that was finished before, or None."""
         try:
             found = json.loads(self._done(name).read_text("utf-8"))
-            return [Result(**run) for run in found] or None
-        except (OSError, ValueError, TypeError):
+            return [Result.from_json(run) for run in found] or None
+        except (OSError, ValueError, TypeError, AttributeError):
             return None
 
     def finish(self, name: str, results: list[Result]) -> None:
-        """Keep the results of a job, if they can be kept; its state is no longer needed."""
+        """Save the results of a job, if that is possible; its state is no longer needed."""
         with suppress(OSError):  # a full disk must not cost what was trained
             write_bytes(self._done(name), json.dumps([run.as_json() for run in results]).encode())
             self._state(name).unlink(missing_ok=True)
 
     def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:
-        """Those of a command: a folder of its own, found by the same jobs in the same split.
+        """Those of a command: a folder of its own, found by the same jobs on as many workers.
 
         It is named by the jobs, and then by the code that trains them.
         """
-        jobs_name = _hashed(" ".join([*(_described(job) for job in jobs), str(workers)]))
-        code = _hashed(" ".join(code_version(job.kind) for job in jobs))
-        return replace(self, folder=self.folder / f"{jobs_name}-{code}")
+        name = hashed([*(job.key_without("code") for job in jobs), workers])
+        code = hashed([job.identities[0].code for job in jobs])
+        return replace(self, folder=self.folder / f"{name}-{code}")
 
     def of_other_code(self) -> list[Path]:
         """The folders in which other code left the same command unfinished."""
@@ -112,27 +110,3 @@ class Checkpoints:
 
     def _done(self, name: str) -> Path:
         return self.folder / f"{name}.json"
-
-
-def fingerprint(job: Job) -> str:
-    """A name for everything that a job's results depend on, except the content of its data."""
-    return _hashed(f"{_described(job)} {code_version(job.kind)}")
-
-
-def _described(job: Job) -> str:
-    """A name for a job, whatever code trains it."""
-    stream = job.arriving
-    facts = [
-        FORMAT, stream.name, stream.setting, stream.classes, stream.shape, str(stream.dtype),
-        [stream.parts(task) for task in range(stream.tasks)], repr(stream.images),
-        network_facts(job.network), job.kind.name,
-        f"{job.kind.__module__}.{job.kind.__qualname__}",
-        [(run.seed, run.lr, asdict(run.method)) for run in job.runs],
-        job.batch, job.replay, job.buffer, job.epochs, job.validation,
-        str(job.device.type), job.full_precision,
-    ]  # fmt: skip
-    return _hashed(json.dumps(facts))
-
-
-def _hashed(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

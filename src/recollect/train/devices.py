@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import gc
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from recollect.errors import InputError
 
-__all__ = ["device_label", "device_named", "wait_for"]
+__all__ = ["cores", "device_label", "device_named", "free_memory", "one_thread", "wait_for"]
 
 
 def device_named(name: str = "auto") -> torch.device:
@@ -46,3 +51,27 @@ def wait_for(device: torch.device) -> None:
     """Wait until a device has done all it was asked to, so that a clock can be read."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> None:
+    """Give a GPU's memory back that nothing refers to any more."""
+    gc.collect()
+    torch.cuda.empty_cache()
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread for small tensors, and numbers too small to matter counted as zero."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    torch.set_flush_denormal(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+        torch.set_flush_denormal(False)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +15,16 @@ from torch import nn
 from recollect.methods import Method, Spec, hyperparameters, setup_of, symbol
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream
+from recollect.train.code import code_fingerprint
+from recollect.train.fingerprint import NetworkFacts, stream_fingerprint
+from recollect.train.identity import UNKNOWN, Identity, hashed
 
 __all__ = ["Job", "Result", "Run"]
 
 CPU = torch.device("cpu")
+
+MADE = ("code", "precision", "network", "stream")
+IMPORTED = "imported"  # what version 0.1 called the code of a file that did not say
 
 
 @dataclass(frozen=True)
@@ -51,7 +58,7 @@ class Job:
 
     @property
     def arriving(self) -> Stream:
-        """The stream as the method meets it: all tasks mixed, if it needs all data at once."""
+        """The stream that the method trains on: all tasks mixed, if it needs all data at once."""
         return Joint(self.stream) if self.kind.needs.all_data else self.stream
 
     @property
@@ -89,8 +96,70 @@ class Job:
         replay = setup_of(self.runs[0].method, self.spec).replay
         return self.batch + self.replay * (replay.draws if replay else 0)
 
+    @property
+    def precision(self) -> str:
+        """The numbers that the networks compute with.
+
+        On a GPU, matrix products use TF32, and networks with convolutions bfloat16 unless the job
+        asks for full precision.
+        """
+        if self.device.type != "cuda":
+            return "float32"
+        half = not self.full_precision and self._network_facts.convolves
+        return "bf16 autocast, TF32" if half else "float32, TF32"
+
+    @property
+    def planned(self) -> tuple[Identity, ...]:
+        """The identities of the runs as far as they are known without data, network and code."""
+        return tuple(
+            Identity(
+                benchmark=self.stream.name,
+                stream=UNKNOWN,
+                method=self.kind.name,
+                network=UNKNOWN,
+                code=UNKNOWN,
+                hyperparameters=self.hyperparameters(number),
+                buffer=self.buffer,
+                epochs=self.epochs,
+                validation=self.validation,
+                seed=run.seed,
+            )
+            for number, run in enumerate(self.runs)
+        )
+
+    @cached_property
+    def identities(self) -> tuple[Identity, ...]:
+        """The identity of every run.
+
+        Code and data are read the first time that it is asked for: before training, so that files
+        which are edited during a long run do not count.
+        """
+        network = self._network_facts
+        stream = stream_fingerprint(self.stream)
+        code = code_fingerprint(self.kind, type(self.stream), *network.classes)
+        precision = precision_class(self.precision)
+        return tuple(
+            replace(
+                each, stream=stream, network=network.fingerprint, code=code, precision=precision
+            )
+            for each in self.planned
+        )
+
+    @property
+    def key(self) -> str:
+        """A short name for all runs of the job, on this kind of device."""
+        return self.key_without()
+
+    def key_without(self, *parts: str) -> str:
+        """A short name for the same runs, whatever these parts of their identities are."""
+        return hashed([self.device.type, *(each.key_without(*parts) for each in self.identities)])
+
+    @cached_property
+    def _network_facts(self) -> NetworkFacts:
+        return NetworkFacts.of(self.network)
+
     def hyperparameters(self, run: int) -> dict[str, float]:
-        """The values of one run, by the paper's symbols."""
+        """The hyper-parameters of one run, by the paper's symbols."""
         config = self.runs[run]
         own = {
             symbol(name): float(getattr(config.method, name)) for name in hyperparameters(self.kind)
@@ -110,7 +179,8 @@ class Job:
 class Result:
     """What one run was, and how it went; percentages per setting.
 
-    `train_seconds` is the fleet's training time divided by its runs: what this run cost.
+    `train_seconds` is the fleet's training time divided by its runs: what this run cost. `stream`,
+    `network` and `code` are fingerprints, and `UNKNOWN` in results of old files (see `Identity`).
     """
 
     benchmark: str
@@ -132,7 +202,44 @@ class Result:
     diverged: bool
     device: str
     execution: str
+    stream: str = UNKNOWN
+    network: str = UNKNOWN
+    code: str = UNKNOWN
+    precision: str = UNKNOWN
+    optimiser: str = "sgd"
+
+    @property
+    def identity(self) -> Identity:
+        """What was run, without how it went."""
+        # Old files have no precision, but their execution says where bfloat16 was used.
+        precision = self.precision or precision_class(self.execution)
+        parts = {field.name: getattr(self, field.name) for field in fields(Identity)}
+        return Identity(**{**parts, "precision": precision})
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain data."""
-        return asdict(self)
+        """The result as plain data, as it stands in files: fingerprints are in `made`."""
+        data = asdict(self)
+        made = {name: data.pop(name) for name in MADE}
+        optimiser = data.pop("optimiser")
+        return data | {"made": made | ({} if optimiser == "sgd" else {"optimiser": optimiser})}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Result:
+        """The result that `as_json` wrote, now or in an older version."""
+        facts = {name: value for name, value in data.items() if name != "made"}
+        made = data.get("made") or {}
+        known = {name: made[name] for name in (*MADE, "optimiser") if made.get(name)}
+        if known.get("code") == IMPORTED:
+            del known["code"]
+        if "precision" in known:
+            known["precision"] = precision_class(known["precision"])
+        return cls(**facts, **known)
+
+
+def precision_class(text: str) -> str:
+    """Whether networks compute in bfloat16, of a text that says how they compute.
+
+    >>> precision_class("bf16 autocast, TF32"), precision_class("float32, TF32")
+    ('bf16', 'float32')
+    """
+    return "bf16" if "bf16" in text else "float32"

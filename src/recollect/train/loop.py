@@ -17,7 +17,7 @@ from torch import Tensor
 from recollect.errors import InputError, TimeUp
 from recollect.memory import Clock
 from recollect.methods import Method
-from recollect.train.checkpoint import Checkpoints, Saved, fingerprint
+from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet
@@ -60,7 +60,7 @@ def train(
     never stopped; it raises `TimeUp` when their time limit comes.
     """
     check(job)
-    name = fingerprint(job) if checkpoints else ""
+    name = job.key
     if checkpoints and (known := checkpoints.results(name)) is not None:
         report(job.steps)
         return known
@@ -246,20 +246,13 @@ def _result(
     seconds: float,
     loss: Tensor,
 ) -> Result:
-    config = job.runs[run]
     trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
     untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
     # Before it has learned a task, a method with predictions of its own says nothing about it.
     foresees = job.kind.predict is Method.predict and not job.kind.needs.task_id
     made = {s: scores(m, untrained[s] if untrained else None) for s, m in trained.items()}
     return Result(
-        benchmark=job.stream.name,
-        method=job.kind.name,
-        buffer=job.buffer,
-        seed=config.seed,
-        epochs=job.epochs,
-        validation=job.validation,
-        hyperparameters=job.hyperparameters(run),
+        **job.identities[run].as_fields(),
         accuracy={s: m.accuracy for s, m in made.items()},
         fwt={s: m.fwt if foresees else None for s, m in made.items()},
         bwt={s: m.bwt for s, m in made.items()},

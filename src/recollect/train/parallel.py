@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import multiprocessing
-import os
 import signal
 import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
@@ -22,34 +20,31 @@ import torch
 
 from recollect.errors import InputError, RecollectError, SlowerWarning, TimeUp
 from recollect.train.checkpoint import Checkpoints
+from recollect.train.devices import cores, free_memory, one_thread
+from recollect.train.fingerprint import stream_fingerprint
 from recollect.train.job import Job, Result
 from recollect.train.loop import check, train
 from recollect.train.slower import say_slower
 
-__all__ = ["Event", "Runner", "Shelf", "Work", "cores", "one_thread", "train_all"]
+__all__ = ["Event", "ResultStore", "Runner", "Work", "cores", "one_thread", "train_all"]
 
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
 
 
-class Shelf(Protocol):
-    """Where finished runs are kept."""
+class ResultStore(Protocol):
+    """Where the results of finished runs are stored."""
 
     def find(self, job: Job) -> list[Result | None]:
-        """The result of every run of a job, or None if it is not there."""
+        """The result of every run of a job, or None where it is not stored."""
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
-        """Keep the results of a job's runs."""
+        """Store the results of a job's runs."""
 
 
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
 Notice = Callable[[str], None]
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def train_all(
@@ -60,21 +55,21 @@ def train_all(
     finished: Finished = lambda job, results: None,
     notice: Notice = lambda text: None,
     checkpoints: Checkpoints | None = None,
-    shelf: Shelf | None = None,
+    store: ResultStore | None = None,
     runner: Runner | None = None,
 ) -> list[Result]:
     """Train all jobs and return their results in order.
 
     On a CPU each job is spread over the cores: small tensors gain nothing from a second thread,
     so every core has a process with one thread and a share of the runs. On a GPU a job is one
-    fleet, or several where one does not fit into its memory. `progress` is told of steps as they
-    are taken, summed over a fleet's runs, `finished` of every job whose results are complete,
-    and `notice` of what a person should know.
+    fleet, or several where one does not fit into its memory. `progress` is called with the steps
+    that were taken, summed over a fleet's runs, `finished` with every job whose results are
+    complete, and `notice` with what a person should know.
 
-    With `checkpoints`, jobs continue where they were saved last. If their time limit comes, those
-    at work stop with `TimeUp`, and no others begin; what they keep is for the next call. Runs
-    that are on the `shelf` are not trained again, and every fleet that is done goes there. A
-    `runner` does the work elsewhere than on this machine.
+    With `checkpoints`, jobs continue where they were saved last. At their time limit, jobs in
+    training stop with `TimeUp`, and no others begin; the next call continues with what was saved.
+    Runs that are in the `store` are not trained again, and those of every finished fleet are added
+    to it. A `runner` trains elsewhere than on this machine.
     """
     for job in jobs:
         check(job)
@@ -82,55 +77,54 @@ def train_all(
         workers = cores()
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
+    for job in jobs:
+        stream_fingerprint(job.stream)  # read once, here: forked processes share it
     on_gpu = any(job.device.type == "cuda" for job in jobs)
     pieces = [
         (number, piece)
         for number, job in enumerate(jobs)
         for piece in ([job] if on_gpu else _pieces(job, jobs, workers))
     ]
-    parts: dict[int, dict[int, list[Result]]] = {number: {} for number in range(len(jobs))}
-    missing = [sum(1 for n, _ in pieces if n == number) for number in range(len(jobs))]
-    done: dict[int, list[Result]] = {}
-    stopped: list[TimeUp] = []
-    known = [shelf.find(piece) if shelf else [None] * len(piece.runs) for _, piece in pieces]
-    left = [place for place, found in enumerate(known) if not all(found)]
+    results: list[list[Result]] = [[] for _ in pieces]
+    stored = [store.find(piece) if store else [None] * len(piece.runs) for _, piece in pieces]
+    left = [index for index, found in enumerate(stored) if not all(found)]
 
-    def tell(place: int, steps: int) -> None:
-        number, _ = pieces[left[place]]
-        progress(jobs[number], steps)
+    def report(index: int, steps: int) -> None:
+        progress(jobs[pieces[left[index]][0]], steps)
 
-    def keep(place: int, results: list[Result]) -> None:
-        number, _ = pieces[place]
-        parts[number][place] = results
-        missing[number] -= 1
-        if missing[number] == 0:
-            done[number] = [r for _, some in sorted(parts[number].items()) for r in some]
-            finished(jobs[number], done[number])
+    def complete(index: int, found: list[Result]) -> None:
+        results[index] = found
+        number, _ = pieces[index]
+        of_job = [results[i] for i, (n, _) in enumerate(pieces) if n == number]
+        if all(of_job):
+            finished(jobs[number], list(chain(*of_job)))
 
-    for place, found in enumerate(known):
-        there = [run for run in found if run is not None]
-        if there:
-            progress(jobs[pieces[place][0]], pieces[place][1].steps * len(there))
-        if len(there) == len(found):
-            keep(place, there)
-    rest = [_missing(pieces[place][1], known[place]) for place in left]
-    work = Work(rest, checkpoints, tell, notice)
+    for index, found in enumerate(stored):
+        known = [run for run in found if run is not None]
+        number, piece = pieces[index]
+        if known:
+            progress(jobs[number], piece.steps * len(known))
+        if len(known) == len(found):
+            complete(index, known)
+    rest = [_without(pieces[index][1], stored[index]) for index in left]
+    work = Work(rest, checkpoints, report, notice)
     events = runner(work) if runner else work.on_gpu() if on_gpu else work.on_cores(workers)
-    for place, kind, value in events:
+    stopped: list[TimeUp] = []
+    for index, kind, value in events:
         if kind == "steps":
-            tell(place, value * len(rest[place].runs))
+            report(index, value * len(rest[index].runs))
         elif kind == "stopped":
             stopped.append(value)
         else:
-            if shelf:
-                shelf.add(rest[place], value)
+            if store:
+                store.add(rest[index], value)
             new = iter(value)
-            keep(left[place], [run or next(new) for run in known[left[place]]])
+            complete(left[index], [run or next(new) for run in stored[left[index]]])
     if stopped:
         raise stopped[0]
     if checkpoints:
         checkpoints.clear()
-    return [result for number in range(len(jobs)) for result in done[number]]
+    return list(chain(*results))
 
 
 def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
@@ -143,9 +137,9 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
     return job.split(min(size, LARGEST_FLEET, max(1, ROWS_IN_CACHE // job.rows)))
 
 
-def _missing(piece: Job, known: Sequence[Result | None]) -> Job:
-    """The runs of a piece that are not known."""
-    pairs = zip(piece.runs, known, strict=True)
+def _without(piece: Job, stored: Sequence[Result | None]) -> Job:
+    """The runs of a piece that are not stored."""
+    pairs = zip(piece.runs, stored, strict=True)
     return replace(piece, runs=tuple(run for run, result in pairs if result is None))
 
 
@@ -158,11 +152,11 @@ class Work:
 
     pieces: list[Job]
     checkpoints: Checkpoints | None
-    tell: Callable[[int, int], None]
+    report: Callable[[int, int], None]
     notice: Notice
 
     def on_cores(self, workers: int) -> Iterator[Event]:
-        """What happens: (place, "steps", n), (place, "results", [...]), (place, "stopped", why)."""
+        """What happens: (index, "steps", n), (index, "results", [...]), (index, "stopped", why)."""
         if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
             yield from self._here()
             return
@@ -171,12 +165,12 @@ class Work:
         try:
             while waiting or busy:
                 while waiting and len(busy) < workers:
-                    place, piece = waiting.pop(0)
+                    index, piece = waiting.pop(0)
                     connection, process = _start(piece, self.checkpoints)
-                    busy[connection] = (process, place)
+                    busy[connection] = (process, index)
                 ready = wait(list(busy))
                 for connection in [c for c in busy if c in ready]:
-                    process, place = busy[connection]
+                    process, index = busy[connection]
                     try:
                         kind, value = connection.recv()
                     except EOFError:
@@ -195,35 +189,35 @@ class Work:
                         process.join()
                     if kind == "stopped":
                         waiting.clear()
-                    yield place, kind, value
+                    yield index, kind, value
         finally:
             for process, _ in busy.values():
                 process.terminate()
                 process.join()
 
     def _here(self) -> Iterator[Event]:
-        for place, piece in enumerate(self.pieces):
+        for index, piece in enumerate(self.pieces):
             try:
                 with one_thread():
-                    results = train(piece, partial(self._share, place, piece, []), self.checkpoints)
+                    results = train(piece, partial(self._share, index, piece, []), self.checkpoints)
             except TimeUp as limit:
-                yield place, "stopped", limit
+                yield index, "stopped", limit
                 return
-            yield place, "results", results
+            yield index, "results", results
 
     def on_gpu(self) -> Iterator[Event]:
         """The same, one fleet after the other; one that does not fit is split, and says so."""
         most = max((len(piece.runs) for piece in self.pieces), default=1)
-        for place, piece in enumerate(self.pieces):
+        for index, piece in enumerate(self.pieces):
             results: list[Result] = []
             waiting = piece.split(most)
             try:
                 while waiting:
                     part, *others = waiting
-                    told: list[int] = []
-                    report = partial(self._share, place, part, told)
+                    taken: list[int] = []
+                    share = partial(self._share, index, part, taken)
                     try:
-                        results += train(part, report, self.checkpoints)
+                        results += train(part, share, self.checkpoints)
                         waiting = others
                     except torch.OutOfMemoryError:
                         if len(part.runs) == 1:
@@ -231,20 +225,20 @@ class Work:
                                 "one run alone does not fit into the GPU's memory: "
                                 "take a smaller buffer or --device cpu"
                             ) from None
-                        self.tell(place, -sum(told))  # they will be taken again
+                        self.report(index, -sum(taken))  # they will be taken again
                         most = math.ceil(len(part.runs) / 2)
                         self.notice(f"{len(part.runs)} runs at once do not fit into the GPU's "
                                     f"memory: {most} at a time")  # fmt: skip
                         waiting = [half for each in waiting for half in each.split(most)]
                     free_memory()
             except TimeUp as limit:
-                yield place, "stopped", limit
+                yield index, "stopped", limit
                 return
-            yield place, "results", results
+            yield index, "results", results
 
-    def _share(self, place: int, part: Job, told: list[int], steps: int) -> None:
-        told.append(steps * len(part.runs))
-        self.tell(place, told[-1])
+    def _share(self, index: int, part: Job, taken: list[int], steps: int) -> None:
+        taken.append(steps * len(part.runs))
+        self.report(index, taken[-1])
 
 
 Runner = Callable[[Work], Iterator[Event]]
@@ -291,22 +285,3 @@ def _pass_warnings_on(connection: Connection) -> None:
             usual(message, category, *where)
 
     warnings.showwarning = show  # type: ignore[assignment]
-
-
-def free_memory() -> None:
-    """Give a GPU's memory back that nothing refers to any more."""
-    gc.collect()
-    torch.cuda.empty_cache()
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for small tensors, and numbers too small to matter counted as zero."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    torch.set_flush_denormal(True)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        torch.set_flush_denormal(False)

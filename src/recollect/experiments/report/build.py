@@ -9,14 +9,14 @@ from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments.files import Stored
 from recollect.experiments.labels import SETTINGS
-from recollect.experiments.made import Made
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again, usual
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
-from recollect.experiments.report.rows import Configuration, configurations, latest
+from recollect.experiments.report.rows import Configuration, configurations
 from recollect.experiments.results import Mean
-from recollect.experiments.store import Stored
+from recollect.experiments.store import newest_code
 from recollect.methods import METHODS, title_of
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -32,7 +32,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
     """
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
-    kept = latest(rows)
+    kept = newest_code(rows)
     found = _ordered(configurations(kept))
     texts = _Texts()
     names = _names(found)
@@ -74,7 +74,9 @@ class _Texts:
 def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
     run, summary = each.first, each.summary
     low = summary.far_below
-    given = list(dict.fromkeys(row.command for row in each.rows if row.command))
+    given = list(
+        dict.fromkeys(row.provenance.command for row in each.rows if row.provenance.command)
+    )
     return {
         "id": name,
         "benchmark": run.benchmark,
@@ -83,6 +85,7 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
         "epochs": run.epochs,
         "validation": run.validation,
         "hyperparameters": dict(run.hyperparameters),
+        "apart": summary.apart,
         "usual": usual(run),
         "steps": run.steps,
         "bytes": max(row.result.memory_bytes for row in each.rows),
@@ -91,7 +94,7 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
         "again": again(run, [row.result.seed for row in each.rows]),
         "scores": {
             setting: {metric: _mean(summary.mean(metric, setting)) for metric in METRICS}
-            for setting in run.accuracy
+            for setting in summary.settings
         },
         "paper": {
             setting: {
@@ -112,20 +115,20 @@ def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
 
 
 def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
-    run = row.result
+    run, made = row
     return {
         "seed": run.seed,
         "seconds": _rounded(run.train_seconds, 4),
         "diverged": run.diverged,
         "farBelow": far_below,
         "where": texts.place(": ".join(filter(None, (run.device, run.execution)))),
-        "machine": texts.place("" if row.machine == run.device else row.machine),
-        "code": texts.place(_code(row.made)),
-        "precision": texts.place(row.made.precision),
-        "data": texts.place(row.made.stream),
-        "network": texts.place(row.made.network),
-        "created": texts.place(row.created),
-        "command": texts.place(row.command),
+        "machine": texts.place("" if made.machine == run.device else made.machine),
+        "code": texts.place(_code(row)),
+        "precision": texts.place(made.precision),
+        "data": texts.place(run.stream),
+        "network": texts.place(run.network),
+        "created": texts.place(made.created),
+        "command": texts.place(made.command),
         "again": again(run, [run.seed]),
         "scores": {
             setting: [_hundredths(getattr(run, metric).get(setting)) for metric in METRICS]
@@ -142,11 +145,12 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
     }
 
 
-def _code(made: Made) -> str:
+def _code(row: Stored) -> str:
     """The code that made a run, in words; empty for a file that does not say."""
+    run, made = row
     if not made.version:
         return ""
-    facts = {"code": made.code, "commit": made.commit, "PyTorch": made.torch}
+    facts = {"code": run.code, "commit": made.commit, "PyTorch": made.torch}
     known = [f"{name} {value}" for name, value in facts.items() if value]
     return ", ".join([f"recollect {made.version}", *known])
 
@@ -159,7 +163,7 @@ def _benchmark(name: str) -> dict[str, Any]:
 
 
 def _settings(found: Sequence[Configuration]) -> list[str]:
-    return [setting for each in found for setting in each.first.accuracy]
+    return [setting for each in found for setting in each.summary.settings]
 
 
 def _ordered(found: list[Configuration]) -> list[Configuration]:

@@ -37,7 +37,7 @@ def compared(each: Configuration) -> Compared:
         return {}
     return {
         setting: {m: one for m in METRICS if (one := _compare(known, each, setting, m))}
-        for setting in run.accuracy
+        for setting in each.summary.settings
     }
 
 

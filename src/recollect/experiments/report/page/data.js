@@ -66,7 +66,7 @@ function varied(row) {
     && other.buffer === row.buffer && other.epochs === row.epochs && other.validation === row.validation);
   return Object.keys(row.hyperparameters)
     .filter((name) => alike.some((other) => other.hyperparameters[name] !== row.hyperparameters[name]))
-    .map((name) => `${name} ${number(row.hyperparameters[name])}`).join(", ");
+    .map((name) => `${name} ${number(row.hyperparameters[name])}`).concat(row.apart || []).join(", ");
 }
 
 // Of several configurations of a method and buffer, the first: the one with the usual values.

@@ -1,0 +1,166 @@
+"""A fingerprint of the source code that a run depends on: a method, and all that computes it."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import importlib.util
+import inspect
+import sys
+import textwrap
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+__all__ = ["code_fingerprint"]
+
+LETTERS = 12
+TRAINING = "recollect.train.loop"
+
+# These change no number: they save, describe and report.
+APART = {
+    f"recollect.{name}"
+    for name in ("errors", "files", "train.checkpoint", "train.code", "train.fingerprint",
+                 "train.identity", "train.provenance", "train.slower")
+}  # fmt: skip
+
+
+@cache
+def code_fingerprint(method: type, *others: type) -> str:
+    """A short name for the code that trains a method, without comments, docstrings and layout.
+
+    That is the module of the method, the modules of `others` (the classes of the stream and of the
+    network's layers) and recollect's training loop, with all that they import from recollect, and
+    what the method imports from its own package. Other methods are not in it.
+    """
+    packages = {"recollect", method.__module__.partition(".")[0]}
+    waiting = [TRAINING, *(kind.__module__ for kind in (method, *others))]
+    found: dict[str, str] = {}
+    while waiting:
+        name = waiting.pop()
+        if name not in found and name not in APART:
+            source = _source(name)
+            found[name] = source.digest
+            waiting += _imported(source, packages)
+    own = [f"{method.__module__}.{method.__qualname__}"]
+    # In an interactive session a module has no file, and only the classes can be read.
+    own += [_tokens_of(kind) for kind in (method, *others) if not found[kind.__module__]]
+    text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
+    return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
+
+
+@final
+@dataclass(frozen=True)
+class _Source:
+    """A module's tokens as one hash, the names that it imports, and whether it is a package."""
+
+    digest: str
+    imports: tuple[tuple[str, str, str], ...]  # (module, name there, name here)
+    is_package: bool
+
+
+@cache
+def _source(module: str) -> _Source:
+    file = _file(module)
+    is_package = file is not None and file.name == "__init__.py"
+    try:
+        tree = ast.parse(file.read_bytes()) if file else None
+    except (OSError, SyntaxError, ValueError):
+        tree = None
+    if tree is None:
+        return _Source("", (), is_package)
+    tokens: list[str] = []
+    imports: list[ast.Import | ast.ImportFrom] = []
+    _read(tree, tokens, imports)
+    package = module if is_package else module.rpartition(".")[0]
+    return _Source(
+        hashlib.sha256("\0".join(tokens).encode()).hexdigest(),
+        tuple(each for node in imports for each in _names(node, package)),
+        is_package,
+    )
+
+
+def _file(module: str) -> Path | None:
+    loaded = sys.modules.get(module)
+    name = getattr(loaded, "__file__", None)
+    if loaded is None:
+        try:
+            spec = importlib.util.find_spec(module)
+        except (ImportError, ValueError):
+            return None
+        name = spec.origin if spec else None
+    return Path(name) if name and name.endswith(".py") else None
+
+
+def _imported(source: _Source, packages: Container[str]) -> Iterator[str]:
+    for module, name, _ in source.imports:
+        if module.partition(".")[0] in packages:
+            yield _defining(module, name)
+
+
+@cache
+def _defining(module: str, name: str) -> str:
+    """The module that defines a name; a package only passes on what its modules define."""
+    source = _source(module)
+    if not (name and source.is_package):
+        return module
+    for origin, there, here in source.imports:
+        if here == name:
+            return _defining(origin, there)
+    return f"{module}.{name}" if _file(f"{module}.{name}") else module
+
+
+def _names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[str, str, str]]:
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            yield alias.name, "", ""
+        else:
+            name = "." * node.level + (node.module or "")
+            origin = importlib.util.resolve_name(name, package) if node.level else name
+            yield origin, alias.name, alias.asname or alias.name
+
+
+def _tokens_of(kind: type) -> str:
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
+    except (OSError, TypeError, SyntaxError):
+        return f"{kind.__module__}.{kind.__qualname__}"
+    tokens: list[str] = []
+    _read(tree, tokens, [])
+    return "\0".join(tokens)
+
+
+def _read(node: Any, tokens: list[str], imports: list[Any]) -> None:
+    """Add what a tree means: without strings that stand alone, such as docstrings.
+
+    Fields that are empty are left out, because versions of Python differ in them.
+    """
+    kind = node.__class__
+    tokens.append(kind.__name__)
+    if kind is ast.Import or kind is ast.ImportFrom:
+        imports.append(node)
+    for name in kind._fields:
+        value = getattr(node, name, None)
+        if isinstance(value, ast.AST):
+            tokens.append(name)
+            _read(value, tokens, imports)
+        elif value.__class__ is list:
+            if value:
+                tokens.append(name)
+            for each in value:
+                if not isinstance(each, ast.AST):
+                    tokens.append(repr(each))
+                elif not _is_text(each):
+                    _read(each, tokens, imports)
+        elif value is not None:
+            tokens.append(f"{name} {value!r}")
+    tokens.append(")")
+
+
+def _is_text(node: ast.AST) -> bool:
+    if node.__class__ is not ast.Expr:
+        return False
+    value = getattr(node, "value", None)
+    return isinstance(value, ast.Constant) and isinstance(value.value, str)

@@ -1,0 +1,141 @@
+"""Fingerprints of what a run is made of: the content of its stream, and its network."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from recollect.core.network import CONVOLUTIONS
+from recollect.streams.stream import Stream
+
+__all__ = ["NetworkFacts", "network_fingerprint", "stream_fingerprint"]
+
+BLOCK, BLOCKS = 64, 8
+SAMPLE = 64
+LETTERS = 16
+
+
+@final
+@dataclass(frozen=True)
+class NetworkFacts:
+    """A network's fingerprint, the classes of its layers, and whether it has convolutions."""
+
+    fingerprint: str
+    classes: tuple[type, ...]
+    convolves: bool
+
+    @classmethod
+    def of(cls, network: Callable[[], nn.Module] | nn.Module) -> NetworkFacts:
+        """Those of a network that is given as a module or as a function that builds one."""
+        module = _built(network)
+        if not isinstance(module, nn.Module):
+            return cls(repr(module), (), False)  # it will be refused where the fleet is made
+        tensors = [*module.named_parameters(), *module.named_buffers()]
+        weights = hashlib.sha256()
+        for _, tensor in tensors if module is network else ():
+            weights.update(_bytes(tensor))
+        facts = [repr(module), [(n, [*t.shape]) for n, t in tensors], weights.hexdigest()]
+        kinds = {type(layer) for layer in module.modules()}
+        own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
+        return cls(
+            _short(hashlib.sha256(json.dumps(facts).encode())),
+            tuple(sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__))),
+            any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
+        )
+
+
+def network_fingerprint(network: Callable[[], nn.Module] | nn.Module) -> str:
+    """A short name for a network: layers, shapes, and the weights that a module brings."""
+    return NetworkFacts.of(network).fingerprint
+
+
+def stream_fingerprint(stream: Stream) -> str:
+    """A short name for the content of a stream: its data, and what a run with seed 0 sees.
+
+    The data are the tensors in its fields, all of them. Of what a run sees it is a sample: eight
+    stretches of every task's first epoch, some of their examples as they are shown to a network,
+    and some of the test examples of the first task and the last.
+    """
+    known = _known.get(id(stream))
+    if known is not None and known[0]() is stream:
+        return known[1]
+    found = hashlib.sha256()
+    _add(found, stream)
+    _add_sample(found, stream)
+    name = _short(found)
+    with suppress(TypeError):  # what cannot be referred to weakly is read each time
+        _known[id(stream)] = (weakref.ref(stream), name)
+    return name
+
+
+_known: dict[int, tuple[weakref.ref[Stream], str]] = {}
+
+
+def _add(found: hashlib._Hash, value: object) -> None:
+    """Add a value to a hash: numbers, texts and tensors, and what is made of them."""
+    found.update(f"{type(value).__qualname__}:".encode())
+    if isinstance(value, np.ndarray):
+        value = torch.from_numpy(np.ascontiguousarray(value))
+    if isinstance(value, Tensor):
+        found.update(f"{value.dtype} {tuple(value.shape)};".encode())
+        found.update(_bytes(value))
+    elif is_dataclass(value):
+        for field in fields(value):
+            found.update(field.name.encode())
+            _add(found, getattr(value, field.name))
+    elif isinstance(value, tuple | list):
+        for each in value:
+            _add(found, each)
+    elif value is None or isinstance(value, str | int | float | torch.dtype):
+        found.update(f"{value!r};".encode())
+
+
+def _add_sample(found: hashlib._Hash, stream: Stream) -> None:
+    """Add to a hash a sample of what a run with seed 0 sees of a stream."""
+    seeds = torch.tensor([0])
+    _add(found, (stream.setting, stream.boundaries, stream.classes, tuple(stream.shape)))
+    for task in range(stream.tasks):
+        parts = stream.parts(task)
+        count = sum(parts)
+        starts = _spread(max(count - BLOCK + 1, 1), BLOCKS).tolist()
+        bounds = [(start, min(start + BLOCK, count)) for start in starts]
+        order = torch.cat([stream.order(seeds, task, 0, *ends) for ends in bounds], 1)
+        seen = stream.pick(seeds, task, order[:, _spread(order.shape[1], SAMPLE)])
+        _add(found, (tuple(parts), tuple(stream.task_classes(task)), order, seen.x, seen.y))
+    for task in sorted({0, stream.tasks - 1}):
+        test = stream.test(seeds, task)
+        some = _spread(test.x.shape[1], SAMPLE)
+        _add(found, (tuple(test.x.shape), test.x[:, some], test.y[:, some]))
+
+
+def _spread(count: int, most: int) -> Tensor:
+    """Some indices among so many, from the first to the last.
+
+    >>> _spread(101, 3).tolist(), _spread(2, 3).tolist()
+    ([0, 50, 100], [0, 1])
+    """
+    return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).round().long()
+
+
+def _built(network: Callable[[], nn.Module] | nn.Module) -> object:
+    if isinstance(network, nn.Module) or not callable(network):
+        return network
+    with torch.random.fork_rng(devices=[]):
+        return network()
+
+
+def _bytes(tensor: Tensor) -> memoryview:
+    return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
+
+
+def _short(found: hashlib._Hash) -> str:
+    return found.hexdigest()[:LETTERS]

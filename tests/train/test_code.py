@@ -1,0 +1,149 @@
+"""The fingerprint of code: an equation counts, a docstring does not, other methods do not."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import recollect
+from recollect import ER, MLP, SGD, DERpp
+from recollect.streams import TaskStream
+from recollect.train import code
+from recollect.train.code import code_fingerprint
+
+ROOT = Path(recollect.__file__).parent
+Edited = Callable[[str, Callable[[str], str]], str]
+CACHED = ("code_fingerprint", "_source", "_defining")
+
+
+@pytest.fixture(autouse=True)
+def _read_anew() -> Iterator[None]:
+    forget()
+    yield
+    forget()
+
+
+def forget() -> None:
+    for name in CACHED:
+        getattr(code, name).cache_clear()
+
+
+@pytest.fixture
+def edited(monkeypatch: pytest.MonkeyPatch) -> Edited:
+    """The fingerprint of DER++ if a file of recollect were edited in this way."""
+
+    def found(name: str, edit: Callable[[str], str]) -> str:
+        read = Path.read_bytes
+
+        def changed(path: Path) -> bytes:
+            if path != ROOT / name:
+                return read(path)
+            text = read(path).decode()
+            assert edit(text) != text
+            return edit(text).encode()
+
+        forget()
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "read_bytes", changed)
+            fingerprint = code_fingerprint(DERpp, TaskStream, MLP)
+        forget()
+        return fingerprint
+
+    return found
+
+
+LAYOUT: dict[str, Callable[[str], str]] = {
+    "docstring": lambda text: text.replace('"""', '"""Other words. ', 1),
+    "docstring gone": lambda text: text[text.index('"""', 3) + 3 :],
+    "comment": lambda text: "# new\n" + text.replace("\n", "  # why\n", 1),
+    "empty lines": lambda text: text.replace("\n\n", "\n\n\n\n"),
+    "line ends": lambda text: text.replace("\n", "\r\n"),
+    "a string alone": lambda text: text + '\n"""The end."""\n',
+}
+
+
+@pytest.mark.parametrize("edit", LAYOUT)
+@pytest.mark.parametrize("name", ["methods/derpp.py", "core/losses.py", "train/fleet.py"])
+def test_words_and_layout_do_not_count(name: str, edit: str, edited: Edited) -> None:
+    assert edited(name, LAYOUT[edit]) == code_fingerprint(DERpp, TaskStream, MLP)
+
+
+def more(text: str) -> str:
+    return text + "\nMORE = 1\n"
+
+
+@pytest.mark.parametrize("name", ["methods/derpp.py", "core/losses.py"])
+def test_an_equation_counts(name: str, edited: Edited) -> None:
+    changed = edited(name, lambda text: " / ".join(text.rsplit(" * ", 1)))
+    assert changed != code_fingerprint(DERpp, TaskStream, MLP)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["methods/derpp.py", "methods/method.py", "core/losses.py", "core/random.py",
+     "memory/reservoir.py", "streams/tasks.py", "nets/mlp.py", "train/loop.py", "train/fleet.py"],
+)  # fmt: skip
+def test_what_a_method_is_computed_by_counts(name: str, edited: Edited) -> None:
+    assert edited(name, more) != code_fingerprint(DERpp, TaskStream, MLP)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["methods/hal.py", "methods/registry.py", "methods/__init__.py", "nets/resnet.py",
+     "streams/mnist360.py", "errors.py", "files.py", "train/checkpoint.py", "train/parallel.py",
+     "train/identity.py", "learner/__init__.py", "__init__.py"],
+)  # fmt: skip
+def test_other_methods_and_what_changes_no_number_do_not_count(name: str, edited: Edited) -> None:
+    assert edited(name, more) == code_fingerprint(DERpp, TaskStream, MLP)
+
+
+def test_every_method_has_its_own() -> None:
+    found = {code_fingerprint(kind, TaskStream, MLP) for kind in (SGD, ER, DERpp)}
+    assert len(found) == 3
+    assert all(len(each) == 12 for each in found)
+
+
+PACKAGE = {
+    "__init__.py": "from .mine import Mine\n",
+    "mine.py": "from recollect import ER\nfrom . import sums\nfrom .sums import half\n\n\n"
+    "class Mine(ER):\n    name = 'mine'\n",
+    "sums.py": "def half(x):\n    return x / 2\n",
+    "unused.py": "x = 1\n",
+}
+
+
+def test_a_method_of_another_package_counts_with_what_it_imports_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "their_package"
+    folder.mkdir()
+    for name, text in PACKAGE.items():
+        (folder / name).write_text(text, "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    kind = importlib.import_module("their_package").Mine
+
+    def now() -> str:
+        forget()
+        return code_fingerprint(kind, TaskStream, MLP)
+
+    try:
+        first = now()
+        assert first != code_fingerprint(ER, TaskStream, MLP)
+        (folder / "unused.py").write_text("x = 2\n")
+        (folder / "sums.py").write_text('"""Sums."""\n' + PACKAGE["sums.py"])
+        assert now() == first
+        (folder / "sums.py").write_text(PACKAGE["sums.py"].replace("2", "3"))
+        assert now() != first
+    finally:
+        for name in [name for name in sys.modules if name.startswith("their_package")]:
+            del sys.modules[name]
+
+
+def test_a_class_without_a_file_is_known_by_its_name() -> None:
+    kinds = [type(name, (ER,), {"__module__": "nowhere"}) for name in ("A", "A", "B")]
+    found = [code_fingerprint(kind) for kind in kinds]
+    assert found[0] == found[1] != found[2]
