@@ -133,11 +133,13 @@ def _tokens_of(kind: type) -> str:
 
 
 def _read(node: Any, tokens: list[str], imports: list[Any]) -> None:
-    """Add what a tree means: without strings that stand alone, such as docstrings.
+    """Add what a tree means: without strings that stand alone, such as docstrings, and help texts.
 
     Fields that are empty are left out, because versions of Python differ in them.
     """
     kind = node.__class__
+    if kind is ast.Call and getattr(node.func, "id", "") == "hyper":
+        node = ast.Call(node.func, node.args[:1], [])
     tokens.append(kind.__name__)
     if kind is ast.Import or kind is ast.ImportFrom:
         imports.append(node)
