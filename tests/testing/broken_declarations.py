@@ -242,7 +242,7 @@ class Mistyped(Replaying):
         return ER().loss(step)
 
 
-@breaks("fields", "it gives 'logits' to step.rewrite, where that is not stored")
+@breaks("finite", "the memory has no field 'logits' to rewrite")
 @dataclass(frozen=True)
 class Revising(Replaying):
     """Rewrites a field that does not exist."""

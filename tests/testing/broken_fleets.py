@@ -24,7 +24,7 @@ class Sociable(Plain):
         return mine * mine.detach().mean()
 
 
-@breaks("company-broadcast", "a run of a fleet does not predict what it does alone after all tasks")
+@breaks("company-broadcast", "the prediction differs by")
 @dataclass(frozen=True)
 class Voting(Plain):
     """Predicts what all runs say together."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from itertools import pairwise
 
 import torch
+from torch import Tensor
 
 from recollect.memory import Arrivals, Clock
 from recollect.streams.stream import Batch
@@ -21,16 +23,16 @@ __all__ = ["boundaries", "draws", "memory_fields", "revisits", "task_id", "write
 def draws(trial: Trial) -> None:
     """It draws as often as it declares, no more and no less."""
     usages, declared = trial.trajectory.usages, trial.trajectory.fleet.planner.draws
-    if any(usage.too_many for usage in usages):
+    if any(number >= len(usage.draws) for usage in usages for number in usage.used):
         raise Broken(
             f"it draws more often than it declares: `draws` of its replay is {declared}, so raise "
             f"it there or in setup"
         )
-    some = [
-        u for u in usages if u.complete and any(t.shape[1] for d in u.draws for t in d.values())
+    filled = [
+        u for u in usages if u.outcome and any(len(t[0]) for d in u.draws for t in d.values())
     ]
-    used = set().union(*(usage.used for usage in some))
-    if some and (unused := set(range(declared)) - used):
+    unused = set(range(declared)).difference(*(usage.used for usage in filled))
+    if filled and unused:
         raise Broken(
             f"it declares {declared} draws a step and never reads number {min(unused) + 1}: "
             f"lower `draws`"
@@ -39,26 +41,35 @@ def draws(trial: Trial) -> None:
 
 def memory_fields(trial: Trial) -> None:
     """It gives the fields that it declares, and no others, in the shapes that it declares."""
-    fleet, usages = trial.trajectory.fleet, trial.trajectory.usages
-    fields = fleet.memory.tensors
+    usages, fields = trial.trajectory.usages, trial.trajectory.fleet.memory.tensors
     noted = fields.keys() - {"x", "y"}
-    for (call, name), (value, count) in (item for u in usages for item in u.given.items()):
-        if name not in (noted if call == "remember" else fields):
+    for usage, outcome in ((u, u.outcome) for u in usages if u.outcome):
+        for name, value in outcome.fields.items():
+            _fits("remember", name, value, usage.batch, noted, fields)
+        for (number, name), value in outcome.rewritten.items():
+            count = next(iter(usage.draws[number].values())).shape[1]
+            _fits("rewrite", name, value, count, fields.keys(), fields)
+        missing = noted - outcome.fields.keys()
+        if missing and _stores_on_arrival(trial):
             raise Broken(
-                f"it gives {name!r} to step.{call}, where that is not stored: declare it in "
-                f"`replay` (x and y are stored as they came)"
+                f"it declares that it stores {min(missing)!r} and does not give it in every step: "
+                f"call step.remember({min(missing)}=...)"
             )
-        shape, dtype = (count, *fields[name].shape[1:]), fields[name].dtype
-        if value.shape[1:] != shape or (call == "remember" and value.dtype != dtype):
-            raise Broken(
-                f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
-                f"{[len(value), *shape]} of {dtype}"
-            )
-    missing = {n for u in usages if u.complete for n in noted if ("remember", n) not in u.given}
-    if missing and _stores_on_arrival(trial):
+
+
+def _fits(
+    call: str, name: str, value: Tensor, n: int, known: Set[str], fields: Mapping[str, Tensor]
+) -> None:
+    if name not in known:
         raise Broken(
-            f"it declares that it stores {min(missing)!r} and does not give it in every step: call "
-            f"step.remember({min(missing)}=...)"
+            f"it gives {name!r} to step.{call}, where that is not stored: declare it in `replay` "
+            f"(x and y are stored as they came)"
+        )
+    like = fields[name].new_zeros(1).expand(len(value), n, *fields[name].shape[1:])
+    if (value.shape, value.dtype) != (like.shape, like.dtype):
+        raise Broken(
+            f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
+            f"{shape_and_type(like)}"
         )
 
 
@@ -73,7 +84,10 @@ def writes(trial: Trial) -> None:
     """Slots that it chooses fit its memory, and what it rehearses stays there during a task."""
     trajectory = trial.trajectory
     capacity = trajectory.fleet.memory.capacity
-    for slots, batch in ((u.slots, u.batch) for u in trajectory.usages if u.slots is not None):
+    chosen = [(u.outcome.slots, u.batch) for u in trajectory.usages if u.outcome]
+    for slots, batch in chosen:
+        if slots is None:
+            continue
         if slots.dim() != 2 or slots.shape[1] != batch:
             raise Broken(
                 f"it gives step.store_at slots of the shape {list(slots.shape)} for batches of "
@@ -81,11 +95,10 @@ def writes(trial: Trial) -> None:
             )
         if fault := slots_fault(slots, capacity):
             raise Broken(f"in step.store_at, {fault}")
-    steps = list(zip(trajectory.snapshots, trajectory.states, strict=False))
-    for (before, ours), (after, theirs) in pairwise(steps):
-        memory = {name: t for name, t in ours.items() if name.startswith("memory.")}
+    for before, after in pairwise(trajectory.snapshots):
+        memory = {name: t for name, t in before.state.items() if name.startswith("memory.")}
         same_task = before.task == after.task and before.more_epochs == after.more_epochs
-        if after.rehearsed and same_task and (found := difference(memory, theirs)):
+        if after.rehearsed and same_task and (found := difference(memory, after.state)):
             raise Broken(
                 f"it rehearses {after.rehearsed} stored examples in task {after.task}, and its "
                 f"memory changes meanwhile: {found}; write to it in end_task, with a policy that "

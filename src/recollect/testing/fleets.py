@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+
+from torch import Tensor
 
 from recollect.testing.check import Broken
 from recollect.testing.compare import difference, state_of
-from recollect.testing.trial import Trial, tasks_of
+from recollect.testing.trial import Trajectory, Trial, tasks_of
 
 __all__ = ["company", "recorded", "strategies", "stretches"]
 
@@ -28,28 +31,24 @@ def company(trial: Trial, net: str) -> None:
     if together.fleet.network.strategy != net:
         raise Broken(f"the networks were to be called by {net}: {together.fleet.network.strategy}")
     for runs in ((1,), (2, 0)) if usual else ((1,),):
-        others = trial.follow(net, runs)
-        for each in (together, others):
-            if each.error is not None:
-                raise each.error
-        where = f"{'alone' if len(runs) == 1 else 'in other company'} after"
-        for step, (ours, theirs) in enumerate(zip(together.states, others.states, strict=True), 1):
+        states, others = _states(trial, together), _states(trial, trial.follow(net, runs))
+        for step, (ours, theirs) in enumerate(zip(states, others, strict=True), 1):
             for index, run in enumerate(runs):
                 if found := difference(ours, theirs, (run, index), NEAR):
+                    where = "alone" if len(runs) == 1 else "in other company"
                     raise Broken(
-                        f"a run of a fleet is not the run {where} step {step}: {found} "
+                        f"a run of a fleet is not the run {where} after step {step}: {found} "
                         f"({net} network); {ADVICE}"
                     )
-        ours, theirs = (
-            {"the prediction": each.predict(trial.stream.test(each.seeds, 0).x)}
-            for each in (together.fleet, others.fleet)
-        )
-        for index, run in enumerate(runs):
-            if found := difference(ours, theirs, (run, index), NEAR):
-                raise Broken(
-                    f"a run of a fleet does not predict what it does {where} all tasks: {found} "
-                    f"({net} network); {ADVICE}"
-                )
+
+
+def _states(trial: Trial, trajectory: Trajectory) -> list[Mapping[str, Tensor]]:
+    """The states after every step and at the end, and then what is predicted."""
+    if trajectory.error is not None:
+        raise trajectory.error
+    fleet = trajectory.fleet
+    predicted = {"the prediction": fleet.predict(trial.stream.test(fleet.seeds, 0).x)}
+    return [*(snapshot.state for snapshot in trajectory.snapshots), state_of(fleet) | predicted]
 
 
 def strategies(trial: Trial) -> None:

@@ -37,15 +37,13 @@ def finite(trial: Trial) -> None:
             )
     if isinstance(trajectory.error, InputError):
         raise Broken(str(trajectory.error))
-    for step, (snapshot, state) in enumerate(
-        zip(trajectory.snapshots, trajectory.states, strict=False), 1
-    ):
+    for step, snapshot in enumerate(trajectory.snapshots, 1):
         if snapshot.loss.shape != (runs,):
             raise Broken(
                 f"its loss has the shape {list(snapshot.loss.shape)} for {runs} runs: "
                 f"return one value per run, [K], such as step.criterion does"
             )
-        for name, tensor in {"the loss": snapshot.loss, **state}.items():
+        for name, tensor in {"the loss": snapshot.loss, **snapshot.state}.items():
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise Broken(
                     f"after step {step}, {name} is not finite: look for a logarithm or a root of "
@@ -62,10 +60,10 @@ def finite(trial: Trial) -> None:
 
 def seeds(trial: Trial) -> None:
     """One seed, one outcome, bit for bit; another seed, another outcome."""
-    states = trial.trajectory.states
+    snapshots = trial.trajectory.snapshots
     again = trial.fleet()
-    for _, before in zip(trial.walk(again), states[: len(states) // 2], strict=False):
-        if found := difference(state_of(again), before):
+    for _, before in zip(trial.walk(again), snapshots[: len(snapshots) // 2], strict=False):
+        if found := difference(state_of(again), before.state):
             raise Broken(
                 f"the same runs once more learn otherwise: {found}; let nothing depend on a random "
                 f"generator, the time, or what is left of an earlier run"
@@ -73,7 +71,7 @@ def seeds(trial: Trial) -> None:
     other = trial.fleet(seeds=[seed + 1 for seed in SEEDS])
     next(trial.walk(other))
     for run in range(other.runs):
-        if not difference(state_of(other), states[0], (run, run)):
+        if not difference(state_of(other), snapshots[0].state, (run, run)):
             raise Broken("another seed leads to the very same run: nothing depends on the seed")
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 import torch
@@ -22,7 +23,7 @@ from recollect.testing.usage import Usage, with_usage
 from recollect.train import Fleet
 from recollect.train.source import Source
 
-__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "SPEC", "TASKS", "Trial", "tasks_of"]
+__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "SPEC", "TASKS", "Trajectory", "Trial", "tasks_of"]
 
 SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 12
 BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two examples
@@ -56,27 +57,27 @@ def tasks_of(tasks: int, count: int = COUNT, classes: int = 0) -> TaskStream:
 
 
 class Snapshot(NamedTuple):
-    """Where a fleet is after a stretch of a task, as training saves it, and its last loss."""
+    """A fleet after a stretch of a task: where training continues, its last loss and its state."""
 
-    task: int
-    stretch: int
-    rehearsed: int
-    more_epochs: int | None
-    loss: Tensor
+    task: int = 0
+    stretch: int = 0
+    rehearsed: int = 0
+    more_epochs: int | None = None
+    loss: Tensor = torch.zeros(0)
+    state: Mapping[str, Tensor] = MappingProxyType({})
 
 
-START = Snapshot(0, 0, 0, None, torch.zeros(0))
+START = Snapshot()
 
 
 class Trajectory(NamedTuple):
-    """A fleet on its way through all tasks: its state after each step and at the end, and usage.
+    """A fleet on its way through all tasks: snapshots after each step, and what steps used.
 
     One that ended in an error is not complete.
     """
 
     fleet: Fleet
     snapshots: list[Snapshot]
-    states: list[dict[str, Tensor]]
     usages: list[Usage]
     error: Exception | None
 
@@ -150,7 +151,7 @@ class Trial:
         `change` is applied to what a method reads of a task when that begins or ends.
         """
         stream: Stream = Joint(self.stream) if self.kind.needs.all_data else self.stream
-        _, done, rehearsed, more, _ = start
+        _, done, rehearsed, more, *_ = start
         for task in range(start.task, stream.tasks):
             count = sum(stream.parts(task))
             given = partial(_pick, stream, fleet.seeds, task, change), count, self.batch
@@ -174,8 +175,9 @@ class Trial:
         length = steps * self.batch if steps else total
         stretches = [(epoch, first) for epoch in epochs for first in range(0, total, length)]
         for number, (epoch, first) in enumerate(stretches[done:], done + 1):
-            loss = fleet.learn(*source(epoch, first, min(first + length, total)), self.batch)
-            yield number, loss.clone()  # it may be a part of something that is not to be kept
+            arrived = partial(source, epoch, first, min(first + length, total))
+            # A copy: the loss may be a part of something larger that is not to be kept.
+            yield number, fleet.learn(*arrived(), self.batch).clone()
 
     def walked(self, fleet: Fleet, **how: Any) -> Fleet:
         """The fleet after all tasks."""
@@ -198,7 +200,7 @@ class Trial:
     def follow(self, net: str, runs: Sequence[int]) -> Trajectory:
         """Some runs on their way through all tasks, step by step."""
         methods, usages = with_usage([self.methods[run] for run in runs])
-        found = Trajectory(self.fleet(net, runs, methods=methods), [], [], usages, None)
+        found = Trajectory(self.fleet(net, runs, methods=methods), [], usages, None)
         done = 0
         try:
             for snapshot in self.walk(found.fleet):
@@ -209,9 +211,7 @@ class Trial:
                 for number, draws in enumerate(zip(*each, strict=True), 1):
                     for name in draws[0]:  # of all runs, where each has a step of its own
                         now[f"{name} of draw {number}"] = torch.cat([d[name] for d in draws])
-                found.snapshots.append(snapshot)
-                found.states.append(now)
-            found.states.append(state_of(found.fleet))
+                found.snapshots.append(snapshot._replace(state=now))
         except Exception as error:
             return found._replace(error=error)
         return found
