@@ -9,7 +9,6 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
-from recollect.memory import Arrivals, Clock
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
 from recollect.testing.compare import difference, shape_and_type, state_of
@@ -50,7 +49,7 @@ def memory_fields(trial: Trial) -> None:
             count = next(iter(usage.draws[number].values())).shape[1]
             _fits("rewrite", name, value, count, fields.keys(), fields)
         missing = noted - outcome.fields.keys()
-        if missing and _stores_on_arrival(trial):
+        if missing and usage.on_arrival:
             raise Broken(
                 f"it declares that it stores {min(missing)!r} and does not give it in every step: "
                 f"call step.remember({min(missing)}=...)"
@@ -73,27 +72,18 @@ def _fits(
         )
 
 
-def _stores_on_arrival(trial: Trial) -> bool:
-    policy = trial.trajectory.fleet.planner.policy
-    known = torch.zeros(1, 1, 2).long(), torch.zeros(1, trial.stream.classes).long()
-    arrivals = Arrivals(torch.tensor([0]), Clock(), 1, 2, known)
-    return policy is not None and policy.slots(arrivals).shape[2] > 0
-
-
 def writes(trial: Trial) -> None:
     """Slots that it chooses fit its memory, and what it rehearses stays there during a task."""
     trajectory = trial.trajectory
-    capacity = trajectory.fleet.memory.capacity
-    chosen = [(u.outcome.slots, u.batch) for u in trajectory.usages if u.outcome]
-    for slots, batch in chosen:
-        if slots is None:
-            continue
-        if slots.dim() != 2 or slots.shape[1] != batch:
+    for usage in trajectory.usages:
+        slots = usage.outcome.slots if usage.outcome else None
+        if slots is not None and (slots.dim() != 2 or slots.shape[1] != usage.batch):
             raise Broken(
                 f"it gives step.store_at slots of the shape {list(slots.shape)} for batches of "
-                f"{batch}: give one for every run and example, [K, B]"
+                f"{usage.batch}: give one for every run and example, [K, B]"
             )
-        if fault := slots_fault(slots, capacity):
+        fault = "" if slots is None else slots_fault(slots, trajectory.fleet.memory.capacity)
+        if fault:
             raise Broken(f"in step.store_at, {fault}")
     for before, after in pairwise(trajectory.snapshots):
         memory = {name: t for name, t in before.state.items() if name.startswith("memory.")}

@@ -21,11 +21,13 @@ __all__ = ["Usage", "with_usage"]
 class Usage:
     """The draws of a step, the numbers of those that were used, and what is written to memory.
 
-    A step that ended in an error has no outcome, and what it did not use says nothing.
+    `on_arrival` says whether the policy stores examples as they arrive. A step that ended in an
+    error has no outcome, and what it did not use says nothing.
     """
 
     draws: list[Stored]
     batch: int
+    on_arrival: bool
     used: set[int] = field(default_factory=set)
     outcome: Outcome | None = None
 
@@ -36,7 +38,7 @@ def with_usage(methods: Sequence[Method]) -> tuple[list[Method], list[Usage]]:
 
     def update(self: Method, step: Step) -> Tensor:
         copies = [Stored({n: t.clone() for n, t in draw.items()}) for draw in step.replays]
-        usage = Usage(copies, step.y.shape[1])
+        usage = Usage(copies, step.y.shape[1], on_arrival=step.slots.shape[1] > 0)
         usages.append(usage)
 
         def draw() -> Stored:
