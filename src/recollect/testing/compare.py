@@ -111,7 +111,7 @@ def reseeded_generators() -> Iterator[Callable[[], str]]:
 
 def _generators() -> dict[str, object]:
     return {
-        "torch's global generator": torch.get_rng_state().tolist(),  # type: ignore[no-untyped-call]
+        "torch's global generator": torch.get_rng_state().tolist(),
         "numpy's global generator": str(np.random.get_state(legacy=False)),
         "Python's global generator": random.getstate(),
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import fields
 from itertools import chain
 
 import torch
@@ -56,17 +55,18 @@ def _numbers(method: Method) -> Iterator[str]:
 
 
 def _needs(kind: type[Method]) -> Iterator[str]:
-    if not isinstance(kind.needs, Needs):
-        yield f"`needs` is {kind.needs!r}: give recollect.Needs(...)"
-    for each in fields(Needs):
-        value = getattr(kind.needs, each.name)
-        if each.name != "batch_size" and not isinstance(value, bool):
-            yield f"`needs.{each.name}` is {value!r}: it must be True or False"
-    size = kind.needs.batch_size
+    needs: object = kind.needs
+    if not isinstance(needs, Needs):
+        yield f"`needs` is {needs!r}: give recollect.Needs(...)"
+        return
+    for name, value in vars(needs).items():
+        if name != "batch_size" and not isinstance(value, bool):
+            yield f"`needs.{name}` is {value!r}: it must be True or False"
+    size = needs.batch_size
     if size is not None and not _at_least(size, 1):
         yield f"`needs.batch_size` is {size!r}: it must be a whole number, 1 or more, or None"
     for hook in ("start_task", "end_task"):
-        if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
+        if getattr(kind, hook) is not getattr(Method, hook) and not needs.boundaries:
             yield f"it defines {hook}, which is called only if it declares Needs(boundaries=True)"
 
 

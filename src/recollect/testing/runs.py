@@ -90,7 +90,7 @@ def generator(trial: Trial) -> None:
         if not found:
             return
     # Where these differ too it is not the generator, and another check will tell.
-    if not difference(*ends):
+    if not difference(ends[0], ends[1]):
         raise Broken(f"it depends on the state of a global random generator: {found}")
 
 

@@ -188,7 +188,7 @@ def _index(stream: Stream) -> None:
 
 def _evaluate(stream: Stream, seeds: Tensor) -> dict[str, Tensor]:
     """Orders, examples and tests of some runs, each tensor `[K, ...]`."""
-    found = {}
+    found = dict[str, Tensor]()
     for task in _tasks(stream):
         index, batch = _some(stream, task, seeds)
         test = [t.expand(len(seeds), *t.shape[1:]) for t in stream.test(seeds, task)]
