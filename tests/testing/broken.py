@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from recollect import ER, Method, Step, cross_entropy
+from recollect import ER, Method, Replay, Step, cross_entropy
 
 CASES: list[tuple[str, str, type[Method]]] = []
 
@@ -34,11 +34,10 @@ class Plain(Method):
 
 
 @dataclass(frozen=True)
-class Replay(Plain):
+class Replaying(Plain):
     """Keeps every promise, with a memory."""
 
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay | None] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
         return ER().loss(step)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
-from tests.testing.broken import Plain, Replay, breaks
+import torch
+from tests.testing.broken import Plain, Replaying, breaks
 from torch import Tensor
 
-from recollect import ER, Method, Step
-from recollect.methods import Boundary
+from recollect import ER, Field, Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.memory import TaskShares
 
 
 @breaks("declarations", "it has no title: give it one")
@@ -23,7 +24,7 @@ class Untitled(Plain):
 @breaks("declarations", "it has no docstring")
 @dataclass(frozen=True)
 class Unexplained(Plain):
-    weight: float = 1.0
+    weight: float = hyper(1.0, "weight of the loss")
 
 
 @breaks("declarations", "put @dataclass(frozen=True) above the class")
@@ -41,24 +42,56 @@ class Worded(Plain):
     mode: str = "fast"
 
 
-@breaks("declarations", "`shaping` names 'steps', which is no hyper-parameter")
+@breaks("declarations", "steps is annotated int, but 1.5 is not a whole number")
 @dataclass(frozen=True)
-class Misshapen(Plain):
-    """Names a hyper-parameter that it does not have."""
+class Fractional(Plain):
+    """Has half a step."""
 
-    shaping: ClassVar[tuple[str, ...]] = ("steps",)
+    steps: int = hyper(1.5, "steps taken on every batch")
 
 
-@breaks("declarations", "it defines end_task, which is called only if `needs_boundaries`")
+@breaks("declarations", "weight has no line of help: declare it by weight: float | Tensor = ")
+@dataclass(frozen=True)
+class Unhelpful(Plain):
+    """Does not say what its hyper-parameter does."""
+
+    weight: float = 1.0
+
+
+@breaks("declarations", "`needs` is True: give recollect.Needs(...)")
+@dataclass(frozen=True)
+class Demanding(Plain):
+    """Does not say what it needs."""
+
+    needs: ClassVar[Any] = True
+
+
+@breaks("declarations", "`needs.grows` is 1: it must be True or False")
+@dataclass(frozen=True)
+class Numbered(Plain):
+    """Says how much it grows."""
+
+    needs: ClassVar[Needs] = Needs(grows=1)  # type: ignore[arg-type]
+
+
+@breaks("declarations", "`needs.batch_size` is 0: it must be a whole number, 1 or more, or None")
+@dataclass(frozen=True)
+class Starving(Plain):
+    """Has empty batches."""
+
+    needs: ClassVar[Needs] = Needs(batch_size=0)
+
+
+@breaks("declarations", "it defines end_task, which is called only if it declares Needs(boundaries")
 @dataclass(frozen=True)
 class Deaf(Plain):
-    """Waits for something that it will not be told."""
+    """Waits for a call that never comes."""
 
-    def end_task(self, boundary: Boundary) -> None:
+    def end_task(self, task: Task) -> None:
         raise AssertionError("nobody calls this")
 
 
-@breaks("declarations", "it defines neither loss nor learn")
+@breaks("declarations", "it defines neither loss nor update")
 @dataclass(frozen=True)
 class Idle(Method):
     """Does nothing."""
@@ -67,71 +100,206 @@ class Idle(Method):
     title: ClassVar[str] = "Idle"
 
 
-@breaks("declarations", "it declares draws but remembers nothing")
+@breaks("declarations", "`replay` has no fields: say what is stored")
 @dataclass(frozen=True)
 class Forgetful(Plain):
     """Wants to draw from nothing."""
 
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay | None] = Replay(())
 
 
-@breaks("draws", "it draws more often than it declares: `draws` is 1")
+@breaks("declarations", "`replay` is ('x', 'y'): give recollect.Replay(('x', 'y'), draws=1)")
 @dataclass(frozen=True)
-class Greedy(Replay):
+class Untyped(Replaying):
+    """Names its fields and no more."""
+
+    replay: ClassVar[Any] = ("x", "y")
+
+
+@breaks("declarations", "others are given as recollect.Field('weight', shape, dtype)")
+@dataclass(frozen=True)
+class Nameless(Replaying):
+    """Names a field of which nobody knows the shape."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y", "weight"))
+
+
+@breaks("declarations", "a field has a name, a tuple of sizes and a torch.dtype")
+@dataclass(frozen=True)
+class Shapeless(Replaying):
+    """Has a number for a shape."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("weight", 3)))  # type: ignore[arg-type]
+
+
+@breaks("declarations", "has a field 'valid', which a draw has anyway: rename it")
+@dataclass(frozen=True)
+class Clashing(Replaying):
+    """Has a field of its own by a name that is taken."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("valid", ())))
+
+
+@breaks("declarations", "`replay` names a field twice")
+@dataclass(frozen=True)
+class Repetitive(Replaying):
+    """Stores labels twice."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y", "y"))
+
+
+@breaks("declarations", "`draws` of `replay` is -1: it must be a whole number, 0 or more")
+@dataclass(frozen=True)
+class Negative(Replaying):
+    """Draws less than nothing."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y"), draws=-1)
+
+
+@breaks("declarations", "its setup returns None: it must return a recollect.Setup")
+@dataclass(frozen=True)
+class Careless(Plain):
+    """Forgets to return its setup."""
+
+    def setup(self, spec: Spec) -> Any:
+        Setup(policy=TaskShares(spec.capacity))
+
+
+@breaks("declarations", "its setup has a replay, and its class has none")
+@dataclass(frozen=True)
+class Hidden(Plain):
+    """Has a memory that its class does not tell of."""
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(replay=Replay(("x", "y")))
+
+
+@breaks("draws", "it draws more often than it declares: `draws` of its replay is 1")
+@dataclass(frozen=True)
+class Greedy(Replaying):
     """Draws twice."""
 
     def loss(self, step: Step) -> Tensor:
         return ER().loss(step) + ER().loss(step)
 
 
-@breaks("draws", "it declares 2 draws a step and never looks at number 2")
+@breaks("draws", "it declares 2 draws a step and never reads number 2")
 @dataclass(frozen=True)
-class Wasteful(Replay):
-    """Draws once."""
+class Wasteful(Replaying):
+    """Draws once, and reads it in three ways."""
 
-    draws: ClassVar[int] = 2
+    replay: ClassVar[Replay | None] = Replay(("x", "y"), draws=2)
+
+    def loss(self, step: Step) -> Tensor:
+        step.plain(step.replays[0])
+        step.rewrite(step.replays[0], y=step.replays[0].y)
+        return ER().loss(step)
 
 
-@breaks("fields", "it declares that it remembers 'logits' and does not give it")
+@breaks("fields", "it declares that it stores 'logits' and does not give it")
 @dataclass(frozen=True)
-class Withholding(Replay):
-    """Does not say which logits to remember."""
+class Withholding(Replaying):
+    """Does not say which logits to store."""
 
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y", "logits")
+    replay: ClassVar[Replay | None] = Replay(("x", "y", "logits"))
 
 
-@breaks("fields", "it gives 'logits' to step.remember, where that is not kept")
+@breaks("fields", "it gives 'logits' to step.remember, where that is not stored")
 @dataclass(frozen=True)
-class Generous(Replay):
-    """Has logits remembered that nobody keeps."""
+class Generous(Replaying):
+    """Gives logits that are not stored."""
 
     def loss(self, step: Step) -> Tensor:
         step.remember(logits=step.net(step.x)[0])
         return ER().loss(step)
 
 
-@breaks("choice", "it declares luck 2 and never looks at step.luck")
+@breaks(
+    "fields", "it gives 'weight' to step.remember as [3, 5, 6] of torch.float64, and declares [3"
+)
 @dataclass(frozen=True)
-class Superstitious(Replay):
-    """Has luck that it does not use."""
+class Misshapen(Replaying):
+    """Gives a field in another shape than it declares."""
 
-    luck: ClassVar[int] = 2
-
-
-@breaks("choice", "it looks at step.luck, which is empty")
-@dataclass(frozen=True)
-class Hopeful(Replay):
-    """Trusts in luck that it did not ask for."""
+    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("weight", (), torch.float64)))
 
     def loss(self, step: Step) -> Tensor:
-        return ER().loss(step) + 0 * step.luck.sum()
-
-
-@breaks("choice", "it calls step.place, which does nothing unless `places`")
-@dataclass(frozen=True)
-class Tidy(Replay):
-    """Puts examples in places, and nobody listens."""
-
-    def loss(self, step: Step) -> Tensor:
-        step.place(step.slots)
+        step.remember(weight=step.net(step.x)[0])
         return ER().loss(step)
+
+
+@breaks(
+    "fields", "it gives 'weight' to step.remember as [3, 5] of torch.float64, and declares [3, 5]"
+)
+@dataclass(frozen=True)
+class Mistyped(Replaying):
+    """Gives a field in another type than it declares."""
+
+    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("weight", (), torch.float32)))
+
+    def loss(self, step: Step) -> Tensor:
+        step.remember(weight=step.random(1)[..., 0].double())
+        return ER().loss(step)
+
+
+@breaks("finite", "the memory has no field 'logits' to rewrite")
+@dataclass(frozen=True)
+class Revising(Replaying):
+    """Rewrites a field that does not exist."""
+
+    def loss(self, step: Step) -> Tensor:
+        past = step.draw()
+        step.rewrite(past, logits=step.net(past.x)[0])
+        return Plain.loss(self, step)
+
+
+@breaks("fields", "it gives 'y' to step.rewrite as")
+@dataclass(frozen=True)
+class Muddling(Replaying):
+    """Rewrites labels with logits."""
+
+    def loss(self, step: Step) -> Tensor:
+        past = step.draw()
+        step.rewrite(past, y=step.net(step.x)[0])
+        return Plain.loss(self, step)
+
+
+@breaks("writes", "in step.store_at, slots go from 13 to 17 with a capacity of 12")
+@dataclass(frozen=True)
+class Overfull(Replaying):
+    """Chooses slots that do not exist."""
+
+    def loss(self, step: Step) -> Tensor:
+        step.store_at(torch.arange(13, 13 + step.y.shape[1]).expand_as(step.y))
+        return ER().loss(step)
+
+
+@breaks("writes", "in step.store_at, two examples of one batch go to the same slot")
+@dataclass(frozen=True)
+class Crowding(Replaying):
+    """Chooses one slot for all."""
+
+    def loss(self, step: Step) -> Tensor:
+        step.store_at(torch.zeros_like(step.y))
+        return ER().loss(step)
+
+
+@breaks("writes", "it gives step.store_at slots of the shape [3, 1] for batches of 5")
+@dataclass(frozen=True)
+class Picky(Replaying):
+    """Chooses a slot for the first example only."""
+
+    def loss(self, step: Step) -> Tensor:
+        step.store_at(step.slots[:, :1])
+        return ER().loss(step)
+
+
+@breaks("writes", "it rehearses 4 stored examples in task 1, and its memory changes meanwhile")
+@dataclass(frozen=True)
+class Restless(Replaying):
+    """Rehearses from a memory that takes in what arrives."""
+
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+
+    def start_task(self, task: Task) -> None:
+        task.rehearse(4 if task.clock.task else 0)

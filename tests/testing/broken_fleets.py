@@ -6,23 +6,32 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import torch
-from tests.testing.broken import Plain, Replay, breaks
+from tests.testing.broken import Plain, Replaying, breaks
 from torch import Tensor
 
-from recollect import Step
-from recollect.memory import Clock, Reservoir, Rule, TaskRing
-from recollect.methods import About, Boundary
+from recollect import Needs, Query, Setup, Spec, Step, Task
+from recollect.memory import Arrivals, Reservoir, TaskRing
 
 
 @breaks("company-broadcast", "a run of a fleet is not the run alone after step 1")
 @breaks("company-vmap", "(vmap network)")
 @dataclass(frozen=True)
 class Sociable(Plain):
-    """Learns faster in the company of those who learn."""
+    """Learns faster beside others who learn."""
 
     def loss(self, step: Step) -> Tensor:
         mine = super().loss(step)
         return mine * mine.detach().mean()
+
+
+@breaks("company-broadcast", "the prediction differs by")
+@dataclass(frozen=True)
+class Voting(Plain):
+    """Predicts what all runs say together."""
+
+    def predict(self, query: Query) -> Tensor:
+        logits = query.model.logits(query.x)
+        return logits.mean(0, keepdim=True).expand_as(logits)
 
 
 @breaks("company-loop", "(loop network)")
@@ -30,10 +39,10 @@ class Sociable(Plain):
 class Equal(Plain):
     """Lets all runs have the same weights in the end."""
 
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
 
-    def end_task(self, boundary: Boundary) -> None:
-        for tensor in boundary.weights:
+    def end_task(self, task: Task) -> None:
+        for tensor in task.model.weights:
             tensor.copy_(tensor.mean(0, keepdim=True).expand_as(tensor))
 
 
@@ -50,18 +59,18 @@ class Counting(Plain):
 class Hasty(Reservoir):
     """Plans otherwise if it plans two steps."""
 
-    def slots(self, seeds: Tensor, clock: Clock, steps: int, batch: int) -> Tensor:
-        found = super().slots(seeds, clock, steps, batch)
-        return found.flip(2) if steps == 2 else found
+    def slots(self, arrivals: Arrivals) -> Tensor:
+        found = super().slots(arrivals)
+        return found.flip(2) if arrivals.steps == 2 else found
 
 
 @breaks("stretches", "a long stretch does not lead where many short ones do")
 @dataclass(frozen=True)
-class Impatient(Replay):
-    """Has a rule that plans otherwise if it plans two steps."""
+class Impatient(Replaying):
+    """Has a policy that plans otherwise if it plans two steps."""
 
-    def rule(self, capacity: int) -> Rule:
-        return Hasty(capacity)
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(policy=Hasty(spec.capacity))
 
 
 @breaks("recorded", "a recorded step is another one")
@@ -81,87 +90,97 @@ class Absent(Plain):
 
     counts: ClassVar[dict[int, list[Any]]] = {}
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        return {"nothing": torch.zeros(about.runs)}
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"nothing": torch.zeros(spec.runs)})
 
     def loss(self, step: Step) -> Tensor:
-        mine = self.counts.setdefault(id(step.own), [step.own, 0])
+        mine = self.counts.setdefault(id(step.state), [step.state, 0])
         mine[1] += 1
         return super().loss(step) / float(mine[1])
 
 
 @breaks("boundaries", "without boundaries its memory stays empty")
 @dataclass(frozen=True)
-class Waiting(Replay):
-    """Replays what it was never told is past."""
+class Waiting(Replaying):
+    """Replays earlier tasks, and does not ask where they end."""
 
-    def rule(self, capacity: int) -> Rule:
-        return TaskRing(capacity)
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(policy=TaskRing(spec.capacity))
 
 
-@breaks("boundaries", "it declares `needs_boundaries`, and goes the same way without")
+@breaks("boundaries", "it declares that it needs boundaries, and learns the same without")
 @dataclass(frozen=True)
 class Anxious(Plain):
-    """Wants to be told what it does not use."""
+    """Asks for what it does not use."""
 
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
 
 
-@breaks("revisits", "it meets examples again (looks at them when a task begins or ends)")
+@breaks("revisits", "it reads examples again (reads them when a task begins or ends)")
 @dataclass(frozen=True)
 class Nostalgic(Plain):
-    """Looks at a task once more when it is over."""
+    """Reads a task once more when it is over."""
 
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
 
-    def end_task(self, boundary: Boundary) -> None:
-        x, _ = boundary.examples(boundary.for_all(torch.arange(2)))
+    def end_task(self, task: Task) -> None:
+        x, _ = task.examples(task.for_all(torch.arange(2)))
         factor = 1 + x.flatten(1).double().mean(1) / 1000
-        for tensor in boundary.weights:
+        for tensor in task.model.weights:
             tensor.mul_(factor.view(-1, *[1] * (tensor.dim() - 1)))
 
 
-@breaks("revisits", "it declares `revisits`, and meets no example again")
+@breaks("revisits", "it reads examples again (asks for more epochs)")
+@dataclass(frozen=True)
+class Eager(Plain):
+    """Asks for an epoch more."""
+
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+
+    def end_task(self, task: Task) -> None:
+        task.extend(1)
+
+
+@breaks("revisits", "it declares `revisits`, and reads no example again")
 @dataclass(frozen=True)
 class Modest(Plain):
     """Is better than it says."""
 
-    revisits: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(revisits=True)
 
 
-@breaks("task", "answers alike whichever task it is told")
+@breaks("task", "predicts the same for every task")
 @dataclass(frozen=True)
 class Needy(Plain):
-    """Wants to be told the task, and does not use it."""
+    """Asks for the task, and does not use it."""
 
-    needs_boundaries: ClassVar[bool] = True
-    needs_task: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True)
 
 
-@breaks("tasks", "bytes more: declare `grows`")
+@breaks("tasks", "bytes more: declare Needs(grows=True)")
 @dataclass(frozen=True)
 class Growing(Plain):
     """Has room for every task."""
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        return {"task": torch.zeros(about.runs, about.tasks)}
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"task": torch.zeros(spec.runs, spec.tasks)})
 
 
-@breaks("tasks", "bytes more: declare `grows`")
+@breaks("tasks", "bytes more: declare Needs(grows=True)")
 @dataclass(frozen=True)
 class GrowingInSecret(Plain):
     """Keeps the weights of every task."""
 
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
     past: ClassVar[list[Any]] = []
 
-    def end_task(self, boundary: Boundary) -> None:
-        self.past.append(boundary.weights.snapshot())
+    def end_task(self, task: Task) -> None:
+        self.past.append(task.model.weights.snapshot())
 
 
-@breaks("tasks", "it declares `grows`, and holds no more with more tasks")
+@breaks("tasks", "it declares `grows`, and stores no more with more tasks")
 @dataclass(frozen=True)
 class Small(Plain):
     """Is smaller than it says."""
 
-    grows: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(grows=True)

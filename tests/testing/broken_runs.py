@@ -1,18 +1,16 @@
-"""Methods whose runs depend on what they should not, or hold what they should not."""
+"""Methods whose runs depend on what they should not, or store what they should not."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 import torch
-from tests.testing.broken import Plain, Replay, breaks
+from tests.testing.broken import Plain, Replaying, breaks
 from torch import Tensor
 
-from recollect import Step
-from recollect.methods import About
+from recollect import Query, Setup, Spec, Step
 
 
 @breaks("finite", "the loss has the shape [] for 3 runs: return one value per run")
@@ -27,10 +25,10 @@ class Averaging(Plain):
 @breaks("finite", "its loss has the shape [] for 3 runs: return one value per run")
 @dataclass(frozen=True)
 class Summing(Plain):
-    """Learns as it should, and tells one loss of all."""
+    """Learns as it should, and returns one loss for all."""
 
-    def learn(self, step: Step) -> Tensor:
-        return super().learn(step).sum()
+    def update(self, step: Step) -> Tensor:
+        return super().update(step).sum()
 
 
 @breaks("finite", "the loss does not depend on any weight that is trained")
@@ -43,10 +41,10 @@ class Aloof(Plain):
 
 
 @breaks(
-    "finite", "it could not be carried out: AttributeError(\"'_Watched' object has no attribute 'z'"
+    "finite", "it could not be carried out: AttributeError(\"'Step' object has no attribute 'z'"
 )
 @dataclass(frozen=True)
-class Mistyped(Replay):
+class Misspelt(Replaying):
     """Fails before it draws; that it never draws is not what is wrong with it."""
 
     def loss(self, step: Step) -> Tensor:
@@ -56,7 +54,7 @@ class Mistyped(Replay):
 
 @breaks("finite", "after step 2, the loss is not finite: look for a logarithm")
 @dataclass(frozen=True)
-class Bottomless(Replay):
+class Bottomless(Replaying):
     """Takes the logarithm of nothing, once there is a memory."""
 
     def loss(self, step: Step) -> Tensor:
@@ -69,11 +67,20 @@ class Bottomless(Replay):
 class Stubborn(Plain):
     """Has a loss, and does not descend on it."""
 
-    def learn(self, step: Step) -> Tensor:
+    def update(self, step: Step) -> Tensor:
         return self.loss(step).detach()
 
 
-@breaks("generator", "it draws from torch's global generator: declare `luck`")
+@breaks("finite", "its state 'count' is [1] for 3 runs: make it [K, ...]")
+@dataclass(frozen=True)
+class Sharing(Plain):
+    """Has one state for all."""
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"count": torch.zeros(1)})
+
+
+@breaks("generator", "it draws from torch's global generator: use step.random(n)")
 @dataclass(frozen=True)
 class Dicing(Plain):
     """Weighs its loss at random."""
@@ -101,7 +108,7 @@ class DicingInSecret(Plain):
             return super().loss(step) * torch.rand(len(step.y))
 
 
-@breaks("seeds", "the same runs once more go otherwise")
+@breaks("seeds", "the same runs once more learn otherwise")
 @dataclass(frozen=True)
 class Ageing(Plain):
     """Learns less and less, also in the next fleet."""
@@ -113,19 +120,38 @@ class Ageing(Plain):
         return super().loss(step) / self.steps["taken"]
 
 
-@breaks("prediction", "a prediction changes the run: own.asked differs by")
+@breaks("prediction", "a prediction changes the run: state.asked differs by")
 @dataclass(frozen=True)
 class Vain(Plain):
     """Counts how often it is asked."""
 
-    scores_features: ClassVar[bool] = True
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"asked": torch.zeros(spec.runs)})
 
-    def own(self, about: About) -> dict[str, Tensor]:
-        return {"asked": torch.zeros(about.runs)}
+    def predict(self, query: Query) -> Tensor:
+        query.state["asked"].add_(1)
+        return super().predict(query)
 
-    def scores(self, features: Tensor, logits: Tensor, own: Mapping[str, Tensor]) -> Tensor:
-        own["asked"].add_(1)
-        return logits
+
+@breaks("prediction", "called twice, `predict` differs: it must be a pure function")
+@dataclass(frozen=True)
+class Fickle(Plain):
+    """Predicts something else every time."""
+
+    asked: ClassVar[dict[str, int]] = {"times": 0}
+
+    def predict(self, query: Query) -> Tensor:
+        self.asked["times"] += 1
+        return super().predict(query) + self.asked["times"]
+
+
+@breaks("prediction", "its predictions have the shape [3, 12]: give a score for every run, example")
+@dataclass(frozen=True)
+class Decided(Plain):
+    """Gives the class, and not the scores."""
+
+    def predict(self, query: Query) -> Tensor:
+        return super().predict(query).argmax(2)
 
 
 @breaks("bounded", "bytes more: what lasts must have its size from the beginning")

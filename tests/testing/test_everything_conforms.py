@@ -1,4 +1,4 @@
-"""The kit on everything in the library: every method, every stream, every memory rule."""
+"""The kit on everything in the library: every method, every stream, every memory policy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from recollect import SGD, from_arrays, memory
-from recollect.memory import Chosen, ClassRing, Reservoir, Rule, TaskRing, TaskShares
+from recollect.memory import Chosen, ClassRing, Policy, Reservoir, TaskRing, TaskShares
 from recollect.methods import METHODS
 from recollect.streams import Stream, benchmark
 from recollect.streams.joint import Joint
@@ -25,7 +25,7 @@ from recollect.testing import (
     stream_checks,
 )
 
-RULES: dict[str, Callable[[int], Rule | ClassRing]] = {
+POLICIES: dict[str, Callable[[int], Policy]] = {
     "reservoir": Reservoir,
     "task ring": TaskRing,
     "whole task ring": partial(TaskRing, whole=True),
@@ -97,12 +97,12 @@ def test_validation_conforms(name: str) -> None:
     check_stream(spec.stream(validation=True), whole=spec.stream())
 
 
-def test_no_memory_rule_is_left_out() -> None:
+def test_no_memory_policy_is_left_out() -> None:
     offered = [getattr(memory, name) for name in memory.__all__]
-    rules = {each for each in offered if hasattr(each, "slots") and hasattr(each, "draws")}
-    assert rules - {Rule} == {type(make(9)) for make in RULES.values()}
+    policies = {each for each in offered if hasattr(each, "slots") and hasattr(each, "draws")}
+    assert policies - {Policy} == {type(make(9)) for make in POLICIES.values()}
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_every_memory_rule_conforms(name: str) -> None:
-    check_memory(RULES[name])
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_memory_policy_conforms(name: str) -> None:
+    check_memory(POLICIES[name])

@@ -107,13 +107,21 @@ CASES: dict[str, tuple[str, Any, str]] = {
         Other(test=lambda s, t: Batch(*(torch.cat([p, p]) for p in WHOLE.test(s, t)))),
         "is for 2 runs: give K, or 1 for all",
     ),
-    "by place": (
-        "places",
+    "by position": (
+        "index",
         Other(pick=picked(lambda s, x, y: Batch(x + torch.arange(x.shape[1])[:, None], y))),
         "let it depend on its number only",
     ),
-    "restless": ("pure", Other(test=restless), "asked again with the same seeds"),
-    "dragged along": ("company", Other(order=dragging), "another stream in other company"),
+    "restless": (
+        "pure",
+        Other(test=restless),
+        "it differs: x of the test set",
+    ),
+    "dragged along": (
+        "company",
+        Other(order=dragging),
+        "in other company: the order of task 0",
+    ),
     "the same for all": ("seeds", Other(order=still), "pass shared=True if that is meant"),
     "dicing": ("generator", Other(order=dicing), "it draws from torch's global generator"),
 }

@@ -1,18 +1,18 @@
-"""One promise at a time: what a check is, and what is raised when a promise is broken."""
+"""A check: one promise, and the error that is raised when it is broken."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 from recollect.errors import RecollectError
 
-__all__ = ["Broken", "Check", "ConformanceError", "run_all"]
+__all__ = ["Broken", "Check", "ConformanceError", "make_check"]
 
 
 class ConformanceError(AssertionError):
-    """A promise that is broken: by what, which one, and what to do about it.
+    """A broken promise: of what, which one, and what to do about it.
 
     >>> print(ConformanceError("MyMethod", "seeds", "two runs of one seed differ"))
     MyMethod breaks the promise 'seeds': two runs of one seed differ
@@ -32,9 +32,9 @@ class Broken(Exception):  # noqa: N818 - it becomes a ConformanceError
 @final
 @dataclass(frozen=True)
 class Check:
-    """One promise of a method, a stream or a memory: call it, and it raises if that is broken.
+    """One promise of a method, a stream or a memory policy: call it to check the promise.
 
-    Where the promise cannot be asked for, `skipped` says why, and calling it does nothing.
+    Where the promise does not apply, `skipped` says why, and calling it does nothing.
 
     >>> Check("MyMethod", "seeds", "one seed, one outcome", lambda: None)()
     """
@@ -42,7 +42,7 @@ class Check:
     subject: str
     name: str
     promise: str
-    look: Callable[[], None] = field(repr=False)
+    function: Callable[[], None] = field(repr=False)
     skipped: str = ""
 
     def __call__(self) -> None:
@@ -50,7 +50,7 @@ class Check:
         if self.skipped:
             return
         try:
-            self.look()
+            self.function()
         except Broken as found:
             raise ConformanceError(self.subject, self.name, str(found)) from None
         except Exception as error:
@@ -62,7 +62,21 @@ class Check:
         return self.name
 
 
-def run_all(checks: Iterable[Check]) -> None:
-    """Every check in turn; the first broken promise is raised."""
-    for check in checks:
-        check()
+def make_check(
+    subject: str,
+    name: str,
+    function: Callable[..., None],
+    *cases: tuple[Any, ...],
+    skipped: str = "",
+) -> Check:
+    """A check that calls a function with the arguments of every case.
+
+    Its promise is the first line of the function's docstring.
+    """
+
+    def check() -> None:
+        for arguments in cases:
+            function(*arguments)
+
+    promise = (function.__doc__ or name).partition("\n")[0].rstrip(".")
+    return Check(subject, name, promise, check, skipped)

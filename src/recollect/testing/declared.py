@@ -1,215 +1,151 @@
-"""Promises about declarations: what a method says of itself is true."""
+"""Promises about behaviour that is declared: memory is used, and needs are, as a method says."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import fields
+from collections.abc import Mapping, Set
+from dataclasses import replace
+from itertools import pairwise
 
 import torch
+from torch import Tensor
 
-from recollect.memory import ClassRing, Clock, Rule
-from recollect.methods import Method
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
-from recollect.testing.same import difference, state
+from recollect.testing.compare import difference, shape_and_type, state_of
+from recollect.testing.memory import slots_fault
 from recollect.testing.trial import TASKS, Trial
-from recollect.testing.watch import watched
+from recollect.testing.usage import with_usage
 
-__all__ = ["boundaries", "declarations", "draws", "memory_fields", "own_choice", "revisits", "task"]
-
-FIELDS = {"x", "y", "logits"}
-FLAGS = (
-    "places", "sees_plain", "needs_boundaries", "needs_task", "needs_all_data", "revisits", "grows",
-    "scores_features", "mixes_memory",
-)  # fmt: skip
-# A hook that is called only if the method declares so.
-HOOKS = {
-    "start_task": "needs_boundaries",
-    "end_task": "needs_boundaries",
-    "for_task": "needs_task",
-    "scores": "scores_features",
-    "kept": "mixes_memory",
-}
-
-
-def declarations(method: Method) -> None:
-    """A frozen dataclass of numbers, with a name, a title and a docstring of its own."""
-    kind = type(method)
-    for found in _named(kind), _numbers(method), _hooks(kind):
-        if found:
-            raise Broken(found)
-
-
-def _named(kind: type[Method]) -> str:
-    if "__dataclass_params__" not in vars(kind):
-        return "it is no dataclass of its own: put @dataclass(frozen=True) above the class"
-    for name in ("name", "title"):
-        if not isinstance(getattr(kind, name, None), str) or not getattr(kind, name):
-            return f"it has no {name}: give it one, such as {name}: ClassVar[str] = '...'"
-    said = (kind.__doc__ or "").strip()
-    if not said or said.startswith(f"{kind.__name__}("):
-        return "it has no docstring: say in a sentence how it learns"
-    return ""
-
-
-def _numbers(method: Method) -> str:
-    kind = type(method)
-    for field in fields(method):
-        value = getattr(method, field.name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not number or not math.isfinite(value):
-            return f"its hyper-parameter {field.name} is {value!r}: it must be a finite number"
-        if field.name in kind.shaping and not isinstance(value, int):
-            return f"{field.name} shapes a step, but {value!r} is not a whole number"
-    if unknown := set(kind.shaping) - set(kind.hyperparameters()):
-        return f"`shaping` names {sorted(unknown)[0]!r}, which is no hyper-parameter"
-    if unknown := set(kind.remembers) - FIELDS:
-        return f"`remembers` names {sorted(unknown)[0]!r}: a memory keeps x, y and logits"
-    for name in FLAGS:
-        if not isinstance(getattr(kind, name), bool):
-            return f"`{name}` is {getattr(kind, name)!r}: it must be True or False"
-    counts = {"draws": kind.draws, "luck": kind.luck, "draws_per_step()": method.draws_per_step()}
-    for name, value in counts.items():
-        if not isinstance(value, int) or value < 0:
-            return f"`{name}` is {value!r}: it must be a whole number, 0 or more"
-    if kind.batch is not None and (not isinstance(kind.batch, int) or kind.batch < 1):
-        return f"`batch` is {kind.batch!r}: it must be a whole number, 1 or more, or None"
-    if method.draws_per_step() and not kind.remembers:
-        return "it declares draws but remembers nothing: declare what a row of memory holds"
-    return ""
-
-
-def _hooks(kind: type[Method]) -> str:
-    if kind.loss is Method.loss and kind.learn is Method.learn:
-        return "it defines neither loss nor learn"
-    for hook, flag in HOOKS.items():
-        defined = getattr(kind, hook) is not getattr(Method, hook)
-        if defined and not getattr(kind, flag):
-            return f"it defines {hook}, which is called only if `{flag}` is declared: declare it"
-    for hook, flag in (("scores", "scores_features"), ("kept", "mixes_memory")):
-        if getattr(kind, flag) and getattr(kind, hook) is getattr(Method, hook):
-            return f"it declares `{flag}` and does not define {hook}"
-    return ""
+__all__ = ["boundaries", "draws", "memory_fields", "revisits", "task_id", "writes"]
 
 
 def draws(trial: Trial) -> None:
-    """It draws as often as it says, no more and no less."""
-    notes = trial.course.notes
-    declared = trial.methods[0].draws_per_step()
-    if any(note.too_many for note in notes):
+    """It draws as often as it declares, no more and no less."""
+    usages, declared = trial.trajectory.usages, trial.trajectory.fleet.planner.draws
+    if any(number >= len(usage.draws) for usage in usages for number in usage.used):
         raise Broken(
-            f"it draws more often than it declares: `draws` is {declared}, so raise it, or define "
-            f"draws_per_step"
+            f"it draws more often than it declares: `draws` of its replay is {declared}, so raise "
+            f"it there or in setup"
         )
-    whole = [note for note in notes if note.whole]
-    some = [note for note in whole if any(len(r.get("x", ())) for r in note.replays)]
-    used = set().union(*(note.used for note in some))
-    if some and (unused := set(range(declared)) - used):
+    filled = [
+        u for u in usages if u.outcome and any(len(t[0]) for d in u.draws for t in d.values())
+    ]
+    unused = set(range(declared)).difference(*(usage.used for usage in filled))
+    if filled and unused:
         raise Broken(
-            f"it declares {declared} draws a step and never looks at number {min(unused) + 1}: "
+            f"it declares {declared} draws a step and never reads number {min(unused) + 1}: "
             f"lower `draws`"
         )
 
 
 def memory_fields(trial: Trial) -> None:
-    """What it declares to remember is given, and what it gives is declared."""
-    notes = trial.course.notes
-    given = set().union(*(note.kept for note in notes)) if notes else set()
-    kind = trial.kind
-    if unknown := given - (set(kind.remembers) - {"x", "y"}):
-        raise Broken(
-            f"it gives {sorted(unknown)[0]!r} to step.remember, where that is not kept: declare it "
-            f"in `remembers` (x and y are kept as they came)"
-        )
-    rule = trial.methods[0].rule(trial.fleet(runs=(0,)).memory.capacity)
-    for name in set(kind.remembers) - {"x", "y"}:
-        always = all(name in note.kept for note in notes if note.whole)
-        if not always and _keeps(rule):
+    """It gives the fields that it declares, and no others, in the shapes that it declares."""
+    usages, fields = trial.trajectory.usages, trial.trajectory.fleet.memory.tensors
+    noted = fields.keys() - {"x", "y"}
+    for usage, outcome in ((u, u.outcome) for u in usages if u.outcome):
+        for name, value in outcome.fields.items():
+            _fits("remember", name, value, usage.batch, noted, fields)
+        for (number, name), value in outcome.rewritten.items():
+            count = next(iter(usage.draws[number].values())).shape[1]
+            _fits("rewrite", name, value, count, fields.keys(), fields)
+        missing = noted - outcome.fields.keys()
+        if missing and usage.on_arrival:
             raise Broken(
-                f"it declares that it remembers {name!r} and does not give it in every step: call "
-                f"step.remember({name}=...)"
+                f"it declares that it stores {min(missing)!r} and does not give it in every step: "
+                f"call step.remember({min(missing)}=...)"
             )
 
 
-def _keeps(rule: Rule | ClassRing) -> bool:
-    """Whether examples are kept as they arrive, and not at the end of a task."""
-    if isinstance(rule, ClassRing):
-        return True
-    return rule.slots(torch.tensor([0]), Clock(), 1, 2).shape[2] > 0
-
-
-def own_choice(trial: Trial) -> None:
-    """Luck that is declared is used, and slots that are chosen are declared."""
-    notes = trial.course.notes
-    kind = trial.kind
-    whole = any(note.whole for note in notes)
-    if kind.luck and whole and not any(note.lucky for note in notes):
-        raise Broken(f"it declares luck {kind.luck} and never looks at step.luck: set it to 0")
-    if not kind.luck and any(note.lucky for note in notes):
-        raise Broken("it looks at step.luck, which is empty unless `luck` says how much it needs")
-    placed = any(note.placed for note in notes)
-    if placed and not (kind.places or kind.luck):
-        raise Broken("it calls step.place, which does nothing unless `places` is declared")
-    if kind.places and whole and not placed:
-        raise Broken("it declares `places` and never calls step.place: do not declare it")
-
-
-def boundaries(trial: Trial) -> None:
-    """Not told where tasks begin and end, it learns all the same, unless it says otherwise."""
-    if trial.kind.needs_boundaries:
-        _needed(trial)
-        return
-    methods, notes = watched(trial.methods)
-    fleet = trial.fleet(methods=methods, told=False)
-    before = state(fleet)
-    trial.walked(fleet, told=False)
-    moved = {n: t for n, t in state(fleet).items() if n.startswith("weights.")}
-    if all(torch.equal(before[name], tensor) for name, tensor in moved.items()):
-        raise Broken("without boundaries nothing is learned: declare `needs_boundaries`")
-    if any(not bool(tensor.isfinite().all()) for tensor in moved.values()):
-        raise Broken("without boundaries its weights are not finite: declare `needs_boundaries`")
-    replays = [draw for note in notes for draw in note.replays]
-    if trial.methods[0].draws_per_step() and not any(draw["x"].shape[1] for draw in replays):
+def _fits(
+    call: str, name: str, value: Tensor, n: int, known: Set[str], fields: Mapping[str, Tensor]
+) -> None:
+    if name not in known:
         raise Broken(
-            "without boundaries its memory stays empty, for its rule goes by tasks: declare "
-            "`needs_boundaries`, or use another rule"
+            f"it gives {name!r} to step.{call}, where that is not stored: declare it in `replay` "
+            f"(x and y are stored as they came)"
+        )
+    like = fields[name].new_zeros(1).expand(len(value), n, *fields[name].shape[1:])
+    if (value.shape, value.dtype) != (like.shape, like.dtype):
+        raise Broken(
+            f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
+            f"{shape_and_type(like)}"
         )
 
 
-def _needed(trial: Trial) -> None:
-    try:
-        untold = trial.walked(trial.fleet(told=False), told=False)
-    except Exception:  # it cannot do without
+def writes(trial: Trial) -> None:
+    """Slots that it chooses fit its memory, and what it rehearses stays there during a task."""
+    trajectory = trial.trajectory
+    for usage in trajectory.usages:
+        slots = usage.outcome.slots if usage.outcome else None
+        if slots is not None and (slots.dim() != 2 or slots.shape[1] != usage.batch):
+            raise Broken(
+                f"it gives step.store_at slots of the shape {list(slots.shape)} for batches of "
+                f"{usage.batch}: give one for every run and example, [K, B]"
+            )
+        fault = "" if slots is None else slots_fault(slots, trajectory.fleet.memory.capacity)
+        if fault:
+            raise Broken(f"in step.store_at, {fault}")
+    for before, after in pairwise(trajectory.snapshots):
+        memory = {name: t for name, t in before.state.items() if name.startswith("memory.")}
+        same_task = before.task == after.task and before.more_epochs == after.more_epochs
+        if after.rehearsed and same_task and (found := difference(memory, after.state)):
+            raise Broken(
+                f"it rehearses {after.rehearsed} stored examples in task {after.task}, and its "
+                f"memory changes meanwhile: {found}; write to it in end_task, with a policy that "
+                f"stores nothing on arrival, such as TaskShares"
+            )
+
+
+def boundaries(trial: Trial) -> None:
+    """It learns without task boundaries, or declares that it needs them and uses them."""
+    without = replace(trial, boundaries=False)
+    if trial.kind.needs.boundaries:
+        try:
+            fleet = without.walked(without.fleet())
+        except Exception:  # it cannot learn without them
+            return
+        if not difference(state_of(fleet), state_of(trial.end)):
+            raise Broken(
+                "it declares that it needs boundaries, and learns the same without: do not declare "
+                "it, and it may learn from any stream"
+            )
         return
-    if not difference(state(untold), state(trial.end)):
+    methods, usages = with_usage(trial.methods)
+    fleet = without.fleet(methods=methods)
+    before = state_of(fleet)
+    weights = state_of(without.walked(fleet))
+    weights = {name: t for name, t in weights.items() if name.startswith("weights.")}
+    advice = "declare Needs(boundaries=True)"
+    if all(torch.equal(before[name], tensor) for name, tensor in weights.items()):
+        raise Broken(f"without boundaries nothing is learned: {advice}")
+    if any(not bool(tensor.isfinite().all()) for tensor in weights.values()):
+        raise Broken(f"without boundaries its weights are not finite: {advice}")
+    replayed = [tensor for usage in usages for draw in usage.draws for tensor in draw.values()]
+    if fleet.planner.draws and not any(tensor.shape[1] for tensor in replayed):
         raise Broken(
-            "it declares `needs_boundaries`, and goes the same way without: do not declare it, and "
-            "it may learn from any stream"
+            f"without boundaries its memory stays empty, because its policy depends on tasks: "
+            f"{advice}, or use another policy"
         )
 
 
 def revisits(trial: Trial) -> None:
-    """What it sees of a task at its boundaries does not matter, unless it says so."""
-
-    def spoilt(found: Batch) -> Batch:
-        return Batch(255 - found.x, found.y)
-
-    other = trial.walked(trial.fleet(), shown=spoilt)
-    found = difference(state(other), state(trial.end))
-    more = trial.methods[0].extra_epochs()
-    if (found or more) and not trial.kind.revisits:
-        how = "has epochs on top" if more else "looks at them when a task begins or ends"
-        raise Broken(f"it meets examples again ({how}): declare `revisits`")
-    if trial.kind.revisits and not found and not more:
-        raise Broken("it declares `revisits`, and meets no example again: do not declare it")
+    """It reads examples of a task apart from its epochs only if it declares so."""
+    other = trial.walked(trial.fleet(), change=lambda batch: Batch(255 - batch.x, batch.y))
+    found = difference(state_of(other), state_of(trial.end))
+    more = any(snapshot.more_epochs for snapshot in trial.trajectory.snapshots)
+    if (found or more) and not trial.kind.needs.revisits:
+        how = "asks for more epochs" if more else "reads them when a task begins or ends"
+        raise Broken(f"it reads examples again ({how}): declare Needs(revisits=True)")
+    if trial.kind.needs.revisits and not found and not more:
+        raise Broken("it declares `revisits`, and reads no example again: do not declare it")
 
 
-def task(trial: Trial) -> None:
-    """What it answers depends on the task that it is told."""
+def task_id(trial: Trial) -> None:
+    """Its predictions depend on the task, if it declares that it needs it."""
     fleet = trial.end
     x = trial.stream.test(fleet.seeds, 0).x
-    if torch.equal(fleet.scores(x, 0), fleet.scores(x, TASKS - 1)):
+    if torch.equal(fleet.predict(x, 0), fleet.predict(x, TASKS - 1)):
         raise Broken(
-            "it declares `needs_task`, and answers alike whichever task it is told: do not declare "
-            "it, and it is scored in all settings"
+            "it declares `task_id`, and predicts the same for every task: do not declare it, and "
+            "it is scored in all settings"
         )

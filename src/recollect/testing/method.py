@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
-from recollect.methods import Method
-from recollect.testing import declared, fleets, held, runs
-from recollect.testing.check import Check, ConformanceError, run_all
-from recollect.testing.trial import NETS, Trial
+from recollect.methods import Method, Needs
+from recollect.testing import bounded, declared, fleets, runs
+from recollect.testing.check import Check, ConformanceError, make_check
+from recollect.testing.declarations import declarations
+from recollect.testing.trial import BATCH, NETS, Trial
 
 __all__ = ["check_method", "method_checks"]
 
@@ -27,7 +28,8 @@ def check_method(
     >>> from recollect import SGD
     >>> check_method(SGD)
     """
-    run_all(method_checks(method, beside=beside, lr=lr))
+    for check in method_checks(method, beside=beside, lr=lr):
+        check()
 
 
 def method_checks(
@@ -42,49 +44,43 @@ def method_checks(
     >>> [check.name for check in checks[:3]]
     ['declarations', 'draws', 'fields']
     >>> [(check.name, check.skipped) for check in checks if check.skipped]
-    [('task', 'it is not told at a test which task an example belongs to')]
+    [('task', 'its predictions do not need the task')]
     """
     made = _made(method)
-    trial = Trial.of(made, beside, lr)
     kind = type(made)
-    every: list[tuple[str, str, Callable[[Trial], None], str]] = [
-        ("draws", "it draws as often as it declares", declared.draws, ""),
-        ("fields", "it remembers what it declares", declared.memory_fields, ""),
-        ("choice", "luck and slots are declared and used", declared.own_choice, ""),
-        ("finite", "it learns, and everything stays finite", runs.finite, ""),
-        ("generator", "no global random generator is used", runs.generator, ""),
-        ("seeds", "one seed, one outcome, bit for bit", runs.seeds, ""),
-        ("prediction", "a prediction changes nothing", runs.prediction, ""),
-        ("bounded", "what it holds does not grow with steps", held.held_over_steps, ""),
+    check = partial(make_check, kind.__name__)
+    asks = kind.needs if isinstance(kind.needs, Needs) else Needs()  # declarations will tell
+    trial = Trial.of(made, beside, lr, asks.batch_size or BATCH)
+    joint = "it sees all tasks at once" if asks.all_data else ""
+    bound = asks.boundaries or asks.task_id
+    no_learner = "it is not for streams without boundaries" if bound else joint
+    no_task = "" if asks.task_id else "its predictions do not need the task"
+    refused = trial.refusals.get
+    return [
+        check("declarations", declarations, (made,)),
+        check("draws", declared.draws, (trial,)),
+        check("fields", declared.memory_fields, (trial,)),
+        check("writes", declared.writes, (trial,)),
+        check("finite", runs.finite, (trial,)),
+        check("generator", runs.generator, (trial,)),
+        check("seeds", runs.seeds, (trial,)),
+        check("prediction", runs.prediction, (trial,)),
+        check("bounded", bounded.bounded_over_steps, (trial,)),
         *[
-            (f"company-{net}", "a run of a fleet is the run alone",
-             partial(fleets.company, net=net), trial.refusals.get(net, ""))
+            check(f"company-{net}", fleets.company, (trial, net), skipped=refused(net, ""))
             for net in NETS
         ],
-        ("strategies", "how networks are called changes nothing", fleets.strategies,
-         trial.refusals.get("broadcast", "")),
-        ("stretches", "one long stretch is many short ones", fleets.stretches, ""),
-        ("recorded", "a recorded step is the step", fleets.recorded, ""),
-        ("restored", "it continues from its tensors", runs.restored, ""),
-        ("learner", "a saved learner continues", runs.learner, _not_for_streams(kind)),
-        ("boundaries", "it learns without boundaries, or needs them", declared.boundaries,
-         _all_data(kind)),
-        ("revisits", "it meets examples again only if declared", declared.revisits,
-         _all_data(kind)),
-        ("task", "it needs the task that it is told", declared.task,
-         "" if kind.needs_task else "it is not told at a test which task an example belongs to"),
-        ("tasks", "it holds more with more tasks only if declared", held.held_over_tasks,
-         _all_data(kind)),
-        ("learns", "it beats chance on simple data", runs.learns, ""),
-    ]  # fmt: skip
-    title = kind.__name__
-    first = Check(
-        title, "declarations", "its declarations make sense", partial(declared.declarations, made)
-    )
-    others = [
-        Check(title, name, says, partial(look, trial), why) for name, says, look, why in every
+        check("strategies", fleets.strategies, (trial,), skipped=refused("broadcast", "")),
+        check("stretches", fleets.stretches, (trial,)),
+        check("recorded", fleets.recorded, (trial,)),
+        check("restored", runs.restored, (trial,)),
+        check("learner", runs.learner, (trial,), skipped=no_learner),
+        check("boundaries", declared.boundaries, (trial,), skipped=joint),
+        check("revisits", declared.revisits, (trial,), skipped=joint),
+        check("task", declared.task_id, (trial,), skipped=no_task),
+        check("tasks", bounded.bounded_over_tasks, (trial,), skipped=joint),
+        check("learns", runs.learns, (trial,)),
     ]
-    return [first, *others]
 
 
 def _made(method: type[Method] | Method) -> Method:
@@ -92,19 +88,9 @@ def _made(method: type[Method] | Method) -> Method:
     if isinstance(given, Method):
         return given
     if not isinstance(given, type) or not issubclass(given, Method):
-        raise ConformanceError(repr(given), "declarations", "it is no recollect.Method")
+        raise ConformanceError(repr(given), "declarations", "it is not a recollect.Method")
     try:
         return given()
     except TypeError as error:
         sentence = f"it cannot be made without arguments ({error}): pass an instance"
         raise ConformanceError(given.__name__, "declarations", sentence) from None
-
-
-def _all_data(kind: type[Method]) -> str:
-    return "it meets all tasks at once" if kind.needs_all_data else ""
-
-
-def _not_for_streams(kind: type[Method]) -> str:
-    if kind.needs_boundaries or kind.needs_task:
-        return "it is not for streams without boundaries"
-    return _all_data(kind)

@@ -15,10 +15,9 @@ from recollect.learner import Learner
 from recollect.nets import MLP
 from recollect.streams.arrays import from_arrays
 from recollect.testing.check import Broken
-from recollect.testing.generators import other_generators
-from recollect.testing.same import difference, state
+from recollect.testing.compare import difference, reseeded_generators, state_of
 from recollect.testing.trial import SEEDS, Trial
-from recollect.train import Job, Run, train
+from recollect.train import Fleet, Job, Run, train
 
 __all__ = ["finite", "generator", "learner", "learns", "prediction", "restored", "seeds"]
 
@@ -26,65 +25,68 @@ CLASSES, FEATURES, ABOVE_CHANCE = 4, 6, 10.0
 
 
 def finite(trial: Trial) -> None:
-    """It learns at all: losses are `[K]`, everything is a number, and the weights move."""
+    """It learns: losses are `[K]`, all numbers are finite, and the weights change."""
     refused = trial.refusals.get(trial.usual)
     if refused:
         raise Broken(f"it refuses every network of the kit, such as an MLP: {refused}")
-    course = trial.course
-    if isinstance(course.error, InputError):
-        raise Broken(str(course.error))
-    for step, moment in enumerate(course.moments, 1):
-        if moment.loss.shape != (len(trial.methods),):
+    trajectory, runs = trial.trajectory, len(trial.methods)
+    for name, tensor in trajectory.fleet.state.items():
+        if tensor.shape[:1] != (runs,):
             raise Broken(
-                f"its loss has the shape {list(moment.loss.shape)} for {len(trial.methods)} runs: "
-                f"return one value per run, [K], such as recollect.cross_entropy does"
+                f"its state {name!r} is {list(tensor.shape)} for {runs} runs: make it [K, ...]"
             )
-        now = {"the loss": moment.loss, **course.states[step - 1]}
-        odd = [name for name, tensor in now.items() if not _all_finite(tensor)]
-        if odd:
+    if isinstance(trajectory.error, InputError):
+        raise Broken(str(trajectory.error))
+    for step, snapshot in enumerate(trajectory.snapshots, 1):
+        if snapshot.loss.shape != (runs,):
             raise Broken(
-                f"after step {step}, {odd[0]} is not finite: look for a logarithm or a root of "
-                f"zero, a division by what may be zero, or a rate that is too high"
+                f"its loss has the shape {list(snapshot.loss.shape)} for {runs} runs: "
+                f"return one value per run, [K], such as step.criterion does"
             )
-    before, after = state(trial.fleet()), state(trial.end)
+        for name, tensor in {"the loss": snapshot.loss, **snapshot.state}.items():
+            if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
+                raise Broken(
+                    f"after step {step}, {name} is not finite: look for a logarithm or a root of "
+                    f"zero, a division by what may be zero, or a rate that is too high"
+                )
+    before, after = state_of(trial.fleet()), state_of(trial.end)
     weights = [name for name in before if name.startswith("weights.")]
     if all(torch.equal(before[name], after[name]) for name in weights):
-        raise Broken("no weight has changed: `learn` must step.descend, or `loss` have a gradient")
-
-
-def _all_finite(tensor: Tensor) -> bool:
-    return not tensor.is_floating_point() or bool(tensor.isfinite().all())
+        raise Broken(
+            "no weight has changed: `update` must call step.model.descend, or `loss` have a "
+            "gradient"
+        )
 
 
 def seeds(trial: Trial) -> None:
     """One seed, one outcome, bit for bit; another seed, another outcome."""
-    states = trial.course.states
+    snapshots = trial.trajectory.snapshots
     again = trial.fleet()
-    for _, before in zip(trial.walk(again), states[: len(states) // 2], strict=False):
-        if found := difference(state(again), before):
+    for _, before in zip(trial.walk(again), snapshots[: len(snapshots) // 2], strict=False):
+        if found := difference(state_of(again), before.state):
             raise Broken(
-                f"the same runs once more go otherwise: {found}; let nothing depend on a random "
+                f"the same runs once more learn otherwise: {found}; let nothing depend on a random "
                 f"generator, the time, or what is left of an earlier run"
             )
     other = trial.fleet(seeds=[seed + 1 for seed in SEEDS])
     next(trial.walk(other))
     for run in range(other.runs):
-        if not difference(state(other), states[0], (run, run)):
+        if not difference(state_of(other), snapshots[0].state, (run, run)):
             raise Broken("another seed leads to the very same run: nothing depends on the seed")
 
 
 def generator(trial: Trial) -> None:
-    """Nothing is drawn from the global random generators."""
+    """No global random generator is used."""
     ends = []
     for _ in range(2):
-        with other_generators() as used:
-            ends.append(state(trial.walked(trial.fleet())))
+        with reseeded_generators() as used:
+            ends.append(state_of(trial.walked(trial.fleet())))
             if name := used():
                 raise Broken(
-                    f"it draws from {name}: declare `luck` and use step.luck, or hash with "
+                    f"it draws from {name}: use step.random(n), or hash with "
                     f"recollect.core.random.bits, so that a run is a function of its seed"
                 )
-        found = difference(ends[0], state(trial.end))
+        found = difference(ends[0], state_of(trial.end))
         if not found:
             return
     # Where these differ too it is not the generator, and another check will tell.
@@ -93,45 +95,49 @@ def generator(trial: Trial) -> None:
 
 
 def prediction(trial: Trial) -> None:
-    """Being asked changes nothing, now or later."""
-    fleet, stream = trial.fleet(), trial.stream
-    for moment in trial.walk(fleet):
-        before = state(fleet)
-        for task in range(moment.task + 1):
-            x = stream.test(fleet.seeds, task).x
-            answers = [fleet.scores(x, task) for _ in range(2)]
-            if answers[0].shape != (fleet.runs, x.shape[1], stream.classes):
-                raise Broken(
-                    f"its scores have the shape {list(answers[0].shape)}: give one for every run, "
-                    f"example and class, [K, n, C]"
-                )
-            if not torch.equal(*answers):
-                raise Broken("asked twice, it gives two answers: `scores` must be a pure function")
-            fleet.logits(x)
-        if found := difference(state(fleet), before):
-            raise Broken(f"a prediction changes the run: {found}; `scores` must only look")
-    if found := difference(state(fleet), state(trial.end)):
-        raise Broken(f"predictions change what is learned later: {found}; they must only look")
+    """A prediction is `[K, n, C]` and changes nothing, now or later."""
+    fleet = trial.fleet()
+    _predict(trial, fleet)  # as training does, before the first step
+    for _ in trial.walk(fleet):
+        _predict(trial, fleet)
+    if found := difference(state_of(fleet), state_of(trial.end)):
+        raise Broken(f"predictions change what is learned later: {found}; they must only read")
+
+
+def _predict(trial: Trial, fleet: Fleet) -> None:
+    before = state_of(fleet)
+    for task in range(trial.stream.tasks):
+        x = trial.stream.test(fleet.seeds, task).x
+        first, second = (fleet.predict(x, task) for _ in range(2))
+        if first.shape != (fleet.runs, x.shape[1], trial.stream.classes):
+            raise Broken(
+                f"its predictions have the shape {list(first.shape)}: give a score for every run, "
+                f"example and class, [K, n, C]"
+            )
+        if not torch.equal(first, second):
+            raise Broken("called twice, `predict` differs: it must be a pure function")
+        fleet.logits(x)
+    if found := difference(state_of(fleet), before):
+        raise Broken(f"a prediction changes the run: {found}; `predict` must only read")
 
 
 def restored(trial: Trial) -> None:
-    """What a fleet's tensors and its clock say is all there is to know."""
-    whole = state(trial.end)
+    """It continues from its tensors and the clock."""
     first, second = trial.fleet(), trial.fleet()
-    middle = trial.walk(first)
-    moments = [next(middle) for _ in range(len(trial.course.moments) // 2)]
+    walk = trial.walk(first)
+    snapshots = [next(walk) for _ in range(len(trial.trajectory.snapshots) // 2)]
     saved = {name: tensor.clone() for name, tensor in first.tensors().items()}
     second.restore(saved, first.clock)
-    trial.walked(second, at=moments[-1][:2])
-    if found := difference(state(second), whole):
+    trial.walked(second, start=snapshots[-1])
+    if found := difference(state_of(second), state_of(trial.end)):
         raise Broken(
-            f"saved and restored after step {len(moments)}, it ends otherwise: {found}; keep what "
-            f"is to last in `own`, not in the method or its class"
+            f"saved and restored after step {len(snapshots)}, it ends otherwise: {found}; keep "
+            f"what is to last in step.state, not in the method or its class"
         )
 
 
 def learner(trial: Trial) -> None:
-    """A learner that was saved and loaded continues as the one that was not."""
+    """A learner that was saved and loaded continues like the one that was not."""
     method = trial.methods[0]
     x, y = _blobs(60)
     batches = list(zip(x.split(5), y.split(5), strict=True))  # type: ignore[no-untyped-call]
@@ -149,30 +155,30 @@ def learner(trial: Trial) -> None:
             if losses[0] != losses[1]:
                 raise Broken(
                     f"loaded from a file, a learner has the loss {losses[1]:g} where it had "
-                    f"{losses[0]:g}: keep what is to last in `own`"
+                    f"{losses[0]:g}: keep what is to last in step.state"
                 )
         made.save(here)
         loaded.save(there)
         if here.read_bytes() != there.read_bytes():
-            raise Broken("loaded from a file, a learner ends otherwise: keep everything in `own`")
+            raise Broken("loaded from a file, a learner ends otherwise: keep it all in step.state")
 
 
 def learns(trial: Trial) -> None:
-    """Four clouds of points, two tasks: told the task, it must beat a coin by ten points."""
+    """It beats chance by ten points on simple data: four clouds of points in two tasks."""
     x, y = _blobs(120)
     stream = from_arrays(x, y, tasks=2, name="blobs")
     runs = tuple(Run(seed, trial.lr, trial.methods[0]) for seed in (0, 1))
-    uses = trial.kind.uses_memory()
-    batch = trial.kind.batch or 8
+    replay, buffer = (8, 20) if trial.kind.replay else (0, None)
+    batch = trial.kind.needs.batch_size or 8
     job = Job(
-        stream, runs, batch=batch, replay=8 if uses else 0, buffer=20 if uses else None,
-        epochs=1 if batch == 1 else 3, network=partial(MLP, FEATURES, CLASSES, hidden=(32,)),
+        stream, runs, batch=batch, replay=replay, buffer=buffer, epochs=1 if batch == 1 else 3,
+        network=partial(MLP, FEATURES, CLASSES, hidden=(32,)),
     )  # fmt: skip
     found = [result.accuracy["task"] for result in train(job)]
     if min(found) <= 50 + ABOVE_CHANCE:
         raise Broken(
-            f"on clouds of points that a line tells apart it is right in {min(found):.0f} % of "
-            f"cases, where a coin is in 50 %: is the sign of the loss right? A rate other than "
+            f"on clouds of points that a line separates it is right in {min(found):.0f} % of "
+            f"cases, where chance is 50 %: is the sign of the loss right? A rate other than "
             f"{trial.lr:g} is passed as lr=..."
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import get_args
 
@@ -11,20 +10,19 @@ import torch
 from torch import Tensor
 
 from recollect.streams.stream import Batch, Setting, Stream
-from recollect.testing.check import Broken, Check, run_all
-from recollect.testing.generators import other_generators
+from recollect.testing import compare
+from recollect.testing.check import Broken, Check, make_check
+from recollect.testing.compare import SEEDS, shape_and_type
 
 __all__ = ["check_stream", "stream_checks"]
 
-SEEDS = torch.tensor([3, 2**40, 0])
-SOME = 24  # examples of a task that are looked at closely
-ADVICE = "hash the run's seed by recollect.core.random, and nothing else"
+SOME = 24  # how many examples of a task are compared
 
 
 def check_stream(stream: Stream, *, shared: bool = False, whole: Stream | None = None) -> None:
     """Raise a `ConformanceError` that names the first promise which a stream breaks, if it does.
 
-    Of many tasks the first two and the last are looked at.
+    Of many tasks the first two and the last are checked.
 
     Args:
         stream: The stream.
@@ -36,7 +34,8 @@ def check_stream(stream: Stream, *, shared: bool = False, whole: Stream | None =
     >>> x, y = np.random.default_rng(0).random((40, 3)), np.arange(40) % 4
     >>> check_stream(from_arrays(x, y, tasks=2))
     """
-    run_all(stream_checks(stream, shared=shared, whole=whole))
+    for check in stream_checks(stream, shared=shared, whole=whole):
+        check()
 
 
 def stream_checks(
@@ -47,25 +46,25 @@ def stream_checks(
     >>> from recollect.streams import benchmark
     >>> checks = stream_checks(benchmark("seq-digits").stream())
     >>> [check.name for check in checks if not check.skipped]  # doctest: +NORMALIZE_WHITESPACE
-    ['declarations', 'order', 'examples', 'labels', 'tests', 'places', 'pure', 'company', 'seeds',
+    ['declarations', 'order', 'examples', 'labels', 'tests', 'index', 'pure', 'company', 'seeds',
      'generator']
     """
-    every: list[tuple[str, str, Callable[[Stream], None], str]] = [
-        ("declarations", "its declarations make sense", _declarations, ""),
-        ("order", "every example comes once an epoch", _order, ""),
-        ("examples", "examples are as declared", _examples, ""),
-        ("labels", "labels are among the classes of their task", _labels, ""),
-        ("tests", "every task has a test set, as declared", _tests, ""),
-        ("places", "an example is the same wherever it is asked for", _places, ""),
-        ("pure", "the same seeds, the same stream", _pure, ""),
-        ("company", "a run's stream is the same in any company", _company, ""),
-        ("seeds", "another seed, another stream", partial(_seeds, shared=shared), ""),
-        ("generator", "no global random generator is used", _generator, ""),
-        ("validation", "what is held out is not trained on", partial(_validation, whole=whole),
-         "" if whole is not None else "no stream was given that it is held out of"),
-    ]  # fmt: skip
-    title = f"{type(stream).__name__} {getattr(stream, 'name', '')!r}"
-    return [Check(title, n, says, partial(look, stream), why) for n, says, look, why in every]
+    check = partial(make_check, f"{type(stream).__name__} {getattr(stream, 'name', '')!r}")
+    evaluated = (partial(_evaluate, stream),)
+    no_whole = "" if whole is not None else "no stream was given that it is held out of"
+    return [
+        check("declarations", _declarations, (stream,)),
+        check("order", _order, (stream,)),
+        check("examples", _examples, (stream,)),
+        check("labels", _labels, (stream,)),
+        check("tests", _tests, (stream,)),
+        check("index", _index, (stream,)),
+        check("pure", compare.pure, evaluated),
+        check("company", compare.company, evaluated),
+        check("seeds", _seeds, (stream, shared)),
+        check("generator", compare.generator, evaluated),
+        check("validation", _validation, (stream, whole), skipped=no_whole),
+    ]
 
 
 def _tasks(stream: Stream) -> list[int]:
@@ -73,6 +72,7 @@ def _tasks(stream: Stream) -> list[int]:
 
 
 def _declarations(stream: Stream) -> None:
+    """Its declarations make sense."""
     if not isinstance(stream.name, str) or not stream.name:
         raise Broken("it has no name: say by which name tables are to know it")
     if stream.setting not in get_args(Setting):
@@ -94,12 +94,13 @@ def _declarations(stream: Stream) -> None:
 
 
 def _order(stream: Stream) -> None:
+    """Every example comes once an epoch, and pieces of an order are the order."""
     for task in _tasks(stream):
         count = sum(stream.parts(task))
         for epoch in (0, 1):
             order = stream.order(SEEDS, task, epoch, 0, count)
             if order.shape != (len(SEEDS), count) or order.dtype != torch.int64:
-                raise Broken(f"an order is {_kind(order)}: give [K, n] of torch.int64")
+                raise Broken(f"an order is {shape_and_type(order)}: give [K, n] of torch.int64")
             if not torch.equal(order.sort(1).values, torch.arange(count).expand_as(order)):
                 raise Broken(
                     f"in epoch {epoch} of task {task} some example comes twice or not at all: an "
@@ -113,35 +114,33 @@ def _order(stream: Stream) -> None:
                 raise Broken(f"in task {task}, an order in two pieces is not the order in one")
 
 
-def _looked_at(stream: Stream, task: int, seeds: Tensor = SEEDS) -> tuple[Tensor, Batch]:
+def _some(stream: Stream, task: int, seeds: Tensor = SEEDS) -> tuple[Tensor, Batch]:
     count = min(sum(stream.parts(task)), SOME)
     index = stream.order(seeds, task, 0, 0, count)
     return index, stream.pick(seeds, task, index)
 
 
 def _examples(stream: Stream) -> None:
+    """Examples are as declared."""
     for task in _tasks(stream):
-        index, (x, y) = _looked_at(stream, task)
+        index, (x, y) = _some(stream, task)
         _as_declared(stream, x, y, tuple(index.shape), f"task {task}")
 
 
 def _as_declared(stream: Stream, x: Tensor, y: Tensor, n: tuple[int, ...], what: str) -> None:
     if x.shape != (*n, *stream.shape) or x.dtype != stream.dtype:
         raise Broken(
-            f"examples of {what} are {_kind(x)}, and are declared as "
+            f"examples of {what} are {shape_and_type(x)}, and are declared as "
             f"{[*n, *stream.shape]} of {stream.dtype}"
         )
     if y.shape != n or y.dtype != torch.int64:
-        raise Broken(f"labels of {what} are {_kind(y)}: give {list(n)} of torch.int64")
+        raise Broken(f"labels of {what} are {shape_and_type(y)}: give {list(n)} of torch.int64")
     if x.is_floating_point() and not bool(x.isfinite().all()):
         raise Broken(f"examples of {what} are not all finite: remove or replace NaN and infinity")
 
 
-def _kind(tensor: Tensor) -> str:
-    return f"{list(tensor.shape)} of {tensor.dtype}"
-
-
 def _labels(stream: Stream) -> None:
+    """Labels are among the classes of their task."""
     for task in _tasks(stream):
         everything = torch.arange(sum(stream.parts(task))).repeat(len(SEEDS), 1)
         for what, y in (
@@ -156,6 +155,7 @@ def _labels(stream: Stream) -> None:
 
 
 def _tests(stream: Stream) -> None:
+    """Every task has a test set, as declared."""
     for task in _tasks(stream):
         x, y = stream.test(SEEDS, task)
         runs, count = y.shape
@@ -166,9 +166,10 @@ def _tests(stream: Stream) -> None:
         _as_declared(stream, x, y, (runs, count), f"the test set of task {task}")
 
 
-def _places(stream: Stream) -> None:
+def _index(stream: Stream) -> None:
+    """An example is the same at any position of an index, and with its task as a tensor."""
     for task in _tasks(stream):
-        index, batch = _looked_at(stream, task)
+        index, batch = _some(stream, task)
         turned = stream.pick(SEEDS, task, index.flip(1))
         each = stream.pick(SEEDS, torch.full_like(index, task), index)
         single = stream.pick(SEEDS, task, index[:, :1].contiguous())
@@ -178,39 +179,30 @@ def _places(stream: Stream) -> None:
             (single, [t[:, :1] for t in batch]),
         )
         for found, expected in pairs:
-            if not all(torch.equal(*pair) for pair in zip(found, expected, strict=True)):
+            if not all(map(torch.equal, found, expected)):
                 raise Broken(
-                    f"an example of task {task} looks otherwise if it is asked for in another "
-                    f"order, alone, or with its task as a tensor: let it depend on its number only"
+                    f"an example of task {task} differs if it is asked for in another order, "
+                    f"alone, or with its task as a tensor: let it depend on its number only"
                 )
 
 
-def _everything(stream: Stream, seeds: Tensor) -> list[Tensor]:
-    found = []
+def _evaluate(stream: Stream, seeds: Tensor) -> dict[str, Tensor]:
+    """Orders, examples and tests of some runs, each tensor `[K, ...]`."""
+    found = dict[str, Tensor]()
     for task in _tasks(stream):
-        index, batch = _looked_at(stream, task, seeds)
+        index, batch = _some(stream, task, seeds)
+        test = [t.expand(len(seeds), *t.shape[1:]) for t in stream.test(seeds, task)]
         later = stream.order(seeds, task, 1, 0, index.shape[1])
-        tests = [t.expand(len(seeds), *t.shape[1:]) for t in stream.test(seeds, task)]
-        found += [index, later, *batch, *tests]
+        names = ("the order", "x", "y", "x of the test set", "y of the test set", "a later order")
+        tensors = (index, *batch, *test, later)
+        found |= {f"{n} of task {task}": t for n, t in zip(names, tensors, strict=True)}
     return found
 
 
-def _pure(stream: Stream) -> None:
-    for one, other in zip(_everything(stream, SEEDS), _everything(stream, SEEDS), strict=True):
-        if not torch.equal(one, other):
-            raise Broken(f"asked again with the same seeds, it is another stream: {ADVICE}")
-
-
-def _company(stream: Stream) -> None:
-    together = _everything(stream, SEEDS)
-    for runs in ([1], [2, 0]):
-        others = _everything(stream, SEEDS[runs])
-        if not all(torch.equal(a[runs], b) for a, b in zip(together, others, strict=True)):
-            raise Broken(f"a run meets another stream in other company: {ADVICE}")
-
-
 def _seeds(stream: Stream, shared: bool) -> None:
-    differ = any(not torch.equal(t[:1], t[1:2]) for t in _everything(stream, SEEDS))
+    """Another seed, another stream."""
+    everything = _evaluate(stream, SEEDS)
+    differ = bool(compare.difference(everything, everything, (0, 1)))
     if shared and differ:
         raise Broken("it is said to be shared by all seeds, and differs between two of them")
     if not shared and not differ:
@@ -220,18 +212,10 @@ def _seeds(stream: Stream, shared: bool) -> None:
         )
 
 
-def _generator(stream: Stream) -> None:
-    with other_generators() as used:
-        _everything(stream, SEEDS)
-        if name := used():
-            raise Broken(f"it draws from {name}: {ADVICE}")
-
-
-def _validation(stream: Stream, whole: Stream | None) -> None:
-    assert whole is not None
-    seeds = SEEDS[:1]
+def _validation(stream: Stream, whole: Stream) -> None:
+    """What is held out is not trained on."""
     for task in _tasks(stream):
-        trained, tested = _rows(_all_of(stream, task)), _rows(stream.test(seeds, task))
+        trained, tested = _rows(_all_of(stream, task)), _rows(stream.test(SEEDS[:1], task))
         if trained + tested != _rows(_all_of(whole, task)):
             raise Broken(
                 f"in task {task}, what is trained on ({trained.total()}) and what is held out "
@@ -240,8 +224,7 @@ def _validation(stream: Stream, whole: Stream | None) -> None:
 
 
 def _all_of(stream: Stream, task: int) -> Batch:
-    everything = torch.arange(sum(stream.parts(task)))[None]
-    return stream.pick(SEEDS[:1], task, everything)
+    return stream.pick(SEEDS[:1], task, torch.arange(sum(stream.parts(task)))[None])
 
 
 def _rows(batch: Batch) -> Counter[tuple[bytes, int]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 import torch
@@ -12,25 +13,25 @@ from torch import Tensor, nn
 
 from recollect.core.random import Purpose, below, bits
 from recollect.errors import InputError
-from recollect.methods import Method
+from recollect.methods import Method, Spec, varying
 from recollect.nets import MLP
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Batch, Stream
 from recollect.streams.tasks import TaskStream, examples_of
-from recollect.testing.same import state
-from recollect.testing.watch import Note, by_step, watched
+from recollect.testing.compare import state_of
+from recollect.testing.usage import Usage, with_usage
 from recollect.train import Fleet
 from recollect.train.source import Source
 
-__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "TASKS", "Course", "Moment", "Trial", "tasks_of"]
+__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "SPEC", "TASKS", "Trajectory", "Trial", "tasks_of"]
 
 SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 12
 BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two examples
+SPEC = Spec(3, CAPACITY, PER_TASK * TASKS, TASKS, PER_TASK, SHAPE)
 SEEDS, RATES = (3, 2**40, 0), (1.0, 0.3, 1.7)
 FACTORS, SMALL = (0.5, 0.9), (0.01, 0.03)
-Shown = Callable[[Batch], Batch]
 
-# Each is run in another way: as one call with a run axis, under vmap, one run after the other.
+# Each is called in another way: with a run axis, under vmap, one run after the other.
 NETS: dict[str, Callable[[int], nn.Module]] = {
     "broadcast": lambda classes: MLP(16, classes, hidden=(12, 8)),
     "vmap": lambda classes: nn.Sequential(
@@ -55,24 +56,29 @@ def tasks_of(tasks: int, count: int = COUNT, classes: int = 0) -> TaskStream:
     return TaskStream("trial", "class", head, x, y, x, y, ids, ids, groups)
 
 
-class Moment(NamedTuple):
-    """A fleet after a stretch of examples: where to continue, and its last loss."""
+class Snapshot(NamedTuple):
+    """A fleet after a stretch of a task: where training continues, its last loss and its state."""
 
-    task: int
-    stretch: int
-    loss: Tensor
+    task: int = 0
+    stretch: int = 0
+    rehearsed: int = 0
+    more_epochs: int | None = None
+    loss: Tensor = torch.zeros(0)
+    state: Mapping[str, Tensor] = MappingProxyType({})
 
 
-class Course(NamedTuple):
-    """The way of a fleet: all there was to see after each step and at the end, and what was used.
+START = Snapshot()
 
-    A way that ended in an error is not whole.
+
+class Trajectory(NamedTuple):
+    """A fleet on its way through all tasks: snapshots after each step, and what steps used.
+
+    One that ended in an error is not complete.
     """
 
     fleet: Fleet
-    moments: list[Moment]
-    states: list[dict[str, Tensor]]
-    notes: list[Note]
+    snapshots: list[Snapshot]
+    usages: list[Usage]
     error: Exception | None
 
 
@@ -83,28 +89,23 @@ class Trial:
 
     methods: tuple[Method, ...]
     lr: float
+    batch: int
+    stream: TaskStream
+    epochs: int = 1
+    boundaries: bool = True
 
     @staticmethod
-    def of(method: Method, beside: Sequence[Method], lr: float) -> Trial:
-        """The method and two others of its kind, whose hyper-parameters are somewhat different."""
+    def of(method: Method, beside: Sequence[Method], lr: float, batch: int) -> Trial:
+        """The method and two others of its kind, with somewhat different hyper-parameters."""
         given = list(beside)[:2]
         made = [_varied(method, number) for number in range(len(given), 2)]
-        return Trial((method, *given, *made), lr)
+        count = COUNT if batch > 1 else COUNT // 2
+        return Trial((method, *given, *made), lr, batch, tasks_of(TASKS, count))
 
     @property
     def kind(self) -> type[Method]:
         """The class of the method."""
         return type(self.methods[0])
-
-    @property
-    def batch(self) -> int:
-        """How many examples arrive in a step."""
-        return self.kind.batch or BATCH
-
-    @property
-    def stream(self) -> TaskStream:
-        """The tasks: half as many examples for a method that takes them one by one."""
-        return tasks_of(TASKS, COUNT if self.batch > 1 else COUNT // 2)
 
     @cached_property
     def refusals(self) -> dict[str, str]:
@@ -125,69 +126,58 @@ class Trial:
         return next((net for net in NETS if net not in self.refusals), "broadcast")
 
     def fleet(
-        self,
-        net: str | None = None,
-        runs: Sequence[int] = (0, 1, 2),
-        *,
-        stream: TaskStream | None = None,
-        seeds: Sequence[int] | None = None,
-        methods: Sequence[Method] | None = None,
-        told: bool = True,
-        **ways: Any,
+        self, net: str | None = None, runs: Sequence[int] = (0, 1, 2), **options: Any
     ) -> Fleet:
         """Some of the runs, before their first step, in double precision."""
-        stream = stream or self.stream
-        several = told and not self.kind.needs_all_data
-        methods = methods or [self.methods[run] for run in runs]
+        classes, several = self.stream.classes, self.boundaries and not self.kind.needs.all_data
+        options = {"seeds": [SEEDS[run] for run in runs], **options}
         return Fleet(
-            methods, partial(NETS[net or self.usual], stream.classes),
-            seeds=seeds or [SEEDS[run] for run in runs],
-            lr=[self.lr * RATES[run] for run in runs],
-            classes=stream.classes, shape=SHAPE, memory=CAPACITY, replay=REPLAY,
-            stored=torch.uint8, dtype=torch.float64, compiled=False,
-            tasks=stream.tasks if several else 1, per_task=PER_TASK, **ways,
+            options.pop("methods", [self.methods[run] for run in runs]),
+            partial(NETS[net or self.usual], classes), lr=[self.lr * RATES[run] for run in runs],
+            classes=classes, shape=SHAPE, memory=CAPACITY, replay=REPLAY, stored=torch.uint8,
+            dtype=torch.float64, compiled=False, tasks=self.stream.tasks if several else 1,
+            per_task=PER_TASK, **options,
         )  # fmt: skip
 
     def walk(
         self,
         fleet: Fleet,
-        *,
-        at: tuple[int, int] = (0, 0),
+        start: Snapshot = START,
         steps: int | None = 1,
-        epochs: int = 1,
-        told: bool = True,
-        shown: Shown = lambda batch: batch,
-        stream: TaskStream | None = None,
-    ) -> Iterator[Moment]:
-        """Take a fleet through all tasks, some steps at a time, as training does.
+        change: Callable[[Batch], Batch] = lambda batch: batch,
+    ) -> Iterator[Snapshot]:
+        """Take a fleet through all tasks, some steps at a time, as the training loop does.
 
-        `shown` changes what a method sees of a task's examples at its boundaries.
+        `change` is applied to what a method reads of a task when that begins or ends.
         """
-        whole = stream or self.stream
-        arriving: Stream = Joint(whole) if self.kind.needs_all_data else whole
-        for task in range(at[0], arriving.tasks):
-            pick = partial(_pick, arriving, fleet.seeds, task, shown)
-            count, done = sum(arriving.parts(task)), at[1] if task == at[0] else 0
-            if told and not done:
-                fleet.start_task(pick, count, self.batch)
-            source = Source(arriving, task, fleet)
-            total = sum(source.parts)
-            length = steps * self.batch if steps else total
-            passes = epochs + (self.methods[0].extra_epochs() if told else 0)
-            places = [(epoch, a) for epoch in range(passes) for a in range(0, total, length)]
-            arrived: tuple[Tensor, Tensor] | None = None
-            for stretch, (epoch, a) in enumerate(places[done:], done + 1):
-                if (epoch, a) == (epochs, 0):
-                    fleet.revise_task(pick, count, self.batch)
-                x, y = arrived = arrived or source(epoch, 0, total)
-                loss = fleet.learn(x[:, a : a + length], y[:, a : a + length], self.batch)
-                loss = loss.clone()  # it may be a part of something that is not to be kept
-                del x, y
-                if a + length >= total:
-                    arrived = None
-                yield Moment(task, stretch, loss)
-            if told:
-                fleet.end_task(pick, count, self.batch)
+        stream: Stream = Joint(self.stream) if self.kind.needs.all_data else self.stream
+        _, done, rehearsed, more, *_ = start
+        for task in range(start.task, stream.tasks):
+            count = sum(stream.parts(task))
+            given = partial(_pick, stream, fleet.seeds, task, change), count, self.batch
+            if self.boundaries and not done:
+                rehearsed = fleet.start_task(*given)
+            learn = partial(self._learn, fleet, Source(stream, task, fleet, rehearsed), steps)
+            if more is None:
+                for stretch, loss in learn(range(self.epochs), done):
+                    yield Snapshot(task, stretch, rehearsed, None, loss)
+                more, done = fleet.end_task(*given) if self.boundaries else 0, 0
+            for stretch, loss in learn(range(self.epochs, self.epochs + more), done):
+                yield Snapshot(task, stretch, rehearsed, more, loss)
+            if self.boundaries:
+                fleet.next_task(count)
+            done, more = 0, None
+
+    def _learn(
+        self, fleet: Fleet, source: Source, steps: int | None, epochs: range, done: int
+    ) -> Iterator[tuple[int, Tensor]]:
+        total = sum(source.parts)
+        length = steps * self.batch if steps else total
+        stretches = [(epoch, first) for epoch in epochs for first in range(0, total, length)]
+        for number, (epoch, first) in enumerate(stretches[done:], done + 1):
+            arrived = partial(source, epoch, first, min(first + length, total))
+            # A copy: the loss may be a part of something larger that is not to be kept.
+            yield number, fleet.learn(*arrived(), self.batch).clone()
 
     def walked(self, fleet: Fleet, **how: Any) -> Fleet:
         """The fleet after all tasks."""
@@ -197,45 +187,45 @@ class Trial:
 
     @property
     def end(self) -> Fleet:
-        """The runs after all tasks, which nobody may change."""
-        if self.course.error is not None:
-            raise self.course.error
-        return self.course.fleet
+        """The runs after all tasks; nothing may change them."""
+        if self.trajectory.error is not None:
+            raise self.trajectory.error
+        return self.trajectory.fleet
 
     @cached_property
-    def course(self) -> Course:
-        """The way of the runs through all tasks, watched step by step."""
-        return self.watch(self.usual, (0, 1, 2))
+    def trajectory(self) -> Trajectory:
+        """All runs on their way through all tasks, step by step."""
+        return self.follow(self.usual, (0, 1, 2))
 
-    def watch(self, net: str, runs: Sequence[int]) -> Course:
-        """The way of some runs through all tasks, watched step by step."""
-        methods, notes = watched([self.methods[run] for run in runs])
-        course = Course(self.fleet(net, runs, methods=methods), [], [], notes, None)
+    def follow(self, net: str, runs: Sequence[int]) -> Trajectory:
+        """Some runs on their way through all tasks, step by step."""
+        methods, usages = with_usage([self.methods[run] for run in runs])
+        found = Trajectory(self.fleet(net, runs, methods=methods), [], usages, None)
         done = 0
         try:
-            for moment in self.walk(course.fleet):
-                now = state(course.fleet)
-                if moment.loss.shape == (len(runs),):
-                    now["loss"] = moment.loss
-                for draws in by_step(notes[done:], len(runs)):
-                    for number, draw in enumerate(draws, 1):
-                        now |= {f"{name} of draw {number}": t for name, t in draw.items()}
-                done = len(notes)
-                course.moments.append(moment)
-                course.states.append(now)
-            course.states.append(state(course.fleet))
+            for snapshot in self.walk(found.fleet):
+                now = state_of(found.fleet)
+                if snapshot.loss.shape == (len(runs),):
+                    now["loss"] = snapshot.loss
+                each, done = [usage.draws for usage in usages[done:]], len(usages)
+                for number, draws in enumerate(zip(*each, strict=True), 1):
+                    for name in draws[0]:  # of all runs, where each has a step of its own
+                        now[f"{name} of draw {number}"] = torch.cat([d[name] for d in draws])
+                found.snapshots.append(snapshot._replace(state=now))
         except Exception as error:
-            return course._replace(error=error)
-        return course
+            return found._replace(error=error)
+        return found
 
 
-def _pick(stream: Stream, seeds: Tensor, task: int, shown: Shown, index: Tensor) -> Batch:
-    return shown(stream.pick(seeds, task, index))
+def _pick(
+    stream: Stream, seeds: Tensor, task: int, change: Callable[[Batch], Batch], index: Tensor
+) -> Batch:
+    return change(stream.pick(seeds, task, index))
 
 
 def _varied(method: Method, number: int) -> Method:
     """The method with smaller hyper-parameters, where it takes them."""
-    for name in type(method).varying():
+    for name in varying(type(method)):
         value = getattr(method, name)
         try:
             other = value * FACTORS[number] if value else SMALL[number]

@@ -1,0 +1,117 @@
+"""Compares states of fleets and functions of seeds, and detects global random generators."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.testing.check import Broken
+from recollect.train import Fleet
+
+__all__ = [
+    "SEEDS", "OfSeeds", "company", "difference", "generator", "pure", "reseeded_generators",
+    "shape_and_type", "state_of",
+]  # fmt: skip
+
+SEEDS = torch.tensor([3, 2**40, 0])
+OTHER_SEED = 20_261_116  # one that nobody is likely to have set
+ADVICE = "let it be a function of each run's seed, by recollect.core.random, and of nothing else"
+OfSeeds = Callable[[Tensor], Mapping[str, Tensor]]  # seeds [K] to tensors [K, ...]
+
+
+def state_of(fleet: Fleet) -> dict[str, Tensor]:
+    """Copies of every tensor that learning changes, each `[K, ...]`."""
+    found = {n: t for n, t in fleet.tensors().items() if not n.startswith("memory.")}
+    found |= {f"memory.{name}": tensor for name, tensor in fleet.memory.fields().items()}
+    return {name: tensor.clone() for name, tensor in found.items()}
+
+
+def difference(
+    ours: Mapping[str, Tensor],
+    theirs: Mapping[str, Tensor],
+    runs: tuple[int, int] | None = None,
+    within: float = 0.0,
+) -> str:
+    """The first difference in words; nothing if all of ours is the same in theirs.
+
+    If `runs` are given, the first one of ours is compared with the second one of theirs. Outputs
+    of a network may differ `within` a bound; integers, and the examples in memory, may not.
+    """
+    for name, tensor in ours.items():
+        other = theirs.get(name)
+        if other is None:
+            return f"{name} is missing"
+        mine = tensor if runs is None else tensor[runs[0]]
+        other = other if runs is None else other[runs[1]]
+        if mine.shape != other.shape or mine.dtype != other.dtype:
+            return f"{name} is {shape_and_type(mine)} and {shape_and_type(other)}"
+        exact = not mine.is_floating_point() or name == "memory.x" or not within
+        largest = _largest_difference(mine, other)
+        if largest > (0.0 if exact else within):
+            return f"{name} differs by {largest:.1e}"
+    return ""
+
+
+def shape_and_type(tensor: Tensor) -> str:
+    """The shape and type of a tensor, for a message."""
+    return f"{list(tensor.shape)} of {tensor.dtype}"
+
+
+def _largest_difference(one: Tensor, other: Tensor) -> float:
+    if torch.equal(one, other):
+        return 0.0
+    apart = (one.double() - other.double()).abs()
+    same = (one == other) | (one.isnan() & other.isnan())
+    return float(torch.where(same, 0.0, apart.nan_to_num(torch.inf, torch.inf)).max())
+
+
+def pure(function: OfSeeds) -> None:
+    """The same seeds, the same result."""
+    if found := difference(function(SEEDS), function(SEEDS)):
+        raise Broken(f"asked again with the same seeds, it differs: {found}; {ADVICE}")
+
+
+def company(function: OfSeeds) -> None:
+    """A run gets the same whatever other runs there are."""
+    together = function(SEEDS)
+    for runs in ([1], [2, 0]):
+        part = {name: tensor[runs] for name, tensor in together.items()}
+        if found := difference(part, function(SEEDS[runs])):
+            raise Broken(f"a run differs in other company: {found}; {ADVICE}")
+
+
+def generator(function: OfSeeds) -> None:
+    """No global random generator is used."""
+    with reseeded_generators() as used:
+        function(SEEDS)
+        if name := used():
+            raise Broken(f"it draws from {name}: {ADVICE}")
+
+
+@contextmanager
+def reseeded_generators() -> Iterator[Callable[[], str]]:
+    """Seed the global generators for a while; yields a function that names the one used since."""
+    states = torch.get_rng_state(), np.random.get_state(legacy=False), random.getstate()
+    torch.manual_seed(OTHER_SEED)
+    np.random.seed(OTHER_SEED)
+    random.seed(OTHER_SEED)
+    began = _generators()
+    try:
+        yield lambda: next((name for name, now in _generators().items() if began[name] != now), "")
+    finally:
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])
+        random.setstate(states[2])
+
+
+def _generators() -> dict[str, object]:
+    return {
+        "torch's global generator": torch.get_rng_state().tolist(),
+        "numpy's global generator": str(np.random.get_state(legacy=False)),
+        "Python's global generator": random.getstate(),
+    }
