@@ -11,9 +11,8 @@ import pytest
 from tests.docs.pages import blocks_of
 
 from recollect.experiments.paper import published, verdict
-from recollect.methods import METHODS, Method, REQUIREMENTS, hyperparameters, requirements
+from recollect.methods import METHODS, REQUIREMENTS, Method, hyperparameters, requirements, symbol
 from recollect.methods import method as method_named
-from recollect.methods import symbol
 from recollect.streams import BENCHMARKS
 
 PAGES = Path(__file__).parents[1] / "docs" / "methods"
@@ -104,7 +103,7 @@ def test_the_index_says_what_a_method_needs(name: str) -> None:
     _, title, _, boundaries, memory, page = found[0]
     assert title == kind.title
     assert boundaries == ("yes" if kind.needs.boundaries else "no")
-    assert memory.split(";")[0] == (", ".join(kind.remembers) or "-")
+    assert memory.split(";")[0] == (", ".join(kind.replay.names) if kind.replay else "-")
     assert page == f"[{page_of(name).name}]({page_of(name).name})"
 
 

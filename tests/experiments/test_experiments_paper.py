@@ -9,8 +9,7 @@ import pytest
 
 from recollect.experiments import paper
 from recollect.experiments.paper import Published
-from recollect.methods import METHODS, hyperparameters
-from recollect.methods import symbol
+from recollect.methods import METHODS, hyperparameters, symbol
 from recollect.streams import BENCHMARKS
 
 OURS = [each for each in BENCHMARKS.values() if each.dataset == "mnist"]

@@ -24,9 +24,9 @@ from recollect.methods import (
     method,
     others,
     registry,
+    symbol,
     title_of,
 )
-from recollect.methods import symbol
 from recollect.methods.packages import RESERVED
 
 GOOD = '''

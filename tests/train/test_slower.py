@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.train.small_images import CLASSES, SHAPE, convolutional, mlp
+from torch import Tensor
 
-from recollect import ER, MLP, DERpp, Fleet, InputError, Method, Step
+from recollect import ER, DERpp, Fleet, InputError, Method, Step
 from recollect.cli.main import main
 from recollect.errors import SlowerWarning
 from recollect.methods.pnn import PNN
@@ -20,7 +21,6 @@ from recollect.train.execution import Replayed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler
 
-SHAPE, CLASSES = (3, 6, 6), 3
 COMPILE = "torch._inductor.compile_fx.compile_fx"
 TRACE = "torch.fx.experimental.proxy_tensor.make_fx"
 Compiler = Callable[..., Any]
@@ -33,15 +33,6 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_FAILED", set())
     monkeypatch.setattr(slower, "_SAID", set())
     monkeypatch.setattr("recollect.train.fleet.compiler_exists", lambda: True)
-
-
-def convolutional() -> nn.Module:
-    stem = [nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(64, CLASSES))
-
-
-def mlp() -> nn.Module:
-    return MLP(108, CLASSES, hidden=(5,))
 
 
 NETS = {"mlp": mlp, "convolutional": convolutional}
@@ -149,7 +140,7 @@ class TestCompiling:
         fleet = fleet_of("mlp", [PNN(), PNN()], compiled=True, tasks=2)
         with pytest.warns(SlowerWarning):
             fleet.learn(*data(), batch=4)
-        fleet.end_task()
+        fleet.next_task()
         monkeypatch.setattr(COMPILE, pytest.fail)
         fleet.learn(*data(), batch=4)
 

@@ -107,7 +107,8 @@ class Fleet:
             half=half,
             channels_last=on_gpu,
         )
-        added = 0 if built is network else network_size(self.network.module) - network_size(network)
+        size = sum(t[0].numel() for t in [*self.network.weights, *self.network.buffers.values()])
+        added = 0 if built is network else size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
