@@ -193,12 +193,14 @@ class TestCompiling:
             return graph
 
         monkeypatch.setattr(COMPILE, noting)
-        function = compiled.Compiled(lambda x: (x * 2,), "double", 0, torch.device("cpu"), "Double")
+        function = compiled.Compiled(
+            lambda x: {"twice": x * 2}, "double", 0, torch.device("cpu"), "Double"
+        )
         x = torch.arange(6.0).view(2, 3)
         for tensor in (x, x.clone(), x.t().contiguous().t(), x.double()):
             ready = function.ready([tensor])
             assert ready is not None
-            assert torch.equal(ready(tensor)[0], 2 * tensor)
+            assert torch.equal(ready(tensor)["twice"], 2 * tensor)
         assert layouts == [[(3, 1)], [(1, 2)], [(3, 1)]]
 
     def test_trying_a_compiled_function_changes_nothing(
@@ -206,15 +208,15 @@ class TestCompiling:
     ) -> None:
         monkeypatch.setattr(COMPILE, trace_only)
 
-        def add(x: Tensor) -> tuple[Tensor, ...]:
-            return (x.add_(1).clone(),)
+        def add(x: Tensor) -> dict[str, Tensor]:
+            return {"sum": x.add_(1).clone()}
 
         function = compiled.Compiled(add, "add", 0, torch.device("cpu"), "Add")
         x = torch.zeros(3)
         ready = function.ready([x])
         assert ready is not None
         assert not x.any()
-        assert ready(x)[0].tolist() == x.tolist() == [1.0] * 3
+        assert ready(x)["sum"].tolist() == x.tolist() == [1.0] * 3
 
 
 class TestRecording:
