@@ -116,6 +116,7 @@ class Timed:
                 break
             began = self._now()
             self.fleet.end_task(examples, shape[1])
+            self.fleet.next_task(shape[1])
             self.between += self._now() - began
         self.between /= case.runs
 

@@ -103,7 +103,7 @@ def test_the_index_says_what_a_method_needs(name: str) -> None:
     _, title, _, boundaries, memory, page = found[0]
     assert title == kind.title
     assert boundaries == ("yes" if kind.needs.boundaries else "no")
-    assert memory.split(";")[0] == (", ".join(kind.remembers) or "-")
+    assert memory.split(";")[0] == (", ".join(kind.replay.names) if kind.replay else "-")
     assert page == f"[{page_of(name).name}]({page_of(name).name})"
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect import Method, Step, cross_entropy
+from recollect import Method, Replay, Step
 from recollect.core.losses import cross_entropy_among
 
 __all__ = ["ERACE"]
@@ -16,7 +16,7 @@ __all__ = ["ERACE"]
 
 @dataclass(frozen=True)
 class ERACE(Method):
-    """Lets new examples compete among the classes of their batch alone, remembered ones among all.
+    """Lets new examples compete among the classes of their batch alone, replayed ones among all.
 
     A batch of new classes then does not push the old ones down: that is what forgetting begins
     with. From *New Insights on Reducing Abrupt Representation Change in Online Continual
@@ -25,8 +25,7 @@ class ERACE(Method):
 
     name: ClassVar[str] = "er-ace"
     title: ClassVar[str] = "ER-ACE"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
         """The cross-entropy of the batch among its own classes, plus that of the replay."""
@@ -35,4 +34,4 @@ class ERACE(Method):
         runs, _, classes = now.shape
         nothing = torch.zeros(runs, classes, dtype=torch.bool, device=now.device)
         present = nothing.scatter(1, step.y, True)  # [K, C]: which classes each run's batch has
-        return cross_entropy_among(present, now, step.y) + cross_entropy(then, past.y)
+        return cross_entropy_among(present, now, step.y) + step.criterion(then, past.y)

@@ -6,27 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.core.networks import dense, mlp, normalised
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect import MLP
 from recollect.core.examples import gradient_dots
+from recollect.core.losses import cross_entropy
 from recollect.core.network import Network
 
 SEEDS = [3, 0]
-
-
-def mlp() -> nn.Module:
-    return MLP(9, 3, hidden=(5, 4))
-
-
-def dense() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(9, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def normalised() -> nn.Module:
-    stem = [nn.Conv2d(1, 2, 2, bias=False), nn.BatchNorm2d(2), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(8, 3))
 
 
 def frozen() -> nn.Module:
@@ -42,7 +30,7 @@ def test_inner_products_are_those_of_gradients_one_by_one(build: Callable[[], nn
     x = torch.rand(2, 6, 1, 3, 3, dtype=torch.float64, generator=generator)
     y = torch.randint(3, (2, 6), generator=generator)
     before = {name: tensor.clone() for name, tensor in network.buffers.items()}
-    dots = gradient_dots(network, network.weights, network.buffers, x, y)
+    dots = gradient_dots(network, network.weights, network.buffers, x, y, cross_entropy)
     for run, seed in enumerate(SEEDS):
         torch.manual_seed(seed)
         module = build().double().eval()

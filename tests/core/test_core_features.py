@@ -59,7 +59,7 @@ def test_every_strategy_gives_each_run_its_own_features(
 ) -> None:
     network, x = Network(build, SEEDS, dtype=torch.float64, strategy=strategy), inputs()
     before = {name: tensor.clone() for name, tensor in network.buffers.items()}
-    with network.testing(), torch.no_grad():
+    with network.mode(training=False), torch.no_grad():
         for weights in (network.weights, network.weights.snapshot()):
             features, logits = network.features(weights, x)
             assert features.shape == (3, 6, network.feature_size)
@@ -77,13 +77,13 @@ def test_the_size_is_what_the_last_layer_reads(build: Callable[[], nn.Module]) -
     assert Features(build()).size == {mlp: 4, dense: 4, normalised: 8}[build]
 
 
-def test_features_are_shown_only_meanwhile() -> None:
+def test_features_are_returned_only_meanwhile() -> None:
     module = dense()
     features, x = Features(module), torch.rand(5, 1, 4, 4)
     plain = module(x)
-    with features.shown():
+    with features.returned():
         both = module(x)
-    with pytest.raises(RuntimeError), features.shown():
+    with pytest.raises(RuntimeError), features.returned():
         module(torch.rand(5, 3))
     assert torch.equal(both[:, 4:], plain)
     assert torch.equal(both[:, :4], module[:-1](x))  # type: ignore[index]
@@ -93,5 +93,5 @@ def test_features_are_shown_only_meanwhile() -> None:
 def test_a_network_without_a_linear_layer_has_none() -> None:
     features = Features(nn.Conv2d(1, 2, 3))
     assert features.size == 0
-    with pytest.raises(InputError, match="this network has no such layer"), features.shown():
+    with pytest.raises(InputError, match="this network has no such layer"), features.returned():
         pass

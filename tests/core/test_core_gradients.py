@@ -6,28 +6,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from recollect.core.descent import Descent
+from tests.core.networks import dense, mlp, normalised
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect import MLP
 from recollect.core.dense import Dense
+from recollect.core.model import Model
 from recollect.core.network import Network
 
 SEEDS, SIZES = [3, 0, 8], [4, 1, 7]
-
-
-def mlp() -> nn.Module:
-    return MLP(9, 3, hidden=(5, 4))
-
-
-def dense() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(9, 5), nn.Tanh(), nn.Linear(5, 3))
-
-
-def normalised() -> nn.Module:
-    stem = [nn.Conv2d(1, 2, 2, bias=False), nn.BatchNorm2d(2), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(8, 3))
 
 
 def frozen() -> nn.Module:
@@ -78,8 +65,8 @@ def test_gradients_of_parts_are_those_of_passes_one_by_one(
     ]
     shares = torch.rand(3, len(SIZES), dtype=torch.float64, generator=generator) - 0.5
     network = Network(build, SEEDS, dtype=torch.float64)
-    descent = Descent(network, network.weights, network.buffers, torch.ones(3))
-    losses, gradients = descent.gradients(batches)
+    model = Model(network, network.weights, network.buffers, torch.ones(3))
+    losses, gradients = model.gradients(batches)
     dots, mixed = gradients.dots(), gradients.mixed(shares).named()
     for run, seed in enumerate(SEEDS):
         torch.manual_seed(seed)
@@ -99,9 +86,9 @@ def test_gradients_of_parts_are_those_of_passes_one_by_one(
 
 def test_inner_products_of_single_precision_are_double() -> None:
     network = Network(mlp, SEEDS)
-    descent = Descent(network, network.weights, network.buffers, torch.ones(3))
+    model = Model(network, network.weights, network.buffers, torch.ones(3))
     batch = (torch.rand(3, 2, 9), torch.zeros(3, 2, dtype=torch.int64))
-    _, gradients = descent.gradients([batch] * 5)
+    _, gradients = model.gradients([batch] * 5)
     dots = gradients.dots()
     assert dots.dtype == torch.float64
     least = torch.linalg.eigvalsh(dots).amin(1)

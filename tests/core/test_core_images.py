@@ -49,10 +49,10 @@ def by_hand(image: Tensor, images: Images, place: Place) -> Tensor:
     )
 
 
-def all_shown(image: Tensor, images: Images, dtype: torch.dtype = torch.float64) -> Tensor:
+def all_views(image: Tensor, images: Images, dtype: torch.dtype = torch.float64) -> Tensor:
     """One image `[C, H, W]` in all its views, `[views, C, H, W]`."""
     views = torch.arange(len(places(images)))[None]
-    return images.shown(image.expand(1, views.shape[1], *image.shape), views, dtype)[0]
+    return images.augment(image.expand(1, views.shape[1], *image.shape), views, dtype)[0]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -71,7 +71,7 @@ def test_the_views_are_every_crop_of_the_padded_image_once(
 ) -> None:
     """From corner to corner, each as it is and flipped."""
     image = raw(*shape) // 2 + 100  # no black pixel, which could pass for padding
-    ours = all_shown(image, images, dtype)
+    ours = all_views(image, images, dtype)
     theirs = torch.stack([by_hand(image, images, place) for place in places(images)])
     assert ours.dtype == dtype
     distance = (ours[:, None].double() - theirs[None]).abs().flatten(2).amax(2)
@@ -85,10 +85,10 @@ def test_every_image_of_every_run_has_its_own_view() -> None:
     x = raw(2, 3, 3, 4, 5)
     before = x.clone()
     views = torch.tensor([[0, 17, 4], [9, 8, 3]])
-    shown = images.shown(x, views, torch.float64)
+    seen = images.augment(x, views, torch.float64)
     for run, row in product(range(2), range(3)):
-        alone = all_shown(x[run, row], images)[views[run, row]]
-        assert torch.equal(shown[run, row], alone)
+        alone = all_views(x[run, row], images)[views[run, row]]
+        assert torch.equal(seen[run, row], alone)
     assert torch.equal(x, before)
 
 
@@ -99,9 +99,9 @@ def test_a_view_keeps_its_meaning_for_ever() -> None:
         0: (0, 0, False), 8: (8, 0, False), 9: (0, 1, False), 40: (4, 4, False),
         80: (8, 8, False), 81: (0, 0, True), 130: (4, 5, True), 161: (8, 8, True),
     }  # fmt: skip
-    shown = all_shown(image, images)
+    seen = all_views(image, images)
     for view, place in meaning.items():
-        torch.testing.assert_close(shown[view], by_hand(image, images, place), rtol=0, atol=1e-12)
+        torch.testing.assert_close(seen[view], by_hand(image, images, place), rtol=0, atol=1e-12)
     assert images.views(torch.tensor([0, 7]), step=3, steps=1, rows=5).tolist() == [
         [[93, 44, 158, 140, 144], [2, 76, 44, 124, 149]]
     ]
@@ -118,7 +118,7 @@ def test_plain_images_are_only_normalised(runs: int, dtype: torch.dtype) -> None
         expected = by_hand(x[run, row], images, (2, 2, False))
         torch.testing.assert_close(plain[run, row].double(), expected, rtol=0, atol=1e-5)
     if dtype == torch.float64:
-        centre = all_shown(x[0, 0], images)
+        centre = all_views(x[0, 0], images)
         assert sum(torch.equal(plain[0, 0], view) for view in centre) == 1
 
 
@@ -126,7 +126,7 @@ def test_channels_lie_last() -> None:
     """As convolutions on a GPU want them; the shape says channels first all the same."""
     images = Images(MEAN, STD, padding=1)
     x = raw(2, 4, 3, 5, 6)
-    for seen in (images.shown(x, torch.zeros(2, 4, dtype=torch.int64)), images.plain(x)):
+    for seen in (images.augment(x, torch.zeros(2, 4, dtype=torch.int64)), images.plain(x)):
         assert seen.shape == (2, 4, 3, 5, 6)
         assert seen.flatten(0, 1).is_contiguous(memory_format=torch.channels_last)
 
@@ -200,7 +200,7 @@ def test_memory_keeps_images_as_they_came(method: Method) -> None:
             assert any(torch.equal(image, original) for original in x[run])
 
 
-def test_the_same_memories_are_shown_anew_at_every_step() -> None:
+def test_the_same_memories_are_augmented_anew_at_every_step() -> None:
     """What the network reads is a view of what is kept, never a view of a view."""
     fleet = fleet_of(ER(), seeds=[4])
     network = fleet.network.module
@@ -210,7 +210,7 @@ def test_the_same_memories_are_shown_anew_at_every_step() -> None:
     for step in range(12):
         # What arrives is taken out of the memory again, so that it stays the same throughout.
         kept = {name: tensor.clone() for name, tensor in fleet.memory.tensors.items()}
-        possible = [all_shown(image, fleet.images) for image in kept["x"][:6]]  # type: ignore[arg-type]
+        possible = [all_views(image, fleet.images) for image in kept["x"][:6]]  # type: ignore[arg-type]
         network.given[True].clear()
         arriving = raw(1, 2, 3, 5, 5, seed=step + 1)
         fleet.learn(arriving, torch.zeros(1, 2, dtype=torch.int64), batch=2)
@@ -218,7 +218,7 @@ def test_the_same_memories_are_shown_anew_at_every_step() -> None:
         (given,) = network.given[True]
         assert given.shape == (8, 3, 5, 5)
         for image, row in zip(arriving[0], given, strict=False):
-            views = all_shown(image, Images(MEAN, STD, padding=2))
+            views = all_views(image, Images(MEAN, STD, padding=2))
             assert any(torch.equal(row, view) for view in views)
         slots = []
         for row in given[2:]:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from recollect import Learner
 
-__all__ = ["batches", "network", "normalised", "weights"]
+__all__ = ["batch", "batches", "network", "normalised", "weights"]
 
 
 def batches(count: int, size: int = 5, classes: int = 3) -> Iterator[tuple[np.ndarray, list[int]]]:
@@ -19,6 +19,12 @@ def batches(count: int, size: int = 5, classes: int = 3) -> Iterator[tuple[np.nd
     for _ in range(count):
         y = rng.integers(classes, size=size)
         yield rng.normal(size=(size, 4)).astype(np.float32) + 4 * np.eye(3, 4)[y], y.tolist()
+
+
+def batch(step: int, size: int = 5) -> tuple[np.ndarray, list[int]]:
+    """A batch of its own for every step; there is nothing to learn from it."""
+    rng = np.random.default_rng(step)
+    return rng.normal(size=(size, 4)).astype(np.float32), rng.integers(3, size=size).tolist()
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:

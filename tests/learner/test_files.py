@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from recollect import ER, MLP, SGD, DataError, DERpp, InputError, Learner, Method, Step
+from recollect import ER, MLP, SGD, DataError, DERpp, InputError, Learner, Method, Replay, Step
 from recollect import cross_entropy as loss_of
 from recollect.core.optimiser import optimisers
 from recollect.methods import METHODS
@@ -197,8 +197,7 @@ class Own(Method):
 
     name: ClassVar[str] = "own"
     title: ClassVar[str] = "Own"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
         past = step.draw()

@@ -42,7 +42,7 @@ def test_what_is_kept_and_learned_is_what_arrived(method: Method, normalised: bo
     assert one._packed() == other._packed()
     engine = one._now.engine
     assert engine is not None
-    if method.remembers:
+    if method.replay:
         assert torch.equal(engine.fleet.memory.fields().x[0, :6], torch.from_numpy(X))
 
 

@@ -8,7 +8,7 @@ import torch
 from tests.learner.some_stream import batches
 
 from recollect import ER, MLP, DERpp, InputError, Learner, Method
-from recollect.memory import rule as rules
+from recollect.memory import policy
 from recollect.methods import GSS, METHODS
 
 
@@ -33,10 +33,10 @@ def test_both_ways_to_find_who_stays_agree(monkeypatch: pytest.MonkeyPatch) -> N
         slot = torch.randint(
             capacity + 1, (3, 2, size), generator=torch.Generator().manual_seed(size)
         )
-        monkeypatch.setattr(rules, "MANY", 10_000)
-        compared = rules.later_stays(slot, capacity)
-        monkeypatch.setattr(rules, "MANY", 0)
-        assert torch.equal(rules.later_stays(slot, capacity), compared)
+        monkeypatch.setattr(policy, "MANY", 10_000)
+        compared = policy.last_in_slot(slot, capacity)
+        monkeypatch.setattr(policy, "MANY", 0)
+        assert torch.equal(policy.last_in_slot(slot, capacity), compared)
         for row, found in zip(slot.flatten(0, 1).tolist(), compared.flatten(0, 1), strict=True):
             last = {value: place for place, value in enumerate(row)}
             by_hand = [

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from torch import nn
+from tests.learner.some_stream import batch, network
 from torch.nn import functional
 
 from recollect import ER, MLP, SGD, DERpp, InputError, Learner
@@ -23,16 +22,6 @@ OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("RMSprop", {"momentum": 0.5, "centered": True}),
     ("Rprop", {"etas": (0.4, 1.3)}),
 ]
-
-
-def network() -> nn.Module:
-    torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
-
-
-def batch(step: int) -> tuple[np.ndarray, list[int]]:
-    rng = np.random.default_rng(step)
-    return rng.normal(size=(5, 4)).astype(np.float32), rng.integers(3, size=5).tolist()
 
 
 @pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Learner, Method
-from recollect.memory import Clock, Reservoir
+from recollect.memory import Arrivals, Clock, Reservoir
 from recollect.methods import GSS
 
 
@@ -36,7 +36,7 @@ def test_derpp_is_its_equation(make: type) -> None:
         make(), DERpp(alpha, beta), memory=capacity, replay=replay, lr=lr, seed=9, classes=[0, 1, 2]
     )
     hand = make().train()
-    rule = Reservoir(capacity)
+    policy = Reservoir(capacity)
     seed = torch.tensor([9])
     kept: dict[int, tuple[Tensor, int, Tensor]] = {}
     clock = Clock()
@@ -44,10 +44,10 @@ def test_derpp_is_its_equation(make: type) -> None:
         x, labels = torch.tensor(inputs).float(), torch.tensor(y)
         now = hand(x)
         loss = functional.cross_entropy(now, labels)
-        sizes = rule.sizes(clock, 2, replay)
-        first, second = torch.split_with_sizes(
-            rule.draws(seed, clock, 1, 5, sizes)[0, 0], list(sizes)
-        )
+        sizes = policy.sizes(clock, 2, replay)
+        arrivals = Arrivals(seed, clock, 1, 5)
+        drawn = policy.draws(arrivals, sizes).slots[0, 0]
+        first, second = torch.split_with_sizes(drawn, list(sizes))
         if sizes[0]:
             examples = [kept[slot] for slot in first.tolist()]
             then = hand(torch.stack([example for example, _, _ in examples]))
@@ -57,7 +57,7 @@ def test_derpp_is_its_equation(make: type) -> None:
             also = hand(torch.stack([example for example, _, _ in examples]))
             wanted = torch.tensor([label for _, label, _ in examples])
             loss = loss + beta * functional.cross_entropy(also, wanted)
-        for place, slot in enumerate(rule.slots(seed, clock, 1, 5)[0, 0].tolist()):
+        for place, slot in enumerate(policy.slots(arrivals)[0, 0].tolist()):
             if slot < capacity:
                 kept[slot] = (x[place], y[place], now[place].detach())
         parameters = list(hand.parameters())

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.learner.some_stream import batch, network
+from torch import Tensor
 
 from recollect import ER, SGD, DERpp, InputError, Learner
 
@@ -25,16 +26,6 @@ class Seen:
         self.given.append(x.clone())
         self.gave.append(x + self.scale * torch.randn_like(x))
         return self.gave[-1]
-
-
-def batch(step: int, size: int = 5) -> tuple[np.ndarray, list[int]]:
-    rng = np.random.default_rng(step)
-    return rng.normal(size=(size, 4)).astype(np.float32), rng.integers(3, size=size).tolist()
-
-
-def network() -> nn.Module:
-    torch.manual_seed(3)
-    return nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
 
 
 def memory_of(learner: Learner) -> Tensor:

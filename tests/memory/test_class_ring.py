@@ -10,12 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recollect.memory import ClassRing, Clock, Memory
+from recollect.memory import Arrivals, ClassRing, Clock, Memory
 
 SEEDS = torch.tensor([3, 0])
 CLASSES = 3
 LABEL = st.integers(0, CLASSES - 1)
 STRETCHES = st.lists(st.tuples(st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=4)
+
+
+def arriving(
+    labels: Tensor, before: Tensor, seeds: Tensor = SEEDS, clock: Clock | None = None
+) -> Arrivals:
+    steps, _, batch = labels.shape
+    return Arrivals(seeds, clock or Clock(), steps, batch, (labels, before))
 
 
 def counted(labels: Tensor) -> Tensor:
@@ -28,7 +35,7 @@ def counted(labels: Tensor) -> Tensor:
 def test_it_keeps_the_last_examples_of_every_class(
     capacity: int, stretches: list[tuple[int, int]], data: st.DataObject
 ) -> None:
-    rule, before, number = ClassRing(capacity), torch.zeros(2, CLASSES, dtype=torch.int64), 1
+    policy, before, number = ClassRing(capacity), torch.zeros(2, CLASSES, dtype=torch.int64), 1
     first = ClassRing(capacity, renews=False)
     share = capacity // CLASSES
     memory = Memory(2, capacity, {"number": ((), torch.int64)})
@@ -38,9 +45,8 @@ def test_it_keeps_the_last_examples_of_every_class(
         some = data.draw(st.lists(LABEL, min_size=size, max_size=size))
         labels = torch.tensor(some).view(steps, 2, batch)
         seen = before.clone()
-        for slots, only, y in zip(
-            rule.slots(labels, before), first.slots(labels, before), labels, strict=True
-        ):
+        coming = arriving(labels, before)
+        for slots, only, y in zip(policy.slots(coming), first.slots(coming), labels, strict=True):
             numbers = torch.arange(number, number + batch)
             memory.write(memory.rows(slots), {"number": numbers.expand(2, -1)})
             for run in range(2):
@@ -52,7 +58,7 @@ def test_it_keeps_the_last_examples_of_every_class(
             number += batch
         before = before + counted(labels)
         assert torch.equal(before, seen)
-        assert rule.kept(before).tolist() == [[len(ring) for ring in run] for run in rings]
+        assert policy.stored(before).tolist() == [[len(ring) for ring in run] for run in rings]
         for run, kept in enumerate(memory.fields().number.tolist()):
             for label, ring in enumerate(rings[run]):
                 mine = kept[label * share : (label + 1) * share]
@@ -64,21 +70,22 @@ def test_it_keeps_the_last_examples_of_every_class(
 def test_a_draw_has_what_is_kept_each_once_and_then_again_without_counting(
     capacity: int, steps: int, batch: int, data: st.DataObject
 ) -> None:
-    rule, share = ClassRing(capacity), capacity // CLASSES
+    policy, share = ClassRing(capacity), capacity // CLASSES
     size = steps * 2 * batch
     labels = torch.tensor(data.draw(st.lists(LABEL, min_size=size, max_size=size)))
     labels = labels.view(steps, 2, batch)
     before = torch.tensor([[1, 0, 0], [0, 4, 1]])
     clock = Clock(steps=5, seen=5)
-    sizes = rule.sizes(clock, draws=2, replay=4)
+    sizes = policy.sizes(clock, draws=2, replay=4)
     assert sizes == (min(4, capacity),) * 2
-    drawn, counts = rule.draws(SEEDS, clock, labels, before, sizes)
-    assert drawn.shape == counts.shape == (steps, 2, sum(sizes))
+    drawn, valid = policy.draws(arriving(labels, before, clock=clock), sizes)
+    assert valid is not None
+    assert drawn.shape == valid.shape == (steps, 2, sum(sizes))
     for step in range(steps):
-        kept = rule.kept(before + counted(labels[:step]))
+        kept = policy.stored(before + counted(labels[:step]))
         for run in range(2):
             filled = {c * share + p for c in range(CLASSES) for p in range(int(kept[run, c]))}
-            parts = (t[step, run].view(2, -1) for t in (drawn, counts))
+            parts = (t[step, run].view(2, -1) for t in (drawn, valid))
             for slots, real in zip(*parts, strict=True):
                 number = min(sizes[0], len(filled))
                 assert real.tolist() == [place < number for place in range(sizes[0])]
@@ -88,11 +95,13 @@ def test_a_draw_has_what_is_kept_each_once_and_then_again_without_counting(
 
 def test_draws_are_uniform_over_what_is_kept(chance: Callable[..., float]) -> None:
     """Three of the first class, none of the second, one of the third; two are drawn."""
-    rule, seeds = ClassRing(capacity=9), torch.arange(5000)
+    policy, seeds = ClassRing(capacity=9), torch.arange(5000)
     labels = torch.zeros(2, 5000, 4, dtype=torch.int64)
     before = torch.tensor([[8, 0, 1]]).expand(5000, -1)
-    drawn, counts = rule.draws(seeds, Clock(steps=7, seen=9), labels, before, (2, 2))
-    assert bool(counts.all())
+    coming = arriving(labels, before, seeds, Clock(steps=7, seen=9))
+    drawn, valid = policy.draws(coming, (2, 2))
+    assert valid is not None
+    assert bool(valid.all())
     for part in (drawn[0, :, :2], drawn[1, :, 2:], drawn[0, :, 1]):
         times = part.flatten().bincount(minlength=9)
         assert times.nonzero().flatten().tolist() == [0, 1, 2, 6]
@@ -104,30 +113,33 @@ def test_draws_are_uniform_over_what_is_kept(chance: Callable[..., float]) -> No
 
 
 def test_a_run_is_planned_alike_in_any_company_and_however_the_stream_is_cut() -> None:
-    rule, clock = ClassRing(capacity=7), Clock(steps=4, seen=20)
+    policy, clock = ClassRing(capacity=7), Clock(steps=4, seen=20)
     labels = torch.randint(0, CLASSES, (6, 2, 5), generator=torch.manual_seed(0))
     before = torch.tensor([[20, 0, 0], [1, 18, 1]])
-    slots = rule.slots(labels, before)
-    drawn, counts = rule.draws(SEEDS, clock, labels, before, (5,))
-    alone = rule.draws(SEEDS[1:], clock, labels[:, 1:], before[1:], (5,))
-    assert torch.equal(rule.slots(labels[:, 1:], before[1:]), slots[:, 1:])
-    assert torch.equal(alone[0], drawn[:, 1:])
-    assert torch.equal(alone[1], counts[:, 1:])
-    then = before + counted(labels[:2])
-    later = rule.draws(SEEDS, clock.after(2, 5), labels[2:], then, (5,))
-    assert torch.equal(rule.slots(labels[2:], then), slots[2:])
-    assert torch.equal(later[0], drawn[2:])
+    whole = arriving(labels, before, clock=clock)
+    slots, (drawn, valid) = policy.slots(whole), policy.draws(whole, (5,))
+    one = arriving(labels[:, 1:], before[1:], SEEDS[1:], clock)
+    alone = policy.draws(one, (5,))
+    assert torch.equal(policy.slots(one), slots[:, 1:])
+    assert torch.equal(alone.slots, drawn[:, 1:])
+    assert valid is not None
+    assert alone.valid is not None
+    assert torch.equal(alone.valid, valid[:, 1:])
+    later = arriving(labels[2:], before + counted(labels[:2]), clock=clock.after(2, 5))
+    assert torch.equal(policy.slots(later), slots[2:])
+    assert torch.equal(policy.draws(later, (5,)).slots, drawn[2:])
 
 
 def test_sizes_grow_with_the_clock_and_not_with_the_labels() -> None:
-    rule = ClassRing(capacity=7)
-    assert rule.sizes(Clock(), draws=1, replay=5) == (0,)
-    assert rule.sizes(Clock(seen=3), draws=2, replay=5) == (3, 3)
-    assert rule.sizes(Clock(seen=30), draws=1, replay=50) == (7,)
-    assert not rule.steady(Clock(seen=4), replay=5)
-    assert rule.steady(Clock(seen=5), replay=5)
-    assert rule.steady(Clock(seen=7), replay=50)
+    policy = ClassRing(capacity=7)
+    assert policy.sizes(Clock(), draws=1, replay=5) == (0,)
+    assert policy.sizes(Clock(seen=3), draws=2, replay=5) == (3, 3)
+    assert policy.sizes(Clock(seen=30), draws=1, replay=50) == (7,)
+    assert not policy.steady(Clock(seen=4), replay=5)
+    assert policy.steady(Clock(seen=5), replay=5)
+    assert policy.steady(Clock(seen=7), replay=50)
     nothing = torch.zeros(2, CLASSES, dtype=torch.int64)
     labels = torch.zeros(1, 2, 4, dtype=torch.int64)
-    drawn, counts = rule.draws(SEEDS, Clock(), labels, nothing, (0,))
-    assert drawn.shape == counts.shape == (1, 2, 0)
+    drawn, valid = policy.draws(arriving(labels, nothing), (0,))
+    assert valid is not None
+    assert drawn.shape == valid.shape == (1, 2, 0)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from recollect.core.random import Purpose, below, bits
-from recollect.memory import Clock, Memory, Reservoir
+from recollect.memory import Arrivals, Clock, Memory, Reservoir
 from recollect.memory.reservoir import without_replacement
 
 SMALL = 1e-4
@@ -33,14 +33,14 @@ def one_by_one(seed: int, capacity: int, seen: int) -> list[int]:
 
 def remembered(seeds: Tensor, capacity: int, batches: list[tuple[int, int]]) -> Iterator[Tensor]:
     """The numbers in the slots `[K, filled]` after every step of batches (steps, size)."""
-    rule, seen = Reservoir(capacity), 0
+    policy, seen = Reservoir(capacity), 0
     memory = Memory(len(seeds), capacity, {"number": ((), torch.int64)})
     for steps, size in batches:
-        for slots in rule.slots(seeds, Clock(seen=seen), steps, size):
+        for slots in policy.slots(Arrivals(seeds, Clock(seen=seen), steps, size)):
             number = torch.arange(seen, seen + size).expand(len(seeds), size)
             memory.write(memory.rows(slots), {"number": number})
             seen += size
-            yield memory.fields().number[:, : rule.filled(seen)]
+            yield memory.fields().number[:, : policy.filled(seen)]
 
 
 @settings(max_examples=60, deadline=None)
@@ -65,7 +65,8 @@ def test_a_batch_is_stored_as_if_examples_came_one_by_one(
 def test_no_slot_is_written_twice_in_a_step(
     capacity: int, seen: int, steps: int, batch: int
 ) -> None:
-    slots = Reservoir(capacity).slots(torch.arange(5), Clock(seen=seen), steps, batch)
+    arrivals = Arrivals(torch.arange(5), Clock(seen=seen), steps, batch)
+    slots = Reservoir(capacity).slots(arrivals)
     assert slots.shape == (steps, 5, batch)
     assert 0 <= int(slots.min()) <= int(slots.max()) <= capacity
     for step in slots.flatten(0, 1):
@@ -107,8 +108,10 @@ def test_the_slot_says_nothing_about_a_late_example(chance: Callable[..., float]
 
 
 def draws(runs: int, filled: list[int], size: int, count: int = 2, step: int = 0) -> Tensor:
-    drawn = without_replacement(torch.arange(runs), step, torch.tensor(filled), (size,) * count)
-    return drawn.view(len(filled), runs, count, size)
+    arrivals = Arrivals(torch.arange(runs), Clock(steps=step), steps=len(filled), batch=1)
+    drawn = without_replacement(arrivals, torch.tensor(filled), (size,) * count)
+    assert drawn.valid is None
+    return drawn.slots.view(len(filled), runs, count, size)
 
 
 def test_a_draw_is_uniform(chance: Callable[..., float]) -> None:
@@ -169,12 +172,13 @@ def test_the_cost_does_not_depend_on_the_capacity(
     """No operation makes a larger tensor for a memory a thousand times as large."""
     largest = []
     for capacity in (100, 100_000):
-        rule, seeds = Reservoir(capacity), torch.arange(2)
+        policy, seeds = Reservoir(capacity), torch.arange(2)
         memory = Memory(2, capacity, {"y": ((), torch.int64), "x": ((3,), torch.uint8)})
         values = {"y": torch.ones(2, 10).long(), "x": torch.ones(2, 10, 3, dtype=torch.uint8)}
         with sizes_of_results() as sizes:
-            (slots,) = rule.slots(seeds, Clock(seen=capacity), 1, 10)
-            drawn = rule.draws(seeds, Clock(seen=capacity), 1, 10, (10, 10))
+            arrivals = Arrivals(seeds, Clock(seen=capacity), 1, 10)
+            (slots,) = policy.slots(arrivals)
+            drawn = policy.draws(arrivals, (10, 10)).slots
             memory.read(memory.rows(drawn)[0])
             memory.write(memory.rows(slots), values)
         largest.append(max(sizes))
@@ -183,12 +187,13 @@ def test_the_cost_does_not_depend_on_the_capacity(
 
 def test_its_examples_and_replays_keep_their_meaning_for_ever() -> None:
     """If this fails, every published number and every checkpoint changes: do not just repin it."""
-    rule, seeds = Reservoir(5), torch.tensor([0, 1])
-    assert rule.slots(seeds, Clock(seen=20), 2, 6).tolist() == [
+    policy, seeds = Reservoir(5), torch.tensor([0, 1])
+    assert policy.slots(Arrivals(seeds, Clock(seen=20), 2, 6)).tolist() == [
         [[5, 0, 5, 5, 5, 5], [5, 5, 5, 0, 5, 5]],
         [[3, 5, 5, 5, 5, 5], [2, 4, 5, 3, 5, 5]],
     ]
-    drawn = without_replacement(seeds, 9, torch.tensor([3, 5]), (3, 3)).view(2, 2, 2, 3)
+    arrivals = Arrivals(seeds, Clock(steps=9), 2, 1)
+    drawn = without_replacement(arrivals, torch.tensor([3, 5]), (3, 3)).slots.view(2, 2, 2, 3)
     assert drawn.tolist() == [
         [[[0, 1, 2], [1, 0, 2]], [[2, 1, 0], [1, 2, 0]]],
         [[[4, 3, 2], [4, 1, 3]], [[4, 0, 1], [0, 1, 2]]],
@@ -196,8 +201,9 @@ def test_its_examples_and_replays_keep_their_meaning_for_ever() -> None:
 
 
 def test_a_stream_may_be_longer_than_two_billion_examples() -> None:
-    slots = Reservoir(5).slots(torch.arange(50), Clock(seen=2**33), steps=1, batch=10)
+    late = Clock(seen=2**33)
+    slots = Reservoir(5).slots(Arrivals(torch.arange(50), late, steps=1, batch=10))
     assert bool((slots == 5).all())
-    kept = Reservoir(2**32).slots(torch.arange(2000), Clock(seen=2**33), steps=1, batch=1).flatten()
+    kept = Reservoir(2**32).slots(Arrivals(torch.arange(2000), late, steps=1, batch=1)).flatten()
     assert bool((kept >= 0).all())
     assert 0.45 < float((kept < 2**32).double().mean()) < 0.55

@@ -8,15 +8,16 @@ from typing import cast
 
 import pytest
 import torch
-from recollect.core.descent import Descent
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import DER, ER, MLP, SGD, DERpp, Joint, Method
+from recollect.core.losses import cross_entropy
+from recollect.core.model import Model
 from recollect.core.network import Network
 from recollect.errors import InputError
-from recollect.memory import Remembered
-from recollect.methods import Step
+from recollect.memory import Stored
+from recollect.methods import Step, varying
 
 SEEDS = [0, 1, 2]
 ALPHAS, BETAS = [0.2, 0.0, 1.5], [0.7, 1.0, 0.0]
@@ -30,18 +31,29 @@ METHODS: dict[str, list[Method]] = {
 EXAMPLES = 4
 
 
-def descent(network: Network) -> Descent:
-    return Descent(network, network.weights, network.buffers, torch.ones(network.weights.runs))
+def model_of(network: Network) -> Model:
+    return Model(network, network.weights, network.buffers, torch.ones(network.weights.runs))
 
 
-def saying(forward: Callable[[Tensor, Sequence[int]], Tensor]) -> Descent:
-    """Stands in for a network: whatever it is asked, the function answers."""
-    stand_in = SimpleNamespace(forward=forward, network=SimpleNamespace(separate=False))
-    return cast("Descent", stand_in)
+class Saying:
+    """Stands in for a model: whatever it is asked, the function answers."""
+
+    network = SimpleNamespace(separate=False)
+    criterion = staticmethod(cross_entropy)
+
+    def __init__(self, forward: Callable[[Tensor, Sequence[int]], Tensor]) -> None:
+        self.forward = forward
+
+    def __call__(self, x: Tensor, parts: Sequence[int]) -> Tensor:
+        return self.forward(x, parts)
+
+
+def saying(forward: Callable[[Tensor, Sequence[int]], Tensor]) -> Model:
+    return cast("Model", Saying(forward))
 
 
 def equation(
-    method: Method, net: nn.Module, x: Tensor, y: Tensor, first: Remembered, second: Remembered
+    method: Method, net: nn.Module, x: Tensor, y: Tensor, first: Stored, second: Stored
 ) -> Tensor:
     """The loss of one run, as the paper has it; norms are divided by the number of classes."""
     stream = functional.cross_entropy(net(x), y)
@@ -63,17 +75,17 @@ def equation(
     return loss
 
 
-def remembered(runs: int, n: int, seed: int) -> Remembered:
+def remembered(runs: int, n: int, seed: int) -> Stored:
     generator = torch.Generator().manual_seed(seed)
-    return Remembered(
+    return Stored(
         x=torch.rand(runs, n, 6, dtype=torch.float64, generator=generator),
         y=torch.randint(0, 3, (runs, n), generator=generator),
         logits=torch.randn(runs, n, 3, dtype=torch.float64, generator=generator),
     )
 
 
-def row(past: Remembered, run: int) -> Remembered:
-    return Remembered({name: tensor[run] for name, tensor in past.items()})
+def row(past: Stored, run: int) -> Stored:
+    return Stored({name: tensor[run] for name, tensor in past.items()})
 
 
 def fleet_method(methods: list[Method]) -> Method:
@@ -82,7 +94,7 @@ def fleet_method(methods: list[Method]) -> Method:
         return methods[0]
     columns = {
         name: torch.tensor([getattr(m, name) for m in methods], dtype=torch.float64)
-        for name in type(methods[0]).hyperparameters()
+        for name in varying(type(methods[0]))
     }
     return type(methods[0])(**columns)
 
@@ -97,10 +109,10 @@ def test_loss_and_gradient_are_those_of_the_equation(
     network = Network(tiny_net, SEEDS[:runs], dtype=torch.float64)
     arrived = remembered(runs, EXAMPLES, 0)
     past = [remembered(runs, replayed, 1), remembered(runs, replayed, 2)]
-    step = Step(arrived.x, arrived.y, descent(network), past)
+    step = Step(arrived.x, arrived.y, model_of(network), past)
     loss = fleet_method(methods).loss(step)
     assert loss.shape == (runs,)
-    gradient = step.gradient(loss).dense().named()
+    gradient = step.model.gradient(loss).dense().named()
     for k, method in enumerate(methods):
         torch.manual_seed(SEEDS[k])
         net = tiny_net().double()
@@ -113,37 +125,39 @@ def test_loss_and_gradient_are_those_of_the_equation(
 
 @pytest.mark.parametrize("name", METHODS)
 def test_a_method_asks_for_what_it_declares(name: str, tiny_net: Callable[[], MLP]) -> None:
-    """As many draws, no field but its own, and what it keeps is what the network said."""
+    """As many draws, no field but its own, and what it stores is what the network said."""
     method = METHODS[name][0]
     network = Network(tiny_net, SEEDS[:1], dtype=torch.float64)
-    fields = type(method).remembers
+    replay = type(method).replay
+    fields = replay.names if replay else ()
+    draws = replay.draws if replay else 0
     past = [
-        Remembered({field: remembered(1, 5, draw)[field] for field in fields})
-        for draw in range(type(method).draws)
+        Stored({field: remembered(1, 5, draw)[field] for field in fields}) for draw in range(draws)
     ]
     arrived = remembered(1, EXAMPLES, 9)
-    step = Step(arrived.x, arrived.y, descent(network), past)
+    step = Step(arrived.x, arrived.y, model_of(network), past)
     method.loss(step)
     with pytest.raises(InputError, match="more often"):
         step.draw()
-    assert set(fields) == set(step.kept) | ({"x", "y"} & set(fields))
-    assert type(method).uses_memory() == bool(fields) == (type(method).draws > 0)
+    noted = step.outcome.fields
+    assert set(fields) == set(noted) | ({"x", "y"} & set(fields))
+    assert bool(fields) == (draws > 0)
     if "logits" in fields:
-        torch.testing.assert_close(step.kept["logits"], network(network.weights, arrived.x))
-        assert not step.kept["logits"].requires_grad
+        torch.testing.assert_close(noted["logits"], network(network.weights, arrived.x))
+        assert not noted["logits"].requires_grad
 
 
 def test_er_averages_once_over_stream_and_replays_together() -> None:
     """Four examples of loss log 3 and one replay of loss 0 make 4/5 log 3, not 1/2 log 3."""
     certain = torch.tensor([[[1000.0, 0.0, 0.0]]])
-    past = Remembered(x=certain, y=torch.zeros(1, 1, dtype=torch.int64))
+    past = Stored(x=certain, y=torch.zeros(1, 1, dtype=torch.int64))
     step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), saying(lambda x, parts: x), [past])
     torch.testing.assert_close(ER().loss(step), 0.8 * torch.tensor([3.0]).log())
 
 
 def test_der_averages_the_distance_over_examples_and_classes() -> None:
     """Two replays, three classes, one difference of 6: a mean of 36 / 6."""
-    past = Remembered(x=torch.zeros(1, 2, 3), logits=torch.zeros(1, 2, 3))
+    past = Stored(x=torch.zeros(1, 2, 3), logits=torch.zeros(1, 2, 3))
     past.logits[0, 1, 2] = 6.0
     step = Step(torch.zeros(1, 4, 3), torch.zeros(1, 4).long(), saying(lambda x, parts: x), [past])
     expected = torch.tensor([3.0]).log() + 0.5 * 36 / 6

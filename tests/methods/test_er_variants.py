@@ -202,7 +202,7 @@ def test_a_run_is_its_definition_written_out(
             ours = fleet.weights.named()[name][0]
             torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-9)
     if isinstance(method, ERHybrid):
-        assert (loop.owned is not None) == bool(fleet.own["ring"])
+        assert (loop.owned is not None) == bool(fleet.state["ring"])
     else:
         assert loop.fewer > 2, "some runs never had enough to draw from"
 
@@ -212,11 +212,11 @@ def test_the_hybrid_changes_when_a_class_would_have_too_few(tiny_net: Callable[[
     for least in (1, 2, 9):
         fleet = fleet_of(ERHybrid(least), list(range(30)), tiny_net)
         fleet.learn(*data(list(range(30))), 1)
-        changed[least] = int(fleet.own["ring"].sum())
+        changed[least] = int(fleet.state["ring"].sum())
         kept = fleet.memory.fields().y
-        assert torch.equal(kept, fleet.own["label"][:, :CAPACITY])
+        assert torch.equal(kept, fleet.state["label"][:, :CAPACITY])
         counts = torch.stack([(kept == c).sum(1) for c in range(CLASSES)], 1)
-        rings = fleet.own["ring"][:, None]
+        rings = fleet.state["ring"][:, None]
         assert bool((counts >= min(least, SHARE))[rings.expand_as(counts)].all())
     assert 0 < changed[1] < changed[2] <= 30
     assert changed[9] == 0, "no class ever has nine"

@@ -128,6 +128,7 @@ def test_a_run_is_the_loop_by_hand(two_steps: int, training_mode: int) -> None:
             return x[index], y[index]
 
         fleet.end_task(looked_up, COUNT, BATCH)
+        fleet.next_task(COUNT)
         loop.end_task(x)
         ours = {**fleet.weights.named(), **fleet.network.buffers}
         for name, expected in loop.net.state_dict().items():

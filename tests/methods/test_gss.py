@@ -20,11 +20,11 @@ SEEN: list[tuple[Tensor, Tensor, Tensor]] = []
 
 @dataclass(frozen=True)
 class Noting(GSS):
-    """GSS that notes what it is shown, what it sees plain, and what plain memories it draws."""
+    """GSS that notes the batch, the batch and the last draw without augmentation."""
 
-    def learn(self, step: Step) -> Tensor:
-        SEEN.append((step.x.clone(), step.plain.clone(), step.replays[-1].plain.clone()))
-        return super().learn(step)
+    def update(self, step: Step) -> Tensor:
+        SEEN.append((step.x.clone(), step.plain(), step.plain(step.replays[-1])))
+        return super().update(step)
 
 
 def mlp() -> nn.Module:
@@ -48,12 +48,12 @@ def test_gradients_are_compared_on_plain_images(net: Callable[[], nn.Module]) ->
     fleet.learn(x, y, 4)
     stream = IMAGES.plain(x, torch.float64)
     lanes = len(SEEN) // 10  # one for the fleet, or one for each run
-    for number, (shown, plain, past) in enumerate(SEEN):
+    for number, (augmented, plain, past) in enumerate(SEEN):
         step, lane = divmod(number, lanes)
         runs = slice(0, 2) if lanes == 1 else slice(lane, lane + 1)
         here = stream[runs, step * 4 : step * 4 + 4]
         assert torch.equal(plain, here)
-        assert not torch.equal(shown, here)
+        assert not torch.equal(augmented, here)
         for run, memories in zip(range(2)[runs], past, strict=True):
             before = stream[run, : step * 4]
             for memory in memories:

@@ -9,18 +9,19 @@ from typing import Any
 
 import pytest
 import torch
+from tests import builders
+from tests.builders import learn_task, picked
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect import ER, MLP, Fleet, InputError, ResNet18
+from recollect import ER, MLP, Fleet, InputError, Method, ResNet18
 from recollect.core.images import Images
 from recollect.core.random import Purpose, below, bits, permute, uniform
 from recollect.experiments import paper
 from recollect.experiments.plan import plan
 from recollect.memory import TaskRing
-from recollect.methods import HAL
+from recollect.methods import HAL, Setup
 from recollect.streams import benchmark
-from recollect.train.fleet import Examples
 
 SEED, LR, BATCH, CAPACITY, REPLAY, TASKS, LENGTH = 7, 0.2, 4, 8, 3, 3, 14
 Row = tuple[Tensor, Tensor]
@@ -119,18 +120,25 @@ def move(net: nn.Module, gradients: tuple[Tensor, ...]) -> None:
         parameter.sub_(LR * gradient)
 
 
-def looked_up(x: Tensor, y: Tensor) -> Examples:
-    runs = torch.arange(len(x))[:, None]
-    return lambda index: (x[runs, index], y[runs, index])
-
-
-def fleet_of(net: Callable[[], nn.Module], *methods: HAL, **changes: Any) -> Fleet:
+def fleet_of(net: Callable[[], nn.Module], *methods: Method, **changes: Any) -> Fleet:
     given = {
         "seeds": [SEED + run for run in range(len(methods))], "lr": [LR] * len(methods),
-        "classes": 3, "shape": (6,), "memory": CAPACITY, "replay": REPLAY,
-        "stored": torch.float64, "dtype": torch.float64, "tasks": TASKS,
+        "memory": CAPACITY, "replay": REPLAY, "tasks": TASKS,
     }  # fmt: skip
-    return Fleet(list(methods), net, **{**given, **changes})
+    return builders.fleet_of(methods, net, **{**given, **changes})
+
+
+def weights_after_two_tasks(
+    method: Method, net: Callable[[], MLP], examples: Callable[..., Row], **changes: Any
+) -> Tensor:
+    """The head's weights of a run of two tasks."""
+    fleet = fleet_of(net, method, **changes)
+    x, y = examples([SEED], 2 * LENGTH)
+    for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
+        fleet.learn(half_x, half_y, BATCH)
+        fleet.end_task(picked(half_x, half_y), LENGTH)
+        fleet.next_task(LENGTH)
+    return fleet.weights.named()["head.weight"]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +159,7 @@ def test_a_run_is_its_equations_written_out(
     y[:, 2 * LENGTH :] = 0
     for task in range(TASKS):
         task_x, task_y = (t[:, task * LENGTH : (task + 1) * LENGTH] for t in (x, y))
-        fleet.start_task(looked_up(task_x, task_y), LENGTH)
+        fleet.start_task(picked(task_x, task_y), LENGTH)
         for start in range(0, LENGTH, BATCH):
             part_x, part_y = (t[:, start : start + BATCH] for t in (task_x, task_y))
             fleet.learn(part_x, part_y, BATCH)
@@ -159,25 +167,20 @@ def test_a_run_is_its_equations_written_out(
             for name, parameter in loop.net.named_parameters():
                 ours = fleet.weights.named()[name][0]
                 torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-9)
-        fleet.end_task(looked_up(task_x, task_y), LENGTH)
+        fleet.end_task(picked(task_x, task_y), LENGTH)
+        fleet.next_task(LENGTH)
         loop.end_task()
-        found = fleet.own["anchors"][fleet.own["found"]]
+        found = fleet.state["anchors"][fleet.state["found"]]
         torch.testing.assert_close(found, torch.stack(loop.anchors), rtol=0, atol=1e-8)
-    assert fleet.own["found"][0].tolist() == [True] * 2 + [False] + [True] * 4 + [False] * 2
+    assert fleet.state["found"][0].tolist() == [True] * 2 + [False] + [True] * 4 + [False] * 2
 
 
 def test_without_its_weight_it_is_replay_from_a_ring(
     tiny_net: Callable[[], MLP], examples: Callable[..., Row], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x, y = examples([SEED], 2 * LENGTH)
-    monkeypatch.setattr(ER, "rule", lambda _, capacity: TaskRing(capacity))
-    ends = []
-    for method in (ER(), HAL(0.0), HAL(0.5)):
-        fleet = fleet_of(tiny_net, method)  # type: ignore[arg-type]
-        for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
-            fleet.learn(half_x, half_y, BATCH)
-            fleet.end_task(looked_up(half_x, half_y), LENGTH)
-        ends.append(fleet.weights.named()["head.weight"])
+    monkeypatch.setattr(ER, "setup", lambda _, spec: Setup(policy=TaskRing(spec.capacity)))
+    methods: list[Method] = [ER(), HAL(0.0), HAL(0.5)]
+    ends = [weights_after_two_tasks(method, tiny_net, examples) for method in methods]
     torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
     assert not torch.allclose(ends[2], ends[0], atol=1e-6)
 
@@ -185,14 +188,8 @@ def test_without_its_weight_it_is_replay_from_a_ring(
 def test_with_a_reservoir_and_without_its_weight_it_is_er(
     tiny_net: Callable[[], MLP], examples: Callable[..., Row]
 ) -> None:
-    x, y = examples([SEED], 2 * LENGTH)
-    ends = []
-    for method in (ER(), HAL(0.0, reservoir=1), HAL(0.0)):
-        fleet = fleet_of(tiny_net, method)  # type: ignore[arg-type]
-        for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
-            fleet.learn(half_x, half_y, BATCH)
-            fleet.end_task(looked_up(half_x, half_y), LENGTH)
-        ends.append(fleet.weights.named()["head.weight"])
+    methods: list[Method] = [ER(), HAL(0.0, reservoir=1), HAL(0.0)]
+    ends = [weights_after_two_tasks(method, tiny_net, examples) for method in methods]
     torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
     assert not torch.allclose(ends[2], ends[0], atol=1e-6)
 
@@ -201,15 +198,11 @@ def test_torchs_optimisers_take_one_step_a_batch(
     tiny_net: Callable[[], MLP], examples: Callable[..., Row]
 ) -> None:
     """The anchors' gradient is a part of the step: no momentum is counted twice."""
-    x, y = examples([SEED], 2 * LENGTH)
-    ends = []
-    for method in (ER(), HAL(0.0, reservoir=1)):
-        momentum = ("SGD", {"momentum": 0.9})
-        fleet = fleet_of(tiny_net, method, optimiser=momentum)  # type: ignore[arg-type]
-        for half_x, half_y in zip(x.chunk(2, 1), y.chunk(2, 1), strict=True):
-            fleet.learn(half_x, half_y, BATCH)
-            fleet.end_task(looked_up(half_x, half_y), LENGTH)
-        ends.append(fleet.weights.named()["head.weight"])
+    methods, momentum = (ER(), HAL(0.0, reservoir=1)), ("SGD", {"momentum": 0.9})
+    ends = [
+        weights_after_two_tasks(method, tiny_net, examples, optimiser=momentum)
+        for method in methods
+    ]
     torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)
 
 
@@ -222,12 +215,10 @@ def test_anchors_are_what_the_copy_forgets(
     apart = []
     for task_y in (y[:1].expand(2, -1), y[:1].expand(2, -1) + 1):
         task_x = x[:1].expand(2, *x.shape[1:]).contiguous()
-        fleet.start_task(looked_up(task_x, task_y), LENGTH)
-        fleet.learn(task_x, task_y.contiguous(), BATCH)
-        fleet.end_task(looked_up(task_x, task_y), LENGTH)
-        here = fleet.own["anchors"][:, 3 * (fleet.clock.task - 1) :][:, :2]
-        phi = fleet.own["phi"][:, fleet.clock.task - 1 :][:, :2]
-        apart.append((fleet.features(here)[0] - phi).square().sum((1, 2)))
+        learn_task(fleet, task_x, task_y.contiguous(), BATCH)
+        here = fleet.state["anchors"][:, 3 * (fleet.clock.task - 1) :][:, :2]
+        phi = fleet.state["phi"][:, fleet.clock.task - 1 :][:, :2]
+        apart.append((fleet.model.features(here) - phi).square().sum((1, 2)))
     assert (apart[1][0] > 2 * apart[1][1]).item()
 
 
@@ -242,16 +233,17 @@ def test_pictures_batch_normalisation_and_bytes() -> None:
     x = torch.randint(256, (2, 12, 3, 16, 16), dtype=torch.uint8)
     y = torch.arange(12).expand(2, -1) % 2
     for task in range(2):
-        fleet.start_task(looked_up(x, y + task), 12)
+        fleet.start_task(picked(x, y + task), 12)
         loss = fleet.learn(x, y + task, BATCH)
         before = {name: tensor.clone() for name, tensor in fleet.network.buffers.items()}
-        fleet.end_task(looked_up(x, y + task), 12)
+        fleet.end_task(picked(x, y + task), 12)
+        fleet.next_task(12)
         assert all(torch.equal(before[name], fleet.network.buffers[name]) for name in before)
     assert loss.isfinite().all()
-    assert fleet.own["found"].all()
-    assert fleet.own["anchors"].shape == (2, 4, 3, 16, 16)
-    assert fleet.own["anchors"].isfinite().all()
-    assert fleet.own["anchors"].flatten(2).std(2).min() > 0.1
+    assert fleet.state["found"].all()
+    assert fleet.state["anchors"].shape == (2, 4, 3, 16, 16)
+    assert fleet.state["anchors"].isfinite().all()
+    assert fleet.state["anchors"].flatten(2).std(2).min() > 0.1
 
 
 def test_examples_that_have_no_gradient_are_refused() -> None:
@@ -259,7 +251,7 @@ def test_examples_that_have_no_gradient_are_refused() -> None:
     fleet = fleet_of(lambda: net, HAL(), stored=torch.int64)
     words, y = torch.zeros(1, 4, 6, dtype=torch.int64), torch.zeros(1, 4, dtype=torch.int64)
     with pytest.raises(InputError, match="HAL moves its anchors by gradients"):
-        fleet.start_task(looked_up(words, y), 4)
+        fleet.start_task(picked(words, y), 4)
 
 
 def test_lambda_has_the_papers_name_and_a_python_name() -> None:

@@ -8,6 +8,8 @@ from functools import partial
 
 import pytest
 import torch
+from tests import builders
+from tests.builders import close, learn_task, picked, task_examples
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -24,29 +26,8 @@ def network() -> MLP:
     return MLP(6, CLASSES, hidden=(5, 4))
 
 
-def examples(runs: int = 1) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(5)
-    x = torch.rand(runs, TASKS, LENGTH, 6, dtype=torch.float64, generator=generator)
-    y = torch.randint(PER_TASK, (runs, TASKS, LENGTH), generator=generator)
-    return x, y + PER_TASK * torch.arange(TASKS)[:, None]
-
-
 def fleet_of(method: HAT) -> Fleet:
-    return Fleet([method], network, seeds=[SEED], lr=[LR], classes=CLASSES, shape=(6,),
-                 stored=torch.float64, dtype=torch.float64, tasks=TASKS)  # fmt: skip
-
-
-def pick(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    runs = torch.arange(len(x))[:, None]
-    return x[runs, index], y[runs, index]
-
-
-def through(fleet: Fleet, x: Tensor, y: Tensor, task: int, epochs: int = 1) -> None:
-    examples = partial(pick, x[:, task], y[:, task])
-    fleet.start_task(examples, LENGTH, BATCH)
-    for _ in range(epochs):
-        fleet.learn(x[:, task], y[:, task], BATCH)
-    fleet.end_task(examples, LENGTH, BATCH)
+    return builders.fleet_of([method], network, seeds=[SEED], lr=[LR], classes=CLASSES, tasks=TASKS)
 
 
 class Loop:
@@ -113,10 +94,10 @@ class Loop:
 
 def test_a_run_is_its_equations_written_out() -> None:
     loop, fleet = Loop(), fleet_of(HAT(SMAX, C))
-    x, y = examples()
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
     steps = math.ceil(LENGTH / BATCH)
     for task in range(TASKS):
-        here = partial(pick, x[:, task], y[:, task])
+        here = picked(x[:, task], y[:, task])
         fleet.start_task(here, LENGTH, BATCH)
         for step in range(2 * steps):
             first = step % steps * BATCH
@@ -130,23 +111,24 @@ def test_a_run_is_its_equations_written_out() -> None:
             for layer in range(2):
                 close(ours[f"gates.{layer}"][0], loop.entries[layer])
         fleet.end_task(here, LENGTH, BATCH)
+        fleet.next_task(LENGTH)
         loop.end(task)
     assert any((used > 0.5).any() for used in loop.used)
 
 
 def test_gates_that_are_shut_keep_what_was_learnt() -> None:
     """With gates that are open or closed, later tasks change nothing of earlier answers."""
-    x, y = examples()
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
     fleet = fleet_of(HAT(4000.0, 0.1))
-    through(fleet, x, y, 0, epochs=4)
+    learn_task(fleet, x[:, 0], y[:, 0], BATCH, epochs=4)
     gates = [w for n, w in fleet.weights.named().items() if n.startswith("gates.")]
     with torch.no_grad():
         for entries in gates:  # no gate stands in the middle
             entries[:, 0] += torch.where(entries[:, 0] > 0, 0.1, -0.1)
-    fleet._method.end_task(fleet._boundary(partial(pick, x[:, 0], y[:, 0]), LENGTH, BATCH))
+    fleet._method.end_task(fleet._task(picked(x[:, 0], y[:, 0]), LENGTH, BATCH))
     before = fleet.predict(x[:, 0], 0)[..., :PER_TASK]
     for task in (1, 2):
-        through(fleet, x, y, task, epochs=4)
+        learn_task(fleet, x[:, task], y[:, task], BATCH, epochs=4)
     close(fleet.predict(x[:, 0], 0)[..., :PER_TASK], before)
 
 
@@ -157,7 +139,3 @@ def test_other_networks_are_refused() -> None:
     for build in builds:
         with pytest.raises(InputError, match="HAT gates the hidden layers of an MLP"):
             Fleet([HAT()], build, seeds=[0], lr=[0.1], classes=CLASSES, shape=(6,))
-
-
-def close(ours: Tensor, theirs: Tensor) -> None:
-    torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-9)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 import torch
+from tests import builders
+from tests.builders import assert_close, close, whole_and_stopped
 from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
@@ -20,7 +22,7 @@ from recollect.methods import ICaRL
 from recollect.streams import TaskStream
 from recollect.streams.stream import shuffled
 from recollect.streams.tasks import examples_of
-from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
+from recollect.train import Job, Run, train
 from recollect.train.source import Source
 
 CLASSES, BATCH, CAPACITY, EPOCHS = 5, 4, 13, 2
@@ -57,22 +59,26 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 
 
 def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: Any) -> Fleet:
-    return Fleet(
+    return builders.fleet_of(
         [ICaRL(WEIGHTS[run]) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
-        lr=[RATES[run] for run in runs], classes=CLASSES, shape=(6,), memory=CAPACITY, replay=1,
-        stored=torch.float64, dtype=torch.float64, tasks=len(TASKS),
-        **ways,
+        lr=[RATES[run] for run in runs], classes=CLASSES, memory=CAPACITY, replay=1,
+        tasks=len(TASKS), **ways,
     )  # fmt: skip
 
 
 def learn(fleet: Fleet, stream: TaskStream, task: int) -> None:
     pick = partial(stream.pick, fleet.seeds, task)
     count = len(stream.train_ids[task])
-    fleet.start_task(pick, count)
-    source = Source(stream, task, fleet)
+    source = Source(stream, task, fleet, fleet.start_task(pick, count))
     for epoch in range(EPOCHS):
         fleet.learn(*source(epoch, 0, sum(source.parts)), BATCH)
-    fleet.end_task(pick, count)
+    assert fleet.end_task(pick, count) == 0
+    fleet.next_task(count)
+
+
+def stored(fleet: Fleet) -> int:
+    """How many exemplars a run has."""
+    return int(fleet.state["exemplars"][0].sum())
 
 
 class ByHand:
@@ -174,7 +180,7 @@ def test_a_run_is_its_equations_written_out(net: str, run: int) -> None:
         for name, parameter in by_hand.net.named_parameters():
             close(fleet.weights.named()[name][0], parameter.detach())
         kept = by_hand.rows()
-        assert fleet.kept() == len(kept)
+        assert stored(fleet) == len(kept)
         memory = fleet.memory.fields()
         assert memory.y[0, : len(kept)].tolist() == [label for _, label in kept]
         assert torch.equal(memory.x[0, : len(kept)], torch.stack([x for x, _ in kept]))
@@ -186,11 +192,7 @@ def test_a_run_is_its_equations_written_out(net: str, run: int) -> None:
                     assert float(scores[place, label]) == pytest.approx(-distances[label], abs=1e-9)
                 else:
                     assert -1e12 < float(scores[place, label]) < -100
-    assert fleet.kept() == 5 * (CAPACITY // 5) == 10
-
-
-def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=off)
+    assert stored(fleet) == 5 * (CAPACITY // 5) == 10
 
 
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
@@ -199,8 +201,7 @@ def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool
     for task in range(len(TASKS)):
         learn(plain, stream, task)
         learn(fast, stream, task)
-    for name, tensor in plain.tensors().items():
-        close(fast.tensors()[name], tensor)
+    assert_close(fast, plain)
 
 
 def test_the_most_important_exemplars_of_a_class_stay() -> None:
@@ -208,7 +209,7 @@ def test_the_most_important_exemplars_of_a_class_stay() -> None:
     kept = []
     for task in range(len(TASKS)):
         learn(fleet, stream, task)
-        x, y = (fleet.memory.fields()[name][:, : fleet.kept()] for name in ("x", "y"))
+        x, y = (fleet.memory.fields()[name][:, : stored(fleet)] for name in ("x", "y"))
         kept.append([x[run][y[run] == 3] for run in (0, 1)])
     for run in (0, 1):
         first, second, third = (each[run] for each in kept)
@@ -223,7 +224,7 @@ def test_a_class_that_comes_again_is_chosen_afresh() -> None:
     fleet = fleet_of("mlp", [0, 1])
     for task in range(3):
         learn(fleet, again, task)
-    assert fleet.kept() == 3 + 2 * (CAPACITY // 3)
+    assert stored(fleet) == 3 + 2 * (CAPACITY // 3)
     assert fleet.memory.fields().y[0, :11].tolist() == [4] * 3 + [0] * 4 + [3] * 4
 
 
@@ -266,10 +267,6 @@ def job_of(stream: TaskStream, *, network: Callable[[], nn.Module], epochs: int 
     return Job(stream, runs, batch=4, replay=1, buffer=CAPACITY, epochs=epochs, network=network)
 
 
-def timeless(results: list[Result]) -> list[Result]:
-    return [replace(result, train_seconds=0.0) for result in results]
-
-
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
 def test_stopped_anywhere_it_ends_as_if_it_never_had(
     net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -284,15 +281,8 @@ def test_stopped_anywhere_it_ends_as_if_it_never_had(
 
     monkeypatch.setattr("recollect.train.loop.Fleet", Noted)
     job = job_of(stream_of(), network=NETS[net])
-    whole, stops = train(job), 0
-    while True:
-        try:
-            again = train(job, checkpoints=Checkpoints(tmp_path, deadline=0.0))
-        except TimeUp:
-            stops += 1
-        else:
-            break
-    assert timeless(again) == timeless(whole)
+    whole, again, stops = whole_and_stopped(job, tmp_path)
+    assert again == whole
     assert stops == whole[0].steps == sum(-(-n // 4) for n in (16, 3 + 12, 15 + 11))
     for name, tensor in fleets[0].tensors().items():
         assert torch.equal(fleets[-1].tensors()[name], tensor), name

@@ -90,7 +90,7 @@ def test_a_run_is_the_loop_that_anyone_would_write(
             ours = fleet.weights.named()[name][0]
             torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-11)
         kept = dict(zip(("x", "y", "logits"), zip(*by_hand.buffer, strict=True), strict=True))
-        for name in method.remembers:
+        for name in method.replay.names if method.replay else ():
             ours = fleet.memory.fields()[name][0, : len(by_hand.buffer)]
             tolerance = 1e-11 if name == "logits" else 0.0
             torch.testing.assert_close(ours, torch.stack(kept[name]), rtol=0, atol=tolerance)

@@ -16,7 +16,7 @@ def test_every_method_is_known_by_its_own_name() -> None:
 
 
 def test_hyperparameters_have_the_papers_symbols() -> None:
-    names = {kind: hyperparameters(kind) for kind in (SGD, ER, DER, DERpp, Joint)}
+    names = {kind: tuple(hyperparameters(kind)) for kind in (SGD, ER, DER, DERpp, Joint)}
     assert names == {SGD: (), ER: (), DER: ("alpha",), DERpp: ("alpha", "beta"), Joint: ()}
 
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.builders import assert_close, close, image_stream, learn_task, whole_and_stopped
+from tests.methods.three_tasks import BATCH, CLASSES, COUNT, PROBE, RATES, SEEDS, TASKS, examples_of
+from tests.methods.three_tasks import fleet_of as fleet_with
 from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
@@ -17,10 +19,9 @@ from recollect.core.images import Images
 from recollect.errors import InputError
 from recollect.methods import PackNet
 from recollect.streams import TaskStream
-from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
+from recollect.train import Job, Run, train
 
-CLASSES, BATCH, COUNT, TASKS = 6, 4, 26, 3
-SEEDS, RATES, SHARES = [7, 0, 2**40, 3], [0.3, 0.1, 0.5, 0.2], [0.75, 0.5, 0.9, 0.6]
+SHARES = [0.75, 0.5, 0.9, 0.6]
 
 
 def dense() -> nn.Module:
@@ -38,45 +39,15 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 HEADS = {"mlp": ("head", 1), "dense": ("3", 0), "normalised": ("4", 0)}
 
 
-def examples_of(task: int, runs: Sequence[int] = (0,)) -> tuple[Tensor, Tensor]:
-    """Images and labels of two classes that depend on the task and on a run's seed."""
-    x, y = [], []
-    for run in runs:
-        generator = torch.Generator().manual_seed(SEEDS[run] + 100 * task)
-        x.append(torch.rand(COUNT, 3, 4, 4, dtype=torch.float64, generator=generator))
-        y.append(torch.randint(2 * task, 2 * task + 2, (COUNT,), generator=generator))
-    return torch.stack(x), torch.stack(y)
-
-
-PROBE = torch.rand(1, 9, 3, 4, 4, dtype=torch.float64, generator=torch.manual_seed(5))
-
-
 def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: Any) -> Fleet:
-    return Fleet(
-        [PackNet(SHARES[run]) for run in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
-        lr=[RATES[run] for run in runs], classes=CLASSES, shape=(3, 4, 4), stored=torch.float64,
-        dtype=torch.float64, tasks=TASKS, **ways,
-    )  # fmt: skip
+    return fleet_with([PackNet(SHARES[run]) for run in runs], NETS[net], runs, **ways)
 
 
 def learn(fleet: Fleet, task: int, runs: Sequence[int] = (0,), labels: int | None = None) -> None:
     x, y = examples_of(task, runs)
     if labels is not None:
         y = y - 2 * task + labels
-
-    def looked_up(index: Tensor) -> tuple[Tensor, Tensor]:
-        rows = torch.arange(len(x))[:, None]
-        return x[rows, index], y[rows, index]
-
-    fleet.start_task(looked_up, COUNT)
-    fleet.learn(x, y, BATCH)
-    fleet.revise_task(looked_up, COUNT)
-    fleet.learn(x, y, BATCH)
-    fleet.end_task(looked_up, COUNT)
-
-
-def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=off)
+    learn_task(fleet, x, y, BATCH)
 
 
 class ByHand:
@@ -149,7 +120,7 @@ def test_a_run_is_its_equations_written_out(net: str, run: int) -> None:
         by_hand.train(task, *(tensor[0] for tensor in examples_of(task, [run])))
         for name, parameter in by_hand.net.named_parameters():
             close(fleet.weights.named()[f"net.{name}"][0], parameter.detach())
-            owner = fleet.own[f"owner.weights.net.{name}"][0].long()
+            owner = fleet.state[f"owner.weights.net.{name}"][0].long()
             assert torch.equal(owner - 1, by_hand.owner[name]), name
         for tested in range(task + 1):
             close(fleet.predict(PROBE, tested)[0], by_hand.logits(tested))
@@ -189,7 +160,7 @@ def test_every_task_has_its_share_of_what_is_free() -> None:
     fleet = fleet_of("mlp", [0, 1])
     for task in range(TASKS):
         learn(fleet, task, [0, 1])
-    owners = fleet.own["owner.weights.net.hidden.0.weight"].flatten(1)
+    owners = fleet.state["owner.weights.net.hidden.0.weight"].flatten(1)
     counts = [[int((row == code).sum()) for code in range(TASKS + 1)] for row in owners]
     assert counts == [[101, 60, 45, 34], [30, 120, 60, 30]]
     weights = fleet.weights.named()["net.hidden.0.weight"].flatten(1)
@@ -202,8 +173,7 @@ def test_how_steps_are_carried_out_changes_nothing(net: str, way: dict[str, bool
     for task in range(TASKS):
         for fleet in (plain, fast):
             learn(fleet, task, [0, 2])
-    for name, tensor in plain.tensors().items():
-        close(fast.tensors()[name], tensor)
+    assert_close(fast, plain)
 
 
 def test_what_a_run_holds_does_not_grow() -> None:
@@ -228,27 +198,9 @@ def test_too_many_tasks_are_refused() -> None:
               tasks=255)  # fmt: skip
 
 
-def stream_of(images: Images | None = None) -> TaskStream:
-    """Three tasks of two classes, of bytes if they are images."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(60) % CLASSES
-    size = 4 if images is None else 8
-    x = torch.rand(60, 3, size, size, generator=generator)
-    x.flatten(1)[torch.arange(60), y] += 1
-    if images is not None:
-        x = (x * 127).to(torch.uint8)
-    tasks = ((0, 1), (2, 3), (4, 5))
-    ids = tuple(torch.isin(y, torch.tensor(pair)).nonzero().flatten() for pair in tasks)
-    return TaskStream("toy", "class", CLASSES, x, y, x, y, ids, ids, tasks, images=images)
-
-
 def job_of(stream: TaskStream, network: Callable[[], nn.Module]) -> Job:
     runs = tuple(Run(seed, 0.1, PackNet(0.6 + 0.1 * seed, retrain=2)) for seed in (0, 1))
     return Job(stream, runs, batch=4, replay=0, buffer=None, epochs=1, network=network)
-
-
-def timeless(results: list[Result]) -> list[Result]:
-    return [replace(result, train_seconds=0.0) for result in results]
 
 
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
@@ -256,23 +208,17 @@ def test_stopped_anywhere_it_ends_as_if_it_never_had(
     net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("recollect.train.loop.STRETCH", 12)
-    job = job_of(stream_of(), NETS[net])
-    whole, stops = train(job), 0
-    while True:
-        try:
-            again = train(job, checkpoints=Checkpoints(tmp_path, deadline=0.0))
-        except TimeUp:
-            stops += 1
-        else:
-            break
-    assert timeless(again) == timeless(whole)
+    job = job_of(image_stream(4), NETS[net])
+    whole, again, stops = whole_and_stopped(job, tmp_path)
+    assert again == whole
     assert stops == 18, "two stretches an epoch; one epoch, and two of retraining"
-    assert whole[0].steps == job.steps == 3 * 3 * 5
+    assert whole[0].steps == 3 * 3 * 5
+    assert job.steps == 3 * 5, "retraining is not planned"
 
 
 def test_a_small_resnet_forgets_nothing_and_is_scored_in_task_il_alone() -> None:
     images = Images(mean=(0.3, 0.3, 0.3), std=(0.2, 0.2, 0.2), padding=1)
-    for run in train(job_of(stream_of(images), partial(ResNet18, CLASSES, width=8))):
+    for run in train(job_of(image_stream(8, images), partial(ResNet18, CLASSES, width=8))):
         assert not run.diverged
         assert run.execution.startswith("loop")
         assert list(run.accuracy) == list(run.matrix) == ["task"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 
 import torch
+from tests.builders import close, fleet_of, picked, task_examples
 from torch import Tensor
 
 from recollect import MLP, Fleet
@@ -22,23 +22,8 @@ def network() -> MLP:
     return MLP(6, CLASSES, hidden=(5, 4))
 
 
-def examples(runs: int = 1) -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(5)
-    x = torch.rand(runs, TASKS, LENGTH, 6, dtype=torch.float64, generator=generator)
-    y = torch.randint(PER_TASK, (runs, TASKS, LENGTH), generator=generator)
-    return x, y + PER_TASK * torch.arange(TASKS)[:, None]
-
-
 def made() -> Fleet:
-    return Fleet(
-        [METHOD], network, seeds=[SEED], lr=[LR], classes=CLASSES, shape=(6,),
-        stored=torch.float64, dtype=torch.float64, tasks=TASKS,
-    )  # fmt: skip
-
-
-def pick(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    runs = torch.arange(len(x))[:, None]
-    return x[runs, index], y[runs, index]
+    return fleet_of([METHOD], network, seeds=[SEED], lr=[LR], classes=CLASSES, tasks=TASKS)
 
 
 class Loop:
@@ -101,16 +86,17 @@ class Loop:
 
 def test_a_run_is_its_equations_written_out() -> None:
     loop, fleet = Loop(), made()
-    x, y = examples()
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
     for task in range(TASKS):
         mine = slice(task * PER_TASK, (task + 1) * PER_TASK)
-        here = partial(pick, x[:, task], y[:, task])
+        here = picked(x[:, task], y[:, task])
         fleet.start_task(here, LENGTH, BATCH)
         for first in range(0, LENGTH, BATCH):
             part_x, part_y = (t[:, task, first : first + BATCH] for t in (x, y))
             fleet.learn(part_x, part_y, BATCH)
             loop.progress(part_x[0], part_y[0], mine)
         fleet.end_task(here, LENGTH, BATCH)
+        fleet.next_task(LENGTH)
         loop.compress(x[0, task], y[0, task], mine, task)
         weights = list(fleet.weights)
         for ours, theirs in zip(weights, [*loop.base, *loop.active], strict=True):
@@ -121,12 +107,8 @@ def test_a_run_is_its_equations_written_out() -> None:
 def test_only_the_active_column_learns_while_a_task_goes_on() -> None:
     fleet = made()
     before = {name: tensor.clone() for name, tensor in fleet.weights.named().items()}
-    x, y = examples()
-    fleet.start_task(partial(pick, x[:, 0], y[:, 0]), LENGTH, BATCH)
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
+    fleet.start_task(picked(x[:, 0], y[:, 0]), LENGTH, BATCH)
     fleet.learn(x[:, 0], y[:, 0], BATCH)
     changed = {n for n, t in fleet.weights.named().items() if not torch.equal(t, before[n])}
     assert changed == {name for name in before if name.startswith("columns.1.")}
-
-
-def close(ours: Tensor, theirs: Tensor) -> None:
-    torch.testing.assert_close(ours, theirs.detach(), rtol=0, atol=1e-9)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from tests.builders import assert_close, close, image_stream, learn_task, whole_and_stopped
+from tests.methods.three_tasks import BATCH, CLASSES, COUNT, PROBE, RATES, TASKS, examples_of
+from tests.methods.three_tasks import fleet_of as fleet_with
 from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
@@ -18,10 +20,9 @@ from recollect.errors import InputError
 from recollect.methods import PNN
 from recollect.nets.progressive import Progressive
 from recollect.streams import TaskStream
-from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
+from recollect.train import Job, Run, train
 
-CLASSES, BATCH, COUNT, TASKS, WIDTHS = 6, 4, 26, 3, (5, 4)
-SEEDS, RATES = [7, 0, 2**40, 3], [0.3, 0.1, 0.5, 0.2]
+WIDTHS = (5, 4)
 
 NETS: dict[str, Callable[[], nn.Module]] = {
     "mlp": partial(MLP, 48, CLASSES, hidden=WIDTHS),
@@ -29,34 +30,12 @@ NETS: dict[str, Callable[[], nn.Module]] = {
 }
 
 
-def examples_of(task: int, runs: Sequence[int] = (0,)) -> tuple[Tensor, Tensor]:
-    """Images and labels of two classes that depend on the task and on a run's seed."""
-    x, y = [], []
-    for run in runs:
-        generator = torch.Generator().manual_seed(SEEDS[run] + 100 * task)
-        x.append(torch.rand(COUNT, 3, 4, 4, dtype=torch.float64, generator=generator))
-        y.append(torch.randint(2 * task, 2 * task + 2, (COUNT,), generator=generator))
-    return torch.stack(x), torch.stack(y)
-
-
-PROBE = torch.rand(1, 9, 3, 4, 4, dtype=torch.float64, generator=torch.manual_seed(5))
-
-
 def fleet_of(net: str, runs: Sequence[int] = (0,), **ways: Any) -> Fleet:
-    return Fleet(
-        [PNN() for _ in runs], NETS[net], seeds=[SEEDS[run] for run in runs],
-        lr=[RATES[run] for run in runs], classes=CLASSES, shape=(3, 4, 4), stored=torch.float64,
-        dtype=torch.float64, tasks=TASKS, **ways,
-    )  # fmt: skip
+    return fleet_with([PNN() for _ in runs], NETS[net], runs, **ways)
 
 
 def learn(fleet: Fleet, task: int, runs: Sequence[int] = (0,)) -> None:
-    fleet.learn(*examples_of(task, runs), BATCH)
-    fleet.end_task(count=COUNT)
-
-
-def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
-    torch.testing.assert_close(ours, theirs, rtol=0, atol=off)
+    learn_task(fleet, *examples_of(task, runs), BATCH)
 
 
 class ByHand:
@@ -164,7 +143,7 @@ def test_a_run_of_a_fleet_of_residual_networks_equals_the_run_alone() -> None:
         for name, tensor in fleet.tensors().items():
             close(together.tensors()[name][k], tensor[0])
         for task in range(TASKS):
-            close(together.scores(PROBE, task)[k], fleet.predict(PROBE, task)[0])
+            close(together.predict(PROBE, task)[k], fleet.predict(PROBE, task)[0])
 
 
 def test_how_steps_are_carried_out_changes_nothing(way: dict[str, bool]) -> None:
@@ -173,20 +152,20 @@ def test_how_steps_are_carried_out_changes_nothing(way: dict[str, bool]) -> None
     for task in range(TASKS):
         for fleet in (plain, fast):
             learn(fleet, task, [0, 2])
-    for name, tensor in plain.tensors().items():
-        close(fast.tensors()[name], tensor)
+    assert_close(fast, plain)
 
 
-def test_what_a_run_holds_grows_by_the_columns_in_use() -> None:
-    fleet = fleet_of("mlp", [0, 1])
-    sizes = [fleet.bytes_per_run]
-    for task in range(TASKS):
-        learn(fleet, task, [0, 1])
-        sizes.append(fleet.bytes_per_run)
+@pytest.mark.parametrize("runs", [(0,), (0, 1)])
+def test_what_a_run_holds_grows_by_a_column_for_every_task(runs: tuple[int, ...]) -> None:
+    """In any company; the first column is the network that was given."""
     column = [
         8 * (48 * 5 + 5 + (k + 1) * 5 * 4 + 4 + (k + 1) * 4 * CLASSES + CLASSES) for k in range(3)
     ]
-    assert sizes == [0, column[1], column[1] + column[2], column[1] + column[2]]
+    for tasks, size in ((1, 0), (2, column[1]), (3, column[1] + column[2])):
+        fleet = fleet_of("mlp", runs, tasks=tasks)
+        assert fleet.bytes_per_run == size
+        learn(fleet, 0, runs)
+        assert fleet.bytes_per_run == size
 
 
 def test_more_tasks_than_columns_are_refused() -> None:
@@ -221,26 +200,9 @@ def test_networks_that_it_cannot_connect_are_refused(network: nn.Module) -> None
         Fleet([PNN()], network, seeds=[0], lr=[0.1], classes=CLASSES, shape=(3, 4, 4), tasks=2)
 
 
-def stream_of(images: Images | None = None) -> TaskStream:
-    """Three tasks of two classes, of bytes if they are images."""
-    generator = torch.Generator().manual_seed(0)
-    y = torch.arange(60) % CLASSES
-    x = torch.rand(60, 3, 8, 8, generator=generator)
-    x.flatten(1)[torch.arange(60), y] += 1
-    if images is not None:
-        x = (x * 127).to(torch.uint8)
-    tasks = ((0, 1), (2, 3), (4, 5))
-    ids = tuple(torch.isin(y, torch.tensor(pair)).nonzero().flatten() for pair in tasks)
-    return TaskStream("toy", "class", CLASSES, x, y, x, y, ids, ids, tasks, images=images)
-
-
 def job_of(stream: TaskStream, network: Callable[[], nn.Module]) -> Job:
     runs = tuple(Run(seed, 0.1, PNN()) for seed in (0, 1))
     return Job(stream, runs, batch=4, replay=0, buffer=None, epochs=2, network=network)
-
-
-def timeless(results: list[Result]) -> list[Result]:
-    return [replace(result, train_seconds=0.0) for result in results]
 
 
 IMAGES = Images(mean=(0.3, 0.3, 0.3), std=(0.2, 0.2, 0.2), padding=1)
@@ -252,23 +214,16 @@ def test_stopped_anywhere_it_ends_as_if_it_never_had(
 ) -> None:
     monkeypatch.setattr("recollect.train.loop.STRETCH", 12)
     if net == "mlp":
-        job = job_of(stream_of(), partial(MLP, 192, CLASSES, hidden=WIDTHS))
+        job = job_of(image_stream(), partial(MLP, 192, CLASSES, hidden=WIDTHS))
     else:
-        job = job_of(stream_of(IMAGES), NETS[net])
-    whole, stops = train(job), 0
-    while True:
-        try:
-            again = train(job, checkpoints=Checkpoints(tmp_path, deadline=0.0))
-        except TimeUp:
-            stops += 1
-        else:
-            break
-    assert timeless(again) == timeless(whole)
+        job = job_of(image_stream(8, IMAGES), NETS[net])
+    whole, again, stops = whole_and_stopped(job, tmp_path)
+    assert again == whole
     assert stops == 12, "two stretches an epoch, two epochs a task"
 
 
 def test_a_small_resnet_forgets_nothing_and_is_scored_in_task_il_alone() -> None:
-    for run in train(job_of(stream_of(IMAGES), NETS["resnet"])):
+    for run in train(job_of(image_stream(8, IMAGES), NETS["resnet"])):
         assert not run.diverged
         assert run.execution.startswith("loop")
         assert list(run.accuracy) == list(run.matrix) == ["task"]

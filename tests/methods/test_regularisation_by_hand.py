@@ -9,6 +9,7 @@ from itertools import accumulate
 
 import pytest
 import torch
+from tests.builders import fleet_of, learn_task, picked, task_examples
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -134,23 +135,15 @@ def network() -> MLP:
     return MLP(6, CLASSES, hidden=(5, 4))
 
 
-def examples() -> tuple[Tensor, Tensor]:
-    generator = torch.Generator().manual_seed(5)
-    x = torch.rand(1, TASKS, LENGTH, 6, dtype=torch.float64, generator=generator)
-    y = torch.randint(PER_TASK, (1, TASKS, LENGTH), generator=generator)
-    return x, y + PER_TASK * torch.arange(TASKS)[:, None]
-
-
 @pytest.mark.parametrize("method", METHODS, ids=repr)
 def test_a_run_is_its_equations_written_out(method: Method) -> None:
     """Three tasks of new classes, with a ragged last batch each; every weight after every step."""
     torch.manual_seed(SEED)
     loop = Loop(method, network().double())
-    fleet = Fleet([method], network, seeds=[SEED], lr=[LR], classes=CLASSES, shape=(6,),
-                  stored=torch.float64, dtype=torch.float64, tasks=TASKS)  # fmt: skip
-    x, y = examples()
+    fleet = fleet_of([method], network, seeds=[SEED], lr=[LR], classes=CLASSES, tasks=TASKS)
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
     for task in range(TASKS):
-        pick = partial(_pick, x[:, task], y[:, task])
+        pick = picked(x[:, task], y[:, task])
         fleet.start_task(pick, LENGTH, BATCH)
         loop.begin(x[0, task], y[0, task])
         for first in range(0, LENGTH, BATCH):
@@ -161,20 +154,17 @@ def test_a_run_is_its_equations_written_out(method: Method) -> None:
                 ours = fleet.weights.named()[name][0]
                 torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-10)
         fleet.end_task(pick, LENGTH, BATCH)
+        fleet.next_task(LENGTH)
         loop.end(x[0, task], y[0, task])
 
 
 @pytest.mark.parametrize("kind", [OEWC, EWC, SI, LwF])
 def test_what_is_held_does_not_grow(kind: type[Method]) -> None:
-    fleet = Fleet([kind()], network, seeds=[0], lr=[0.1], classes=CLASSES, shape=(6,),
-                  stored=torch.float64, dtype=torch.float64, tasks=TASKS)  # fmt: skip
-    x, y = examples()
+    fleet = fleet_of([kind()], network, classes=CLASSES, tasks=TASKS)
+    x, y = task_examples(TASKS, LENGTH, CLASSES)
     sizes = []
     for task in range(TASKS):
-        pick = partial(_pick, x[:, task], y[:, task])
-        fleet.start_task(pick, LENGTH, BATCH)
-        fleet.learn(x[:, task], y[:, task], BATCH)
-        fleet.end_task(pick, LENGTH, BATCH)
+        learn_task(fleet, x[:, task], y[:, task], BATCH)
         sizes.append(sum(t.numel() * t.element_size() for t in fleet.tensors().values()))
     assert len(set(sizes)) == 1
     assert fleet.bytes_per_run > 0
@@ -192,19 +182,12 @@ def test_pictures_and_convolutions(kind: type[Method]) -> None:
     for task in range(2):
         x = torch.randint(256, (2, 18, 3, 8, 8), dtype=torch.uint8, generator=generator)
         y = torch.randint(2, (2, 18), generator=generator) + 2 * task
-        fleet.start_task(partial(_pick, x, y), 18, 6)
-        loss = fleet.learn(x, y, 6)
-        fleet.end_task(partial(_pick, x, y), 18, 6)
+        loss = learn_task(fleet, x, y, 6)
         assert loss.isfinite().all()
-    held = [t for n, t in fleet.own.items() if ".weights." in n]
+    held = [t for n, t in fleet.state.items() if ".weights." in n]
     assert held
     assert all(t.isfinite().all() for t in held)
     assert any(t.any() for t in held)
-
-
-def _pick(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    runs = torch.arange(len(x))[:, None]
-    return x[runs, index], y[runs, index]
 
 
 def test_the_head_is_found_in_any_network() -> None:
@@ -218,7 +201,7 @@ def test_the_head_is_found_in_any_network() -> None:
         assert bias is not None
         assert (weight.shape, bias.shape) == ((1, 4, CLASSES), (1, CLASSES))
         x = torch.rand(1, 3, 6)
-        features, logits = fleet.features(x)
+        features, logits = fleet.model.features(x), fleet.logits(x)
         torch.testing.assert_close(torch.baddbmm(bias[:, None], features, weight), logits)
         bias.add_(1.0)
         torch.testing.assert_close(fleet.logits(x), logits + 1)

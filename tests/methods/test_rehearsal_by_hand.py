@@ -9,10 +9,11 @@ from itertools import accumulate
 import pytest
 import torch
 from scipy.optimize import nnls
+from tests.builders import fleet_of, picked
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect import MLP, SGD, Fleet, Method
+from recollect import MLP, SGD, Method
 from recollect.core.random import Purpose, below, bits, permute, uniform
 from recollect.methods import AGEM, AGEMR, FDR, GEM, GSS, MER
 
@@ -160,7 +161,7 @@ class Loop:
         whole, scores = judged(batch), [judged([row]) for row in batch]
         for place, (row, score) in enumerate(zip(batch, scores, strict=True)):
             words = [
-                bits(torch.tensor(SEED), Purpose.LUCK, self.steps, 2 * place + n) for n in (0, 1)
+                bits(torch.tensor(SEED), Purpose.RANDOM, self.steps, 2 * place + n) for n in (0, 1)
             ]
             first, second = (float(uniform(word)) for word in words)
             allowed = whole if method.whole else score
@@ -213,10 +214,9 @@ def test_a_run_is_its_equations_written_out(
     """Three tasks: an empty memory, a partly filled and a full one, and ragged batches."""
     torch.manual_seed(SEED)
     loop = Loop(method, tiny_net().double())
-    fleet = Fleet(
-        [method], tiny_net, seeds=[SEED], lr=[LR], classes=3, shape=(6,), memory=CAPACITY,
-        replay=REPLAY, stored=torch.float64, dtype=torch.float64, tasks=TASKS,
-    )  # fmt: skip
+    fleet = fleet_of(
+        [method], tiny_net, seeds=[SEED], lr=[LR], memory=CAPACITY, replay=REPLAY, tasks=TASKS
+    )
     x, y = examples([SEED], TASKS * LENGTH)
     for task in range(TASKS):
         task_x, task_y = (t[:, task * LENGTH : (task + 1) * LENGTH] for t in (x, y))
@@ -227,19 +227,15 @@ def test_a_run_is_its_equations_written_out(
             for name, parameter in loop.net.named_parameters():
                 ours = fleet.weights.named()[name][0]
                 torch.testing.assert_close(ours, parameter.detach(), rtol=0, atol=1e-9)
-        here_x, here_y = task_x, task_y
-
-        def looked_up(index: Tensor, x: Tensor = here_x, y: Tensor = here_y) -> Row:
-            return x[0, index], y[0, index]
-
-        fleet.end_task(looked_up, LENGTH)
+        fleet.end_task(picked(task_x, task_y), LENGTH)
+        fleet.next_task(LENGTH)
         loop.end_task(list(zip(task_x[0], task_y[0], strict=True)))
     assert fleet.clock.task == TASKS
     assert loop.projections or not isinstance(method, GEM)
     if isinstance(method, GSS):
         assert loop.replaced
         scores = torch.tensor(loop.scores, dtype=torch.float64)
-        torch.testing.assert_close(fleet.own["score"][0, :CAPACITY], scores, rtol=0, atol=1e-9)
+        torch.testing.assert_close(fleet.state["score"][0, :CAPACITY], scores, rtol=0, atol=1e-9)
 
 
 def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(
@@ -250,8 +246,7 @@ def test_agem_leaves_a_gradient_alone_that_agrees_with_the_past(
     y = torch.ones(1, 20, dtype=torch.int64)
     ends = []
     for kind in (SGD, AGEMR):
-        fleet = Fleet([kind()], tiny_net, seeds=[0], lr=[0.1], classes=3, shape=(6,), memory=4,
-                      replay=4, stored=torch.float64, dtype=torch.float64)  # fmt: skip
+        fleet = fleet_of([kind()], tiny_net, memory=4, replay=4)
         fleet.learn(x, y, 4)
         ends.append(fleet.weights.named())
     for name, tensor in ends[0].items():
@@ -265,11 +260,10 @@ def test_gem_projects_only_the_runs_that_need_it(tiny_net: Callable[[], MLP]) ->
     second = torch.tensor([[1], [2]]).expand(2, 20)
     ends = []
     for method in (SGD(), GEM(0.7)):
-        fleet = Fleet([method] * 2, tiny_net, seeds=[0, 0], lr=[0.1] * 2, classes=3, shape=(6,),
-                      memory=8, replay=4, stored=torch.float64, dtype=torch.float64,
-                      tasks=2)  # fmt: skip
+        fleet = fleet_of([method] * 2, tiny_net, seeds=[0, 0], memory=8, replay=4, tasks=2)
         fleet.learn(x, first, 4)
-        fleet.end_task(count=20)
+        fleet.end_task(picked(x, first), 20)
+        fleet.next_task(20)
         fleet.learn(x, second, 4)
         ends.append(fleet.weights.named())
     for name, plain in ends[0].items():
@@ -283,10 +277,10 @@ def test_gem_without_room_for_every_task_descends_plainly(
     x, y = examples([0], 20)
     ends = []
     for method in (SGD(), GEM()):
-        fleet = Fleet([method], tiny_net, seeds=[0], lr=[0.1], classes=3, shape=(6,), memory=2,
-                      replay=4, stored=torch.float64, dtype=torch.float64, tasks=3)  # fmt: skip
+        fleet = fleet_of([method], tiny_net, memory=2, replay=4, tasks=3)
         fleet.learn(x[:, :10], y[:, :10], 4)
-        fleet.end_task(count=10)
+        fleet.end_task(picked(x[:, :10], y[:, :10]), 10)
+        fleet.next_task(10)
         fleet.learn(x[:, 10:], y[:, 10:], 4)
         ends.append(fleet.weights.named())
     assert all(torch.equal(ends[1][name], tensor) for name, tensor in ends[0].items())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,7 @@ from torch import Tensor, nn
 from recollect import ER, MLP, SGD, DERpp, Joint, Method
 from recollect.core.images import Images
 from recollect.streams import Stream, TaskStream
-from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train
+from recollect.train import Checkpoints, Job, Run, TimeUp, train
 from recollect.train.checkpoint import Saved
 
 NAME = "abc"
@@ -59,20 +57,6 @@ def job_of(stream: Stream, *methods: Method, **changes: Any) -> Job:
     return replace(job, **changes)
 
 
-def timeless(results: list[Result]) -> list[Result]:
-    return [replace(result, train_seconds=0.0) for result in results]
-
-
-def stopped_at_every_stretch(work: Callable[[Checkpoints], list[Result]], folder: Path) -> Any:
-    """The results of a command that is given no time at all, and how often it was stopped."""
-    for stops in range(1000):
-        try:
-            return work(Checkpoints(folder, deadline=0.0)), stops
-        except TimeUp:
-            continue
-    raise AssertionError("it never came to an end")
-
-
 def stop_at(stretch: int, job: Job, checkpoints: Checkpoints) -> None:
     """Train a job until its time limit comes in the given stretch."""
     met: list[int] = []
@@ -84,12 +68,6 @@ def stop_at(stretch: int, job: Job, checkpoints: Checkpoints) -> None:
 
     with pytest.raises(TimeUp):
         train(job, report, checkpoints)
-
-
-def whole_and_stopped(job: Job, folder: Path) -> tuple[list[Result], list[Result], int]:
-    whole = train(job)
-    again, stops = stopped_at_every_stretch(lambda c: train(job, checkpoints=c), folder)
-    return timeless(whole), timeless(again), stops
 
 
 def some_state(value: float = 1.5) -> Saved:

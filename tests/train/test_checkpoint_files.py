@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import safetensors.torch
 import torch
+from tests.builders import timeless
 from tests.train.stopping import (
     NAME,
     PAIRS,
@@ -21,7 +22,6 @@ from tests.train.stopping import (
     same,
     some_state,
     stop_at,
-    timeless,
 )
 
 from recollect import ER

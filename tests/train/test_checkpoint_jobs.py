@@ -6,14 +6,13 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.builders import stopped_at_every_stretch, timeless
 from tests.train.stopping import (
     NAME,
     PAIRS,
     Crash,
     job_of,
     some_state,
-    stopped_at_every_stretch,
-    timeless,
 )
 
 from recollect import ER, DERpp, Joint, RecollectError

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.builders import assert_close
 from torch import Tensor, nn
 
 from recollect import MLP, Fleet, ResNet18
@@ -60,14 +61,10 @@ def trained(name: str, compiled: bool) -> Fleet:
         known = partial(examples, task)
         fleet.start_task(known, COUNT, batch)
         fleet.learn(*known(torch.arange(COUNT)), batch)
-        fleet.end_task(known, COUNT, batch)
+        for _ in range(fleet.end_task(known, COUNT, batch)):
+            fleet.learn(*known(torch.arange(COUNT)), batch)
+        fleet.next_task(COUNT)
     return fleet
-
-
-def assert_close(fleet: Fleet, other: Fleet) -> None:
-    theirs = other.tensors()
-    for name, tensor in fleet.tensors().items():
-        torch.testing.assert_close(tensor, theirs[name], rtol=0, atol=1e-9, msg=name)
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -6,15 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests.train.small_images import CLASSES, SHAPE, byte_images, convolutional, dense, mlp
 from torch import Tensor, nn
 
-from recollect import ER, MLP, SGD, DERpp, Fleet, Method
+from recollect import ER, SGD, DERpp, Fleet, Method
 from recollect.core.images import Images
 from recollect.methods import GSS
 from recollect.train.compiled import compiler_exists
 
-SHAPE = (3, 6, 6)
-CLASSES = 3
 IMAGES = Images(mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), padding=2)
 
 needs_compiler = [
@@ -26,19 +25,6 @@ WAYS = [
     pytest.param({"compiled": True}, id="compiled", marks=needs_compiler),
     pytest.param({"recorded": True, "compiled": True}, id="both", marks=needs_compiler),
 ]
-
-
-def mlp() -> nn.Module:
-    return MLP(108, CLASSES, hidden=(5,))
-
-
-def dense() -> nn.Module:
-    return nn.Sequential(nn.Flatten(), nn.Linear(108, 5), nn.Tanh(), nn.Linear(5, CLASSES))
-
-
-def convolutional() -> nn.Module:
-    stem = [nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(64, CLASSES))
 
 
 NETS: dict[str, Callable[[], nn.Module]] = {
@@ -58,12 +44,6 @@ def fleet_of(method: str, net: str, **way: bool) -> Fleet:
     )  # fmt: skip
 
 
-def data(count: int) -> tuple[Tensor, Tensor]:
-    generator = torch.manual_seed(3)
-    x = torch.randint(256, (2, count, *SHAPE), dtype=torch.uint8, generator=generator)
-    return x, torch.randint(CLASSES, (2, count), generator=generator)
-
-
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("net", NETS)
 @pytest.mark.parametrize("method", METHODS)
@@ -74,7 +54,7 @@ def test_how_steps_are_carried_out_changes_nothing(
     plain, fast = fleet_of(method, net), fleet_of(method, net, **way)
     held = next(iter(fast.weights))
     start = held.clone()
-    examples = data(124)
+    examples = byte_images(124)
     for part in range(2):
         x, y = (tensor[:, part * 62 : part * 62 + 62] for tensor in examples)
         losses = [fleet.learn(x, y, batch=4) for fleet in (plain, fast)]
@@ -94,7 +74,7 @@ def test_how_steps_are_carried_out_changes_nothing(
 
 def test_only_the_usual_shape_is_compiled_and_every_frequent_one_recorded() -> None:
     fleet = fleet_of("derpp", "mlp", recorded=True)
-    x, y = data(62)
+    x, y = byte_images(62)
     for _ in range(4):
         fleet.learn(x, y, batch=4)
     shapes = sorted(key[0][1] for key in fleet._stepper._carry_out._recordings)  # type: ignore[union-attr]
@@ -112,7 +92,7 @@ def test_a_network_that_draws_random_numbers_is_neither_recorded_nor_compiled() 
     plain, fast = made(False), made(True)
     assert fast.network.noisy
     assert fast.execution == "loop, eager"
-    x, y = data(20)
+    x, y = byte_images(20)
     for fleet in (plain, fast):
         fleet.learn(x[:1], y[:1], batch=4)
     for name, tensor in fast.weights.named().items():
@@ -125,7 +105,7 @@ def test_half_precision_stays_close_and_leaves_weights_and_logits_in_full() -> N
               shape=SHAPE, memory=8, replay=3, stored=torch.uint8, images=IMAGES, half=half)
         for half in (False, True)
     ]  # fmt: skip
-    x, y = data(40)
+    x, y = byte_images(40)
     for fleet in made:
         fleet.learn(x, y, batch=4)
     full, half = (fleet.logits(x) for fleet in made)

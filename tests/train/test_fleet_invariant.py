@@ -16,10 +16,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.builders import picked
 from torch import Tensor, nn
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
-from recollect.memory import Remembered
+from recollect.memory import Stored
 from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.train.ahead import Ahead
@@ -76,12 +77,12 @@ METHODS: dict[str, Callable[[int], Method]] = {
 
 
 @dataclass
-class Moment:
+class Snapshot:
     """What there is to see of a fleet after a step; every tensor has a leading run axis."""
 
     plan: list[Tensor]
-    draws: list[Remembered]
-    memory: Remembered
+    draws: list[Stored]
+    memory: Stored
     weights: dict[str, Tensor]
     buffers: dict[str, Tensor]
     logits: Tensor
@@ -91,11 +92,11 @@ class Moment:
 class WatchedStep(Step):
     """A step that notes what a method draws."""
 
-    seen: list[Remembered]
+    seen: list[Stored]
 
-    def draw(self) -> Remembered:
+    def draw(self) -> Stored:
         past = super().draw()
-        self.seen.append(Remembered({name: tensor.clone() for name, tensor in past.items()}))
+        self.seen.append(Stored({name: tensor.clone() for name, tensor in past.items()}))
         return past
 
 
@@ -117,14 +118,14 @@ def fleet_of(method: str, net: str, runs: Sequence[int], memory: int = CAPACITY)
     )  # fmt: skip
 
 
-def history(method: str, net: str, runs: Sequence[int]) -> list[Moment]:
+def history(method: str, net: str, runs: Sequence[int]) -> list[Snapshot]:
     """Everything that happens to a fleet, step by step."""
     fleet = fleet_of(method, net, runs)
     assert fleet.network.strategy == STRATEGIES[net]
     x, y = data(runs, TOTAL)
     probe = torch.rand(1, 8, *SHAPE, dtype=torch.float64, generator=torch.manual_seed(0))
     first = torch.arange(len(runs))[:, None] * fleet.memory.capacity
-    moments = []
+    snapshots = []
     with pytest.MonkeyPatch.context() as patch:
         plans: list[Tensor] = []
         plan = fleet._ahead.plan
@@ -139,47 +140,43 @@ def history(method: str, net: str, runs: Sequence[int]) -> list[Moment]:
         patch.setattr("recollect.train.stepper.Step", WatchedStep)
         patch.setattr(Ahead, "plan", noted)
         half = TOTAL // 2 // BATCH * BATCH
-        fleet.start_task(lambda index: looked_up(x, y, index), half, BATCH)
+        fleet.start_task(picked(x, y), half, BATCH)
         for start in range(0, TOTAL, BATCH):
             WatchedStep.seen = []
             plans.clear()
             stop = start + BATCH
             if start == half:
-                fleet.end_task(lambda index: looked_up(x, y, index), half, BATCH)
+                fleet.end_task(picked(x, y), half, BATCH)
+                fleet.next_task(half)
                 later = TOTAL - half
-                fleet.start_task(lambda index: looked_up(x, y, index + half), later, BATCH)
+                fleet.start_task(picked(x[:, half:], y[:, half:]), later, BATCH)
             loss = fleet.learn(x[:, start:stop], y[:, start:stop], BATCH)
-            moments.append(
-                Moment(
+            snapshots.append(
+                Snapshot(
                     plan=list(plans),
                     draws=together(WatchedStep.seen, len(runs)),
-                    memory=Remembered({n: t.clone() for n, t in fleet.memory.fields().items()}),
+                    memory=Stored({n: t.clone() for n, t in fleet.memory.fields().items()}),
                     weights=fleet.weights.snapshot().named(),
                     buffers={n: t.clone() for n, t in fleet.network.buffers.items()},
                     logits=fleet.logits(probe),
                     loss=loss,
                 )
             )
-    return moments
+    return snapshots
 
 
-def looked_up(x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-    runs = torch.arange(len(x))[:, None]
-    return x[runs, index], y[runs, index]
-
-
-def together(seen: list[Remembered], runs: int) -> list[Remembered]:
+def together(seen: list[Stored], runs: int) -> list[Stored]:
     """The draws of all runs, also where each run's step is taken on its own."""
     lanes = runs if seen and all(len(draw.x) == 1 for draw in seen) else 1
     draws = len(seen) // lanes
     return [
-        Remembered({name: torch.cat([part[name] for part in seen[d::draws]]) for name in seen[d]})
+        Stored({name: torch.cat([part[name] for part in seen[d::draws]]) for name in seen[d]})
         for d in range(draws)
     ]
 
 
 @cache
-def alone(method: str, net: str, run: int) -> list[Moment]:
+def alone(method: str, net: str, run: int) -> list[Snapshot]:
     return history(method, net, [run])
 
 
@@ -192,14 +189,14 @@ def nearly(ours: Tensor, theirs: Tensor) -> None:
     torch.testing.assert_close(ours, theirs, rtol=0, atol=SAME)
 
 
-def same(ours: Remembered, theirs: Remembered, run: int) -> None:
+def same(ours: Stored, theirs: Stored, run: int) -> None:
     """The same examples exactly; their logits came out of the network, so nearly."""
     assert ours.keys() == theirs.keys()
     for name, tensor in ours.items():
         (nearly if name == "logits" else exactly)(tensor[run], theirs[name][0])
 
 
-def check(fleet: list[Moment], method: str, net: str, runs: Sequence[int]) -> None:
+def check(fleet: list[Snapshot], method: str, net: str, runs: Sequence[int]) -> None:
     assert len(fleet) == 12
     for k, run in enumerate(runs):
         for now, by_itself in zip(fleet, alone(method, net, run), strict=True):
@@ -230,15 +227,15 @@ def test_a_run_equals_itself_in_any_company(method: str, runs: list[int]) -> Non
 
 def test_the_runs_are_different_and_something_is_learned() -> None:
     """The tests above would also pass if nothing ever happened."""
-    moments = [alone("derpp", "mlp", run) for run in range(6)]
+    snapshots = [alone("derpp", "mlp", run) for run in range(6)]
     for one in range(6):
-        first, last = moments[one][0], moments[one][-1]
+        first, last = snapshots[one][0], snapshots[one][-1]
         assert [draw.y.shape[1] for draw in first.draws] == [0, 0]
-        assert [draw.y.shape[1] for draw in moments[one][1].draws] == [4, 4]
+        assert [draw.y.shape[1] for draw in snapshots[one][1].draws] == [4, 4]
         assert [draw.y.shape[1] for draw in last.draws] == [5, 5]
         assert not torch.equal(last.draws[0].x, last.draws[1].x)
         for other in range(one):
-            then = moments[other][-1]
+            then = snapshots[other][-1]
             assert not torch.equal(last.plan[0], then.plan[0])
             assert not torch.equal(last.memory.x, then.memory.x)
             assert not torch.allclose(last.logits, then.logits, atol=1e-3)

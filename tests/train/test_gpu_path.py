@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.builders import timeless
 
 from recollect import ER, MLP, InputError, RecollectError
 from recollect.streams import TaskStream
@@ -67,10 +68,6 @@ def job_of(stream: TaskStream, seeds: range, epochs: int = 1) -> Job:
     runs = tuple(Run(seed, 0.1, ER()) for seed in seeds)
     return Job(stream, runs, batch=10, replay=5, buffer=12, epochs=epochs,
                network=lambda: MLP(6, 4), device=GPU)  # fmt: skip
-
-
-def timeless(results: list[Result]) -> list[Result]:
-    return [replace(result, train_seconds=0.0) for result in results]
 
 
 @dataclass

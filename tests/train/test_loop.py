@@ -9,23 +9,13 @@ from typing import Any, ClassVar, cast
 import numpy as np
 import pytest
 import torch
+from tests.train.stopping import job_of, mlp
 from torch import Tensor
 
-from recollect import DER, ER, MLP, SGD, DERpp, Fleet, InputError, Joint, Method
+from recollect import DER, ER, SGD, DERpp, Fleet, InputError, Joint, Needs
 from recollect.streams import Stream, TaskStream, from_arrays
-from recollect.train import Job, Run, train
+from recollect.train import Run, train
 from recollect.train.evaluate import accuracy
-
-
-def net() -> MLP:
-    return MLP(6, 4, hidden=(8,))
-
-
-def job_of(stream: Stream, *methods: Method, **changes: Any) -> Job:
-    runs = tuple(Run(seed, 0.05 * (seed + 1), method) for seed, method in enumerate(methods))
-    buffer = 12 if methods[0].replay else None
-    job = Job(stream, runs, batch=10, replay=5, buffer=buffer, epochs=1, network=net)
-    return replace(job, **changes)
 
 
 @dataclass
@@ -46,7 +36,7 @@ def test_training_is_learning_each_task_and_measuring_after_it(
     job = job_of(toy_stream, DERpp(0.3, 0.5), DERpp(0.6, 0.1), epochs=epochs)
     results = train(job)
     fleet = Fleet(
-        [run.method for run in job.runs], net, seeds=[0, 1], lr=[0.05, 0.1], classes=4, shape=(6,),
+        [run.method for run in job.runs], mlp, seeds=[0, 1], lr=[0.05, 0.1], classes=4, shape=(6,),
         memory=12, replay=5,
     )  # fmt: skip
     measured = [accuracy(fleet, toy_stream, range(2))]
@@ -162,7 +152,7 @@ def test_a_method_that_needs_boundaries_is_refused_without_them() -> None:
     @dataclass(frozen=True)
     class Consolidating(SGD):
         title: ClassVar[str] = "EWC"
-        needs_boundaries: ClassVar[bool] = True
+        needs: ClassVar[Needs] = Needs(boundaries=True)
 
     x, y = np.random.default_rng(0).random((20, 6)), np.arange(20) % 4
     stream = from_arrays(x, y, scenario="arrival", name="mine")

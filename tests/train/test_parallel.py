@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import pytest
 import torch
+from tests.train.stopping import mlp
 from torch import Tensor
 
-from recollect import ER, MLP, SGD, DERpp, Joint, Method
+from recollect import ER, SGD, DERpp, Joint, Method, Needs
 from recollect.errors import InputError, RecollectError
 from recollect.streams import Batch, Stream, TaskStream
 from recollect.train import Job, Result, Run, parallel, train_all
@@ -29,13 +30,9 @@ pytestmark = [
 ]
 
 
-def net() -> MLP:
-    return MLP(6, 4, hidden=(8,))
-
-
 def job_of(stream: Stream, *methods: Method) -> Job:
     runs = tuple(Run(seed, 0.1, method) for seed, method in enumerate(methods))
-    return Job(stream, runs, batch=10, replay=5, buffer=12, epochs=2, network=net)
+    return Job(stream, runs, batch=10, replay=5, buffer=12, epochs=2, network=mlp)
 
 
 def jobs(stream: Stream) -> list[Job]:
@@ -128,7 +125,7 @@ def test_every_job_is_checked_before_any_is_trained(toy_stream: TaskStream) -> N
     told: list[int] = []
 
     class Consolidating(SGD):
-        needs_boundaries = True
+        needs = Needs(boundaries=True)
 
     refused = job_of(replace(toy_stream, boundaries=False), Consolidating())
     with pytest.raises(InputError, match="needs to be told where a task ends"):

@@ -9,9 +9,10 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from torch import Tensor, nn
+from tests.train.small_images import CLASSES, SHAPE, convolutional, mlp
+from torch import Tensor
 
-from recollect import ER, MLP, DERpp, Fleet, InputError, Method, Step
+from recollect import ER, DERpp, Fleet, InputError, Method, Step
 from recollect.cli.main import main
 from recollect.errors import SlowerWarning
 from recollect.methods.pnn import PNN
@@ -20,7 +21,6 @@ from recollect.train.execution import Replayed
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler
 
-SHAPE, CLASSES = (3, 6, 6), 3
 COMPILE = "torch._inductor.compile_fx.compile_fx"
 TRACE = "torch.fx.experimental.proxy_tensor.make_fx"
 Compiler = Callable[..., Any]
@@ -33,15 +33,6 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_FAILED", set())
     monkeypatch.setattr(slower, "_SAID", set())
     monkeypatch.setattr("recollect.train.fleet.compiler_exists", lambda: True)
-
-
-def convolutional() -> nn.Module:
-    stem = [nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4), nn.ReLU()]
-    return nn.Sequential(*stem, nn.Flatten(), nn.Linear(64, CLASSES))
-
-
-def mlp() -> nn.Module:
-    return MLP(108, CLASSES, hidden=(5,))
 
 
 NETS = {"mlp": mlp, "convolutional": convolutional}
@@ -149,7 +140,7 @@ class TestCompiling:
         fleet = fleet_of("mlp", [PNN(), PNN()], compiled=True, tasks=2)
         with pytest.warns(SlowerWarning):
             fleet.learn(*data(), batch=4)
-        fleet.end_task()
+        fleet.next_task()
         monkeypatch.setattr(COMPILE, pytest.fail)
         fleet.learn(*data(), batch=4)
 
@@ -202,12 +193,14 @@ class TestCompiling:
             return graph
 
         monkeypatch.setattr(COMPILE, noting)
-        function = compiled.Compiled(lambda x: (x * 2,), "double", 0, torch.device("cpu"), "Double")
+        function = compiled.Compiled(
+            lambda x: {"twice": x * 2}, "double", 0, torch.device("cpu"), "Double"
+        )
         x = torch.arange(6.0).view(2, 3)
         for tensor in (x, x.clone(), x.t().contiguous().t(), x.double()):
             ready = function.ready([tensor])
             assert ready is not None
-            assert torch.equal(ready(tensor)[0], 2 * tensor)
+            assert torch.equal(ready(tensor)["twice"], 2 * tensor)
         assert layouts == [[(3, 1)], [(1, 2)], [(3, 1)]]
 
     def test_trying_a_compiled_function_changes_nothing(
@@ -215,15 +208,15 @@ class TestCompiling:
     ) -> None:
         monkeypatch.setattr(COMPILE, trace_only)
 
-        def add(x: Tensor) -> tuple[Tensor, ...]:
-            return (x.add_(1).clone(),)
+        def add(x: Tensor) -> dict[str, Tensor]:
+            return {"sum": x.add_(1).clone()}
 
         function = compiled.Compiled(add, "add", 0, torch.device("cpu"), "Add")
         x = torch.zeros(3)
         ready = function.ready([x])
         assert ready is not None
         assert not x.any()
-        assert ready(x)[0].tolist() == x.tolist() == [1.0] * 3
+        assert ready(x)["sum"].tolist() == x.tolist() == [1.0] * 3
 
 
 class TestRecording:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor
 
-from recollect import ER, MLP, Fleet, Method, Step
-from recollect.memory import Rule, TaskShares
+from recollect import ER, MLP, Fleet, Method, Needs, Replay, Setup, Spec, Step, Task
+from recollect.memory import TaskShares
 from recollect.streams import TaskStream
 from recollect.train.source import Source
 
@@ -20,21 +20,21 @@ SEEDS, COUNT, KEPT = [4, 0, 9], 35, 6
 
 @dataclass(frozen=True)
 class Mixing(Method):
-    """Remembers six examples, which a test writes."""
+    """Rehearses six examples, which a test writes."""
 
     name: ClassVar[str] = "mixing"
     title: ClassVar[str] = "Mixing"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    mixes_memory: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "y"), draws=0)
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(policy=TaskShares(spec.capacity))
 
     def loss(self, step: Step) -> Tensor:
         return step.net(step.x)[0].mean((1, 2))
 
-    def rule(self, capacity: int) -> Rule:
-        return TaskShares(capacity)
-
-    def kept(self, own: Mapping[str, Tensor]) -> int:
-        return KEPT
+    def start_task(self, task: Task) -> None:
+        task.rehearse(KEPT)
 
 
 def fleet_of(method: Method, seeds: list[int], shape: tuple[int, ...] = (6,)) -> Fleet:
@@ -50,9 +50,14 @@ def fleet_of(method: Method, seeds: list[int], shape: tuple[int, ...] = (6,)) ->
     return fleet
 
 
+def source_of(stream: TaskStream, task: int, fleet: Fleet) -> Source:
+    rehearsed = fleet.start_task(partial(stream.pick, fleet.seeds, task), COUNT)
+    return Source(stream, task, fleet, rehearsed)
+
+
 def test_without_a_mixed_memory_it_is_the_stream(toy_stream: TaskStream) -> None:
     fleet = fleet_of(ER(), SEEDS)
-    source = Source(toy_stream, 1, fleet)
+    source = source_of(toy_stream, 1, fleet)
     assert source.parts == toy_stream.parts(1) == (COUNT,)
     order = toy_stream.order(fleet.seeds, 1, 2, 5, 20)
     expected = toy_stream.pick(fleet.seeds, 1, order)
@@ -71,7 +76,7 @@ def test_an_epoch_is_every_example_and_every_memory_once(
         toy_stream.train_ids, toy_stream.classes_of,
     )  # fmt: skip
     fleet = fleet_of(Mixing(), SEEDS, shape)
-    source = Source(stream, 1, fleet)
+    source = source_of(stream, 1, fleet)
     assert source.parts == (COUNT + KEPT,)
     found, labels = source(0, 0, COUNT + KEPT)
     ids = stream.train_ids[1]
@@ -87,7 +92,7 @@ def test_an_epoch_is_every_example_and_every_memory_once(
 
 
 def test_a_part_is_cut_out_of_the_same_order(toy_stream: TaskStream) -> None:
-    source = Source(toy_stream, 0, fleet_of(Mixing(), SEEDS))
+    source = source_of(toy_stream, 0, fleet_of(Mixing(), SEEDS))
     whole_x, whole_y = source(0, 0, COUNT + KEPT)
     for first, until in ((0, 7), (7, 30), (30, COUNT + KEPT)):
         x, y = source(0, first, until)
@@ -98,10 +103,10 @@ def test_a_part_is_cut_out_of_the_same_order(toy_stream: TaskStream) -> None:
 def test_epochs_and_runs_have_orders_of_their_own_and_company_changes_none(
     toy_stream: TaskStream,
 ) -> None:
-    source = Source(toy_stream, 0, fleet_of(Mixing(), SEEDS))
+    source = source_of(toy_stream, 0, fleet_of(Mixing(), SEEDS))
     first, second = (source(epoch, 0, COUNT + KEPT)[0] for epoch in (0, 1))
     assert not torch.equal(first, second)
     assert not torch.equal(first[0] > 999, first[1] > 999)
     for k, seed in enumerate(SEEDS):
-        alone = Source(toy_stream, 0, fleet_of(Mixing(), [seed]))
+        alone = source_of(toy_stream, 0, fleet_of(Mixing(), [seed]))
         assert torch.equal(alone(1, 0, COUNT + KEPT)[0][0], second[k])

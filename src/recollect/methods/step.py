@@ -106,7 +106,7 @@ class Step:
 
     def rewrite(self, draw: Stored, **fields: Tensor) -> None:
         """Replace fields of the examples of a draw, `[K, n, ...]`, where they are stored."""
-        number = next(n for n, each in enumerate(self.replays) if each is draw)
+        number = self._number(draw)
         for name, value in fields.items():
             if name not in draw:
                 raise InputError(f"the memory has no field {name!r} to rewrite")
@@ -133,8 +133,13 @@ class Step:
     def _raw(self, draw: Stored | None) -> Tensor:
         if draw is None:
             return self._augmentation.batch(self.x)
-        number = next(n for n, each in enumerate(self.replays) if each is draw)
-        return self._augmentation.drawn(number, draw.x)
+        return self._augmentation.drawn(self._number(draw), draw.x)
+
+    def _number(self, draw: Stored) -> int:
+        for number, each in enumerate(self.replays):
+            if each is draw:
+                return number
+        raise InputError("this is not a draw of the step: pass what step.draw() returned, whole")
 
     def _words(self, count: int) -> Tensor:
         index = torch.arange(self._words_used, self._words_used + count, device=self.y.device)

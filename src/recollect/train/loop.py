@@ -75,7 +75,7 @@ def train(
             checkpoints.save(name, progress.saved())
             if checkpoints.time_is_up():
                 raise TimeUp(
-                    f"the time limit came after {progress.fleet.steps:,} of {job.steps:,} steps; "
+                    f"the time limit came after {progress.reported:,} of {job.steps:,} steps; "
                     f"the same command continues"
                 )
     results = progress.results()
@@ -133,11 +133,14 @@ class Progress:
         """Some epochs of a task, without the stretches that were learned before."""
         stretches = _stretches(self.job, source.parts, epochs)
         planned = self.job.task_steps(self._task) if epochs.start == 0 else 0
-        for number, (epoch, first, until) in enumerate(stretches[skipped:], skipped + 1):
+        sizes = (math.ceil((until - first) / self.job.batch) for _, first, until in stretches)
+        taken = [0, *accumulate(sizes)]
+        shares = [planned * steps // max(taken[-1], 1) for steps in taken]
+        for number, (epoch, first, until) in enumerate(stretches[skipped:], skipped):
             with self._timed():
                 self._loss = self.fleet.learn(*source(epoch, first, until), self.job.batch)
             self._stretch += 1
-            done = planned * number // len(stretches) - planned * (number - 1) // len(stretches)
+            done = shares[number + 1] - shares[number]
             self.reported += done
             yield done
 

@@ -1,4 +1,4 @@
-"""The store: what is written is read, nothing else changes, and the spare row stays hidden."""
+"""The memory: what is written is read, nothing else changes, and the spare row stays hidden."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_what_is_written_is_read(runs: int, capacity: int, data: st.DataObject) 
                     assert not fields[name][run, slot].any()
 
 
-def test_what_is_not_kept_is_nowhere_to_be_seen() -> None:
+def test_what_is_not_stored_is_nowhere_to_be_seen() -> None:
     memory = Memory(2, 3, FIELDS)
     memory.write(memory.rows(torch.tensor([[3, 3], [3, 4]])), some(2, 2))
     for field in memory.fields().values():
@@ -90,16 +90,6 @@ def test_bytes_are_those_of_one_runs_examples() -> None:
     assert Memory(2, 0, {}).bytes_per_run == 0
 
 
-def test_the_same_memory_over_other_tensors_writes_there() -> None:
-    memory = Memory(2, 3, FIELDS)
-    copies = {name: tensor.clone() for name, tensor in memory.tensors.items()}
-    other = memory.over(copies)
-    other.write(other.rows(torch.tensor([[1], [2]])), some(2, 1))
-    assert not memory.fields().y.any()
-    assert other.fields().y.count_nonzero() == 2
-    assert copies["y"].count_nonzero() == 2
-
-
 def test_a_narrow_part_is_of_every_run() -> None:
     memory = Memory(2, 4, {"y": ((), torch.int64)})
     memory.write(memory.rows(torch.arange(4).expand(2, 4)), {"y": torch.arange(8).view(2, 4)})
@@ -107,6 +97,6 @@ def test_a_narrow_part_is_of_every_run() -> None:
     assert part.y.tolist() == [[1, 2], [5, 6]]
 
 
-def test_a_field_that_is_not_kept_is_named_in_the_error() -> None:
-    with pytest.raises(AttributeError, match="the memory keeps x, y, logits; it has no field 'z'"):
+def test_a_field_that_is_not_stored_is_named_in_the_error() -> None:
+    with pytest.raises(AttributeError, match="the memory stores x, y, logits; it has no field 'z'"):
         _ = Memory(1, 1, FIELDS).fields().z
