@@ -172,7 +172,7 @@ def test_more_tasks_than_columns_are_refused() -> None:
     fleet = fleet_of("mlp")
     for task in range(TASKS):
         learn(fleet, task)
-    with pytest.raises(InputError, match="PNN was made for 3 tasks and has met them all"):
+    with pytest.raises(InputError, match="PNN has seen all of its 3 tasks"):
         learn(fleet, 0)
 
 

@@ -270,7 +270,7 @@ def test_the_command_line_says_it_in_one_line(
 ) -> None:
     """However many processes meet it."""
     monkeypatch.setattr(COMPILE, fail)
-    monkeypatch.setattr("recollect.train.fleet.compiling_pays", lambda *_: True)
+    monkeypatch.setattr("recollect.train.execution.compiling_pays", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("default", SlowerWarning)
         status = main(["run", "seq-digits", "sgd", "--seeds", "2", "--workers", workers])
