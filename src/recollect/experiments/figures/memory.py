@@ -20,7 +20,6 @@ from recollect.experiments.figures.runs import (
     panels,
     seeds_behind,
 )
-from recollect.experiments.labels import setting_title
 from recollect.experiments.results import Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -61,14 +60,7 @@ def drawing(drawn: MemoryData) -> Drawing:
         "Bytes are counted from the state of a run after its last task, without the network that "
         "all share.\nJoined points: growing buffers. Dashed and dotted lines across: methods that "
         f"store nothing. Mean and standard deviation over {seeds_behind(lines)}.",
-        [
-            Plot(
-                f"{panel.benchmark}, {setting_title(panel.setting)}",
-                partial(_draw, panel),
-                panel.benchmark,
-            )
-            for panel in drawn.panels
-        ],
+        [Plot(panel.title, partial(_draw, panel), panel.benchmark) for panel in drawn.panels],
         columns=3,
         size=(3.7, 3.4),
     )

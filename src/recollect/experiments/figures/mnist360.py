@@ -29,14 +29,11 @@ class Shown:
     labels: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        rows = [row for image in self.images for row in image]
         if not 0 < len(self.images) == len(self.labels) <= SIDE**2:
             raise ValueError(f"a batch has up to {SIDE**2} images and a label for each")
-        if not rows or not all(rows) or len({len(image) for image in self.images}) > 1:
+        if len({(len(image), len(row)) for image in self.images for row in image}) != 1:
             raise ValueError("the images of a batch have one shape")
-        if len({len(row) for row in rows}) > 1:
-            raise ValueError("the images of a batch have one shape")
-        if not 0 <= min(map(min, rows)) <= max(map(max, rows)) <= 255:
+        if max(max(row) for image in self.images for row in image) > 255:
             raise ValueError("pixels are from 0 to 255")
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from recollect.experiments import paper
-from recollect.experiments.labels import SETTINGS, known_first
+from recollect.experiments.labels import SETTINGS, known_first, setting_title
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
@@ -58,6 +58,11 @@ class Panel:
     benchmark: str
     setting: str
     lines: tuple[Line, ...]
+
+    @property
+    def title(self) -> str:
+        """The benchmark and the setting, in words."""
+        return f"{self.benchmark}, {setting_title(self.setting)}"
 
 
 def cells(results: Iterable[Result]) -> list[Summary]:

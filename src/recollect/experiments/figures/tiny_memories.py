@@ -18,7 +18,7 @@ from recollect.experiments.figures.runs import (
     panels,
     seeds_behind,
 )
-from recollect.experiments.labels import known_first, setting_title
+from recollect.experiments.labels import known_first
 from recollect.train import Result
 
 __all__ = ["TinyData", "data", "drawing"]
@@ -60,14 +60,7 @@ def drawing(drawn: TinyData) -> Drawing:
         "DER++ and ER with other memories, when memory is tiny",
         "Accuracy after the last task. The sizes are those that one of ER's variants was run "
         f"with. Mean and standard deviation over {seeds_behind(lines)}.",
-        [
-            Plot(
-                f"{panel.benchmark}, {setting_title(panel.setting)}",
-                partial(_draw, panel),
-                panel.benchmark,
-            )
-            for panel in drawn.panels
-        ],
+        [Plot(panel.title, partial(_draw, panel), panel.benchmark) for panel in drawn.panels],
         columns=2,
         size=(5.8, 4.2),
     )

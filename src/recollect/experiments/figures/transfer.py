@@ -11,7 +11,7 @@ from recollect.errors import InputError
 from recollect.experiments.figures.chart import Chart
 from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.experiments.figures.runs import Panel, buffer_and_mean, cells, panels, seeds_behind
-from recollect.experiments.labels import SCORE_TITLES, setting_title
+from recollect.experiments.labels import SCORE_TITLES
 from recollect.train import Result
 
 __all__ = ["ScorePanels", "TransferData", "data", "drawing"]
@@ -62,7 +62,7 @@ def drawing(drawn: TransferData) -> Drawing:
         f"Mean and standard deviation over {seeds_behind(lines)}.",
         [
             Plot(
-                f"{panel.benchmark}, {setting_title(panel.setting)}",
+                panel.title,
                 partial(_draw, metric, panel),
                 panel.benchmark,
                 view=SCORE_TITLES[metric],

@@ -6,6 +6,7 @@ import base64
 import json
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,8 @@ def _figure(name: str, make: Callable[[], Drawing]) -> dict[str, Any]:
         return {"name": name, "title": title[0].upper() + title[1:], "note": f"Not here: {error}."}
     head = {"name": name, "title": drawing.title, "note": drawing.note}
     if drawing.images:
-        return {**head, "plots": [{"svg": for_page(compose(drawing)), "wide": True,
+        whole = compose(replace(drawing, title="", note=""))
+        return {**head, "plots": [{"svg": for_page(whole), "wide": True,
                                    "benchmark": drawing.plots[0].benchmark}]}  # fmt: skip
     return {
         **head,
