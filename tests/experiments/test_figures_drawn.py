@@ -123,7 +123,7 @@ def test_marks_stand_where_points_are_drawn(results: list[Result]) -> None:
     data = recipe("tiny-memories").data(Material(results=results))
     (plot,) = recipe("tiny-memories").drawing(data).plots
     found = picture(plot)
-    root = ElementTree.fromstring(found.svg)
+    root = ElementTree.fromstring(found["svg"])
     for method, title in (("er", "ER (reservoir)"), ("derpp", "DER++")):
         drawn = [
             (float(use.attrib["x"]), float(use.attrib["y"]))
@@ -131,10 +131,10 @@ def test_marks_stand_where_points_are_drawn(results: list[Result]) -> None:
             if group.get("data-key") == method
             for use in group.iter("{http://www.w3.org/2000/svg}use")
         ]
-        assert drawn == [(x, y) for key, x, y, *_ in found.marks if key == method]
-        assert [method, title, STYLES[method].colour] in found.legend
-    assert ["derpp", 10, "buffer 10"] in [[m[0], m[3], m[4]] for m in found.marks]
-    assert "style=" not in found.svg, "the page's policy forbids it"
+        assert drawn == [(x, y) for key, x, y, *_ in found["marks"] if key == method]
+        assert [method, title, STYLES[method].colour] in found["legend"]
+    assert ["derpp", 10, "buffer 10"] in [[m[0], m[3], m[4]] for m in found["marks"]]
+    assert "style=" not in found["svg"], "the page's policy forbids it"
 
 
 # The command

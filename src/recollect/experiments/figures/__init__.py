@@ -20,6 +20,7 @@ from recollect.experiments.figures import (
     wall_clock,
 )
 from recollect.experiments.figures.drawing import Drawing, check_matplotlib, compose, save
+from recollect.experiments.figures.runs import Panels
 from recollect.experiments.reproduce import stream_or_stand_in
 from recollect.streams import benchmark, twin
 from recollect.streams.data import look
@@ -99,7 +100,7 @@ def _wall_clock(material: Material) -> wall_clock.WallClockData:
 FIGURES = {
     "memory": Recipe(
         "accuracy against bytes stored",
-        memory.MemoryData, lambda m: memory.data(m.results), memory.drawing,
+        Panels, lambda m: memory.data(m.results), memory.drawing,
     ),
     "wall-clock": Recipe(
         "training time of each method",
@@ -111,7 +112,7 @@ FIGURES = {
     ),
     "tiny-memories": Recipe(
         "DER++ against ER's memories",
-        tiny_memories.TinyData, lambda m: tiny_memories.data(m.results), tiny_memories.drawing,
+        Panels, lambda m: tiny_memories.data(m.results), tiny_memories.drawing,
     ),
     "mnist-360": Recipe(
         "batches of MNIST-360", mnist360.BatchesData, _mnist360, mnist360.drawing

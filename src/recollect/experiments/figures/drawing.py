@@ -19,7 +19,7 @@ from recollect.extras import needs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "Picture", "Plot", "check_matplotlib", "compose", "picture", "save"]
+__all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "picture", "save"]
 
 COLOURS_OF_A_PNG = 128
 POINTS_PER_INCH = 72
@@ -87,20 +87,6 @@ class Drawing:
     images: bool = False
 
 
-@final
-@dataclass(frozen=True)
-class Picture:
-    """An SVG for a page, what a reader can point at in it, and its legend.
-
-    A mark is `[key, x, y, buffer, line of text, ...]` in units of the SVG; an entry of the legend
-    is `[key, title, colour]`. The elements of a method have its name as `data-key`.
-    """
-
-    svg: str
-    marks: list[list[Any]]
-    legend: list[list[str]]
-
-
 def check_matplotlib() -> None:
     """Refuse to draw without the library that draws."""
     with needs("matplotlib", extra="figures", what="drawing a figure"):
@@ -153,8 +139,12 @@ def save(figure: Figure, path: Path) -> None:
     few.save(path, optimize=True)
 
 
-def picture(plot: Plot) -> Picture:
-    """One plot as an SVG without its title, which the page shows."""
+def picture(plot: Plot) -> dict[str, Any]:
+    """One plot for a page: an SVG without its title, what a reader can point at, and a legend.
+
+    A mark is `[key, x, y, buffer, line of text, ...]` in units of the SVG; an entry of the legend
+    is `[key, title, colour]`. The elements of a method have its name as `data-key`.
+    """
     size = (WIDTH, 0.6 + ROW * plot.rows if plot.rows else HEIGHT)
     with _new_figure(*size) as figure:
         chart = Chart(figure.subplots())
@@ -170,7 +160,7 @@ def picture(plot: Plot) -> Picture:
         for key, each in chart.legend.items()
         for line in [each.artist]
     ]
-    return Picture(svg, marks, legend)
+    return {"svg": svg, "marks": marks, "legend": legend}
 
 
 def for_page(figure: Figure) -> str:

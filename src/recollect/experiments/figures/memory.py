@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
-from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments import paper
@@ -14,30 +12,22 @@ from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.experiments.figures.runs import (
     Line,
     Panel,
+    Panels,
     Point,
     buffer_and_mean,
     cells,
     panels,
-    seeds_behind,
 )
 from recollect.experiments.results import Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = ["MemoryData", "data", "drawing"]
+__all__ = ["data", "drawing"]
 
 VARIANTS = "er-"
 
 
-@final
-@dataclass(frozen=True)
-class MemoryData:
-    """One panel for each benchmark and setting; x is in bytes."""
-
-    panels: tuple[Panel, ...]
-
-
-def data(results: Iterable[Result]) -> MemoryData:
+def data(results: Iterable[Result]) -> Panels:
     """Every method with every buffer, at the bytes of its actual state.
 
     They are counted from the tensors of a run after its last task (`memory_bytes`): stored
@@ -49,17 +39,16 @@ def data(results: Iterable[Result]) -> MemoryData:
         raise InputError(
             "no results of methods that hold anything: run recollect reproduce BENCHMARK first"
         )
-    return MemoryData(panels(found, lambda run: float(run.memory_bytes)))
+    return Panels(panels(found, lambda run: float(run.memory_bytes)))
 
 
-def drawing(drawn: MemoryData) -> Drawing:
+def drawing(drawn: Panels) -> Drawing:
     """A plot for each panel; methods that store nothing are lines across."""
-    lines = [line for panel in drawn.panels for line in panel.lines]
     return Drawing(
         "Accuracy against the bytes that a method stores",
         "Bytes are counted from the state of a run after its last task, without the network that "
         "all share.\nJoined points: growing buffers. Dashed and dotted lines across: methods that "
-        f"store nothing. Mean and standard deviation over {seeds_behind(lines)}.",
+        f"store nothing. Mean and standard deviation over {drawn.seeds}.",
         [Plot(panel.title, partial(_draw, panel), panel.benchmark) for panel in drawn.panels],
         columns=3,
         size=(3.7, 3.4),

@@ -16,6 +16,7 @@ from recollect.train import Result
 __all__ = [
     "Line",
     "Panel",
+    "Panels",
     "Point",
     "at",
     "buffer_and_mean",
@@ -63,6 +64,19 @@ class Panel:
     def title(self) -> str:
         """The benchmark and the setting, in words."""
         return f"{self.benchmark}, {setting_title(self.setting)}"
+
+
+@final
+@dataclass(frozen=True)
+class Panels:
+    """The data of a figure with one panel for each benchmark and setting."""
+
+    panels: tuple[Panel, ...]
+
+    @property
+    def seeds(self) -> str:
+        """How many seeds the points stand for, in words."""
+        return seeds_behind(line for panel in self.panels for line in panel.lines)
 
 
 def cells(results: Iterable[Result]) -> list[Summary]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments.figures.chart import Chart
@@ -13,30 +12,22 @@ from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.experiments.figures.runs import (
     Line,
     Panel,
+    Panels,
     buffer_and_mean,
     cells,
     panels,
-    seeds_behind,
 )
 from recollect.experiments.labels import known_first
 from recollect.train import Result
 
-__all__ = ["TinyData", "data", "drawing"]
+__all__ = ["data", "drawing"]
 
 VARIANTS = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
 COMPARED = ("er", *VARIANTS, "derpp")
 NAMES_OF_ER = {"er": "ER (reservoir)"}
 
 
-@final
-@dataclass(frozen=True)
-class TinyData:
-    """One panel for each benchmark and setting; x is a number of examples."""
-
-    panels: tuple[Panel, ...]
-
-
-def data(results: Iterable[Result]) -> TinyData:
+def data(results: Iterable[Result]) -> Panels:
     """ER, its variants and DER++ with every buffer that a variant was run with."""
     found = [each for each in cells(results) if each.first.method in COMPARED]
     sizes = {
@@ -50,16 +41,15 @@ def data(results: Iterable[Result]) -> TinyData:
     compared = [each for each in found if (each.first.benchmark, each.first.buffer) in sizes]
     # Task-IL has nothing to tell here: all are near the top.
     made = panels(compared, lambda run: float(run.buffer or 0), without=("task",))
-    return TinyData(tuple(replace(panel, lines=_ordered(panel.lines)) for panel in made))
+    return Panels(tuple(replace(panel, lines=_ordered(panel.lines)) for panel in made))
 
 
-def drawing(drawn: TinyData) -> Drawing:
+def drawing(drawn: Panels) -> Drawing:
     """A plot for each panel."""
-    lines = [line for panel in drawn.panels for line in panel.lines]
     return Drawing(
         "DER++ and ER with other memories, when memory is tiny",
         "Accuracy after the last task. The sizes are those that one of ER's variants was run "
-        f"with. Mean and standard deviation over {seeds_behind(lines)}.",
+        f"with. Mean and standard deviation over {drawn.seeds}.",
         [Plot(panel.title, partial(_draw, panel), panel.benchmark) for panel in drawn.panels],
         columns=2,
         size=(5.8, 4.2),

@@ -104,7 +104,7 @@ def _figure(name: str, make: Callable[[], Drawing]) -> dict[str, Any]:
                 "benchmark": plot.benchmark,
                 "buffer": plot.buffer,
                 "view": plot.view,
-                **vars(picture(plot)),
+                **picture(plot),
             }
             for plot in drawing.plots
         ],
