@@ -15,9 +15,10 @@ from recollect.experiments.figures import (
     mnist360,
     over_time,
     tiny_memories,
+    transfer,
     wall_clock,
 )
-from recollect.experiments.figures.cells import Line, Point, cells
+from recollect.experiments.figures.runs import Line, Point, cells
 from recollect.streams import benchmark
 
 # Which runs count
@@ -63,7 +64,10 @@ def test_memory_has_the_accuracy_at_the_bytes_of_the_state() -> None:
     sgd, derpp = of_class.lines
     assert sgd == Line("sgd", (Point(0.0, 19.5, 0.5**0.5, 2),))
     assert derpp.method == "derpp"
-    assert derpp.points == (Point(166_400.0, 82.0, 8**0.5, 2), Point(416_000.0, 91.0, 2**0.5, 2))
+    assert derpp.points == (
+        Point(166_400.0, 82.0, 8**0.5, 2, buffer=200),
+        Point(416_000.0, 91.0, 2**0.5, 2, buffer=500),
+    )
 
 
 def test_tiny_memories_are_those_that_a_variant_of_er_was_run_with() -> None:
@@ -101,6 +105,22 @@ def test_over_time_follows_a_task_from_when_it_is_learnt() -> None:
     assert line.points[0].std == pytest.approx(50**0.5)
     assert [(p.x, p.mean) for p in second.lines[0].points] == [(2, 70.0), (3, 30.0)]
     assert [p.mean for p in mean.lines[0].points] == pytest.approx([85.0, 60.0, 110 / 3])
+
+
+def test_transfer_has_every_score_that_was_measured() -> None:
+    runs = [
+        *some(
+            "derpp", 500, [1.0, 2.0], forgetting={"class": 4.0}, bwt={"class": -4.0, "task": 1.0}
+        ),
+        *some("er", 200, [1.0], forgetting={"class": 9.0}),
+        *some("sgd", None, [1.0], forgetting={"class": 99.0}),
+    ]
+    forgetting, bwt = transfer.data(runs).scores
+    assert (forgetting.metric, bwt.metric) == ("forgetting", "bwt")
+    (panel,) = forgetting.panels
+    assert [line.method for line in panel.lines] == ["sgd", "er", "derpp"]
+    assert panel.lines[2].points == (Point(500.0, 4.0, 0.0, 2, buffer=500),)
+    assert [panel.setting for panel in bwt.panels] == ["class", "task"]
 
 
 def test_wall_clock_has_the_quickest_and_the_slowest_run_of_a_machine() -> None:
@@ -162,6 +182,6 @@ def test_batches_are_the_first_nine_examples_of_every_pair() -> None:
 
 
 def test_results_of_nothing_are_refused_by_the_functions_too() -> None:
-    for make in (memory.data, tiny_memories.data, over_time.data, wall_clock.data):
+    for make in (memory.data, tiny_memories.data, over_time.data, wall_clock.data, transfer.data):
         with pytest.raises(InputError):
             make([])

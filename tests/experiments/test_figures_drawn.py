@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,13 +18,14 @@ from recollect.cli.main import main
 from recollect.experiments.figures import (
     FIGURES,
     Material,
+    arrivals,
     fisher,
     mnist360,
     recipe,
     save,
-    streams,
 )
-from recollect.experiments.figures.look import LOOKS
+from recollect.experiments.figures.drawing import picture
+from recollect.experiments.figures.styles import STYLES
 from recollect.experiments.results import Results
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
@@ -65,9 +67,10 @@ def test_every_figure_becomes_a_picture(name: str, results: list[Result], tmp_pa
     elif name == "mnist-360":
         made = mnist360.data(benchmark("digits-360").stream())
     elif name in BENCHMARKS:
-        made = streams.data(benchmark("seq-digits").stream())
+        made = arrivals.data(benchmark("seq-digits").stream())
     else:
-        made = recipe(name).data(Material(results=results))
+        measured = [replace(run, forgetting={"class": 3.0}) for run in results]
+        made = recipe(name).data(Material(results=measured))
     figure = recipe(name).draw(made)
     save(figure, tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as picture:
@@ -79,6 +82,8 @@ def test_every_figure_becomes_a_picture(name: str, results: list[Result], tmp_pa
     count, shade = max(shades)
     assert shade == 255, "the background is light"
     assert count > 0.5 * sum(n for n, _ in shades)
+    save(figure, tmp_path / "a.pdf")
+    assert (tmp_path / "a.pdf").read_bytes().startswith(b"%PDF")
     save(figure, tmp_path / "a.svg")
     root = ElementTree.parse(tmp_path / "a.svg").getroot()
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
@@ -104,12 +109,32 @@ def test_a_method_has_its_colour_in_every_figure(results: list[Result], tmp_path
         save(recipe(name).draw(made), tmp_path / "a.svg")
         drawn = (tmp_path / "a.svg").read_text("utf-8")
         for method in ("er", "derpp"):
-            assert LOOKS[method].colour in drawn
+            assert STYLES[method].colour in drawn
 
 
-def test_every_method_has_a_look_of_its_own() -> None:
-    assert set(METHODS) <= set(LOOKS)
-    assert len(set(LOOKS.values())) == len(LOOKS)
+def test_every_method_has_a_style_of_its_own() -> None:
+    assert set(METHODS) <= set(STYLES)
+    assert len(set(STYLES.values())) == len(STYLES)
+
+
+@drawn_here
+def test_marks_stand_where_points_are_drawn(results: list[Result]) -> None:
+    """Each is at a marker of its method, so that pointing at one finds it."""
+    data = recipe("tiny-memories").data(Material(results=results))
+    (plot,) = recipe("tiny-memories").drawing(data).plots
+    found = picture(plot)
+    root = ElementTree.fromstring(found["svg"])
+    for method, title in (("er", "ER (reservoir)"), ("derpp", "DER++")):
+        drawn = [
+            (float(use.attrib["x"]), float(use.attrib["y"]))
+            for group in root.iter("{http://www.w3.org/2000/svg}g")
+            if group.get("data-key") == method
+            for use in group.iter("{http://www.w3.org/2000/svg}use")
+        ]
+        assert drawn == [(x, y) for key, x, y, *_ in found["marks"] if key == method]
+        assert [method, title, STYLES[method].colour] in found["legend"]
+    assert ["derpp", 10, "buffer 10"] in [[m[0], m[3], m[4]] for m in found["marks"]]
+    assert "style=" not in found["svg"], "the page's policy forbids it"
 
 
 # The command
@@ -147,7 +172,8 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     """Without names it makes all that it can; on a bare machine digits stand in for MNIST."""
     made = Provenance("1", "here", "", "2020")
     variants = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
-    Store().add([(run, made) for run in results if run.method not in variants])
+    kept = [replace(r, forgetting={"class": 3.0}) for r in results if r.method not in variants]
+    Store().add([(run, made) for run in kept])
     monkeypatch.setattr(fisher, "data", partial(fisher.data, buffers=(20,)))
     assert main(["figures", "--format", "json", "--seeds", "1"]) == 0
     said = capsys.readouterr()

@@ -1,24 +1,31 @@
-"""Figures that recollect figures wrote: as the page wants them, or refused by their file."""
+"""The report's figures: drawn from runs and from files, which are refused if damaged."""
 
 from __future__ import annotations
 
 import base64
 import copy
-import io
+import importlib.util
 import json
+import sys
+import zlib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-from PIL import Image
+from tests.experiments.test_report import data_in, runs
 
 from recollect import DataError, InputError
 from recollect.cli.main import main
 from recollect.experiments.figures.fisher import Curve, FisherData
 from recollect.experiments.figures.mnist360 import BatchesData, Shown
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
-from recollect.experiments.report import drawn_in
+from recollect.experiments.report import build, drawn_in
+
+drawn_here = pytest.mark.skipif(
+    importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed here"
+)
 
 STEPS = tuple(range(1, 241))
 IMAGE = ((0, 255, 7), (128, 0, 9))
@@ -39,33 +46,52 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_curves_keep_their_end_and_few_points(folder: Path) -> None:
-    found = drawn_in(folder)["fisher"]
-    (curve,) = found["curves"]
-    assert (curve["like"], curve["title"]) == ("der", "DER, logits at task ends")
-    assert len(curve["steps"]) == len(curve["mean"]) == len(curve["std"]) == 80
-    assert (curve["steps"][-1], curve["mean"][-1]) == (240, 80.0)
-    assert curve["mean"][0] == pytest.approx(curve["steps"][0] / 3, rel=1e-3)
-    assert curve["accuracy"] == [85.92, 1.0]
-    assert found["ends"] == [120, 240]
-    assert ["der", "der-at-ends", "derpp", "derpp-at-ends"] in found["sides"].values()
+def unpacked(data: dict[str, Any]) -> dict[str, Any]:
+    """The figures of a report by name, as its page reads them."""
+    text = zlib.decompress(base64.b64decode(data["figures"]["drawn"]))
+    return {figure["name"]: figure for figure in json.loads(text)}
 
 
-def test_a_batch_is_one_picture_of_ink_on_nothing(folder: Path) -> None:
-    found = drawn_in(folder)["mnist-360"]
-    assert (len(found["batches"]), found["across"]) == (27, 9)
-    kind, _, coded = found["batches"][0]["picture"].partition(",")
-    assert kind == "data:image/png;base64"
-    picture = Image.open(io.BytesIO(base64.b64decode(coded)))
-    assert (picture.mode, picture.size) == ("LA", (3 * 4 - 1, 3 * 3 - 1))
-    assert picture.getpixel((1, 0)) == (0, 255)
-    assert picture.getpixel((4, 1)) == (0, 128), "the second image begins after a gap"
-    assert picture.getpixel((3, 0)) == (0, 0)
+@drawn_here
+def test_what_was_written_is_drawn_as_svg(folder: Path) -> None:
+    assert drawn_in(folder) == FIGURES
+    figures = unpacked(build(runs(85.0, 86.0), drawn_in(folder)))
+    (curve,) = figures["fisher"]["plots"]
+    assert (curve["benchmark"], curve["buffer"]) == ("seq-mnist", 200)
+    assert curve["legend"] == [["der-at-ends", "DER, logits at task ends (dashed)", "#f28e2b"]]
+    last = curve["marks"][-1]
+    assert last[3:] == [200, "after 240 steps: 80 ±0.1", "accuracy at the end 85.92 ±1.00"]
+    assert len(curve["marks"]) <= 30
+    (batches,) = figures["mnist-360"]["plots"]
+    root = ElementTree.fromstring(batches["svg"])
+    images = list(root.iter("{http://www.w3.org/2000/svg}image"))
+    assert len(images) == 27
+    assert all(image.attrib["href"].startswith("data:image/png;base64") for image in images)
+    (bars,) = figures["wall-clock"]["plots"]
+    assert bars["title"] == "one core"
+    assert [mark[4:] for mark in bars["marks"]] == [["1 µs", "the slowest 2"]]
 
 
-def test_times_have_the_names_of_methods(folder: Path) -> None:
-    (panel,) = drawn_in(folder)["wall-clock"]["panels"]
-    assert panel == {"title": "one core", "unit": "µs", "bars": [["er", "ER", 1.0, 2.0]]}
+@drawn_here
+def test_runs_are_drawn_and_what_is_missing_says_what_makes_it() -> None:
+    figures = unpacked(build(runs(85.0, 86.0)))
+    assert [plot["title"] for plot in figures["memory"]["plots"]] == [
+        "seq-mnist, Class-IL", "seq-mnist, Task-IL"
+    ]  # fmt: skip
+    assert figures["memory"]["plots"][0]["marks"][0][3:] == [
+        200, "buffer 200", "85.50 ±0.71 over 2 seeds", "166 kB stored"
+    ]  # fmt: skip
+    assert "no results of ER's other memories" in figures["tiny-memories"]["note"]
+    assert figures["fisher"]["commands"] == [
+        "recollect figures fisher --format json", "recollect report --figures figures"
+    ]  # fmt: skip
+
+
+def test_without_matplotlib_the_report_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    figures = build(runs(85.0))["figures"]
+    assert figures["drawn"] == ""
+    assert 'run pip install "recollect[figures]"' in figures["missing"]
 
 
 def test_some_figures_are_enough_and_none_is_too_few(folder: Path) -> None:
@@ -73,7 +99,7 @@ def test_some_figures_are_enough_and_none_is_too_few(folder: Path) -> None:
     assert sorted(drawn_in(folder)) == ["mnist-360", "wall-clock"]
     for name in ("mnist-360", "wall-clock"):
         (folder / f"{name}.json").unlink()
-    with pytest.raises(InputError, match="recollect figures fisher mnist-360 wall-clock --format"):
+    with pytest.raises(InputError, match="recollect figures wall-clock fisher mnist-360 --format"):
         drawn_in(folder)
     with pytest.raises(InputError, match="there is no folder"):
         drawn_in(folder / "none")
@@ -133,6 +159,7 @@ def test_what_could_not_be_drawn_is_refused(
         drawn_in(folder)
 
 
+@drawn_here
 @pytest.mark.usefixtures("bare_machine")
 def test_the_command_takes_figures_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = "run seq-digits er --buffer 20 --seeds 1 --device cpu --workers 1 --json runs.json"
@@ -141,6 +168,7 @@ def test_the_command_takes_figures_in(folder: Path, capsys: pytest.CaptureFixtur
     assert main([*words.split(), "with.html"]) == 0
     assert main(["report", "--from", "runs.json", "--out", "without.html"]) == 0
     pages = [Path(name).read_text("utf-8") for name in ("with.html", "without.html")]
-    assert ["DER, logits at task ends" in page for page in pages] == [True, False]
+    found = [unpacked(data_in(page))["fisher"] for page in pages]
+    assert ["plots" in figure for figure in found] == [True, False]
     assert main(["report", "--from", "runs.json", "--figures", "none"]) == 2
     assert "there is no folder 'none': correct --figures" in capsys.readouterr().err

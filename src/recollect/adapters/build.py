@@ -14,10 +14,10 @@ from recollect.learner import Learner
 from recollect.methods import Method, method
 from recollect.nets import MLP, Standardise
 
-__all__ = ["Told", "learner_for", "network_for", "whole"]
+__all__ = ["Arguments", "learner_for", "network_for", "whole"]
 
 
-class Told(Protocol):
+class Arguments(Protocol):
     """The arguments that every adapter has."""
 
     hidden: Sequence[int]
@@ -33,24 +33,29 @@ class Told(Protocol):
 
 
 def learner_for(
-    told: Told, inputs: int, outputs: int, *, seed: int, classes: Sequence[Hashable] | None = None
+    arguments: Arguments,
+    inputs: int,
+    outputs: int,
+    *,
+    seed: int,
+    classes: Sequence[Hashable] | None = None,
 ) -> Learner:
     """A learner of rows of `inputs` numbers; the seed decides all that is random in it."""
     return Learner(
-        network_for(told, inputs, outputs, seed),
-        method(told.method)() if isinstance(told.method, str) else told.method,
-        memory=_plain(told.memory),
-        lr=_plain(told.lr),
+        network_for(arguments, inputs, outputs, seed),
+        method(arguments.method)() if isinstance(arguments.method, str) else arguments.method,
+        memory=_plain(arguments.memory),
+        lr=_plain(arguments.lr),
         seed=seed,
-        replay=_plain(told.replay),
-        optimiser=told.optimiser,
-        optimiser_options=told.optimiser_options,
+        replay=_plain(arguments.replay),
+        optimiser=arguments.optimiser,
+        optimiser_options=arguments.optimiser_options,
         classes=classes,
-        device=told.device,
+        device=arguments.device,
     )
 
 
-def network_for(told: Told, inputs: int, outputs: int, seed: int) -> nn.Module:
+def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> nn.Module:
     """The network, with a layer before it that brings features of any scale to one.
 
     The network of `hidden` computes in 64 bits, so that what is predicted for a row does not depend
@@ -58,23 +63,25 @@ def network_for(told: Told, inputs: int, outputs: int, seed: int) -> nn.Module:
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        if told.module is None:
-            if not isinstance(told.hidden, Iterable):
-                raise InputError(f"hidden must list the sizes of layers, not be {told.hidden!r}")
-            hidden = [whole(size, "a size in hidden") for size in told.hidden]
+        if arguments.module is None:
+            if not isinstance(arguments.hidden, Iterable):
+                raise InputError(
+                    f"hidden must list the sizes of layers, not be {arguments.hidden!r}"
+                )
+            hidden = [whole(size, "a size in hidden") for size in arguments.hidden]
             network: nn.Module = MLP(inputs, outputs, hidden).double()
-        elif isinstance(told.module, nn.Module):
+        elif isinstance(arguments.module, nn.Module):
             raise InputError(
                 "module must be a function (inputs, outputs) -> torch.nn.Module, not a network"
             )
         else:
-            network = told.module(inputs, outputs)
+            network = arguments.module(inputs, outputs)
     if not isinstance(network, nn.Module):
         raise InputError(
             f"module must be a function (inputs, outputs) -> torch.nn.Module: it gave "
             f"{type(network).__name__}"
         )
-    if not told.standardise:
+    if not arguments.standardise:
         return network
     first = next(network.parameters(), torch.zeros(())).dtype
     return nn.Sequential(Standardise(inputs).to(first), network)

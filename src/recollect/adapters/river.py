@@ -31,7 +31,7 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     The features are those of the first example that is learned, or as many as `features` says, in
     the order in which they appear. A feature that is missing from an example counts as 0. One for
-    which there is no place is ignored, for the network's size is fixed. Values are numbers.
+    which there is no input left is ignored, for the network's size is fixed. Values are numbers.
 
     Labels are any hashable values, and new ones may arrive at any time. `learn_one` takes a step
     for one example, `learn_many` one step for a whole frame.
@@ -44,7 +44,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         lr: The learning rate.
         replay: How many memories each draw of a step takes.
         optimiser: Any of torch's, by name.
-        optimiser_options: The optimiser's own arguments.
+        optimiser_options: Arguments of the optimiser.
         features: How many features there is room for; as many as the first example has if None.
         standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
             far, before the network.
@@ -105,7 +105,7 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
         """Learn from the features and the label of one example."""
-        self._learn(x, lambda places, width: _row(x, places, width), [y])
+        self._learn(x, lambda inputs, width: _row(x, inputs, width), [y])
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of every label so far; of none before the first example."""
@@ -121,7 +121,7 @@ class RiverClassifier(base.MiniBatchClassifier):
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:  # noqa: N803
         """Learn from a frame, a column a feature, and its labels, in one step."""
-        self._learn(X.columns, lambda places, width: _rows(X, places, width), list(y))
+        self._learn(X.columns, lambda inputs, width: _rows(X, inputs, width), list(y))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
         """The label of every row; None before the first example."""
@@ -157,8 +157,8 @@ class RiverClassifier(base.MiniBatchClassifier):
         rows: Callable[[Mapping[Hashable, int], int], np.ndarray],
         labels: list[Any],
     ) -> None:
-        """A step with what `rows` makes of the places of features; what fails changes nothing."""
-        places, width = self._places, self._width
+        """One step with the rows that `rows` makes for these inputs; a failure changes nothing."""
+        inputs, width = self._places, self._width
         learner = self._learner
         if learner is None:
             found = list(names)
@@ -168,47 +168,47 @@ class RiverClassifier(base.MiniBatchClassifier):
             seed = secrets.randbelow(2**31) if self.seed is None else self.seed
             learner = learner_for(self, width, len(set(labels)) or 1, seed=seed)
             names = found
-        if len(places) < width:
-            places = _with_new(places, names, width)
-        learner.observe(rows(places, width), labels)
-        self._learner, self._places, self._width = learner, places, width
+        if len(inputs) < width:
+            inputs = _with_new(inputs, names, width)
+        learner.observe(rows(inputs, width), labels)
+        self._learner, self._places, self._width = learner, inputs, width
 
 
 def _with_new(
-    places: Mapping[Hashable, int], names: Iterable[Hashable], width: int
+    inputs: Mapping[Hashable, int], names: Iterable[Hashable], width: int
 ) -> dict[Hashable, int]:
-    """The places of features, with those that are new while there is room.
+    """The input of each feature, with new features while there is room.
 
     Within an example they are sorted, so that the order of a dictionary does not matter.
 
     >>> _with_new({"b": 0}, ["d", "b", "c", "a"], 3)
     {'b': 0, 'a': 1, 'c': 2}
     """
-    new = [name for name in names if name not in places]
+    new = [name for name in names if name not in inputs]
     new.sort(key=lambda name: (type(name).__name__, str(name)))
-    return {name: place for place, name in enumerate([*places, *new][:width])}
+    return {name: index for index, name in enumerate([*inputs, *new][:width])}
 
 
-def _row(x: Mapping[Any, Any], places: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The features of one example in their places, `[1, width]`."""
+def _row(x: Mapping[Any, Any], inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
+    """The features of one example as inputs of the network, `[1, width]`."""
     row = np.zeros((1, width))
     for name, value in x.items():
-        if name in places:
-            row[0, places[name]] = _number(name, value)
+        if name in inputs:
+            row[0, inputs[name]] = _number(name, value)
     return row
 
 
-def _rows(frame: pd.DataFrame, places: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The columns of a frame in their places, `[n, width]`."""
+def _rows(frame: pd.DataFrame, inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
+    """The columns of a frame as inputs of the network, `[n, width]`."""
     if not frame.columns.is_unique:
         raise InputError("a feature occurs twice among the columns")
     rows = np.zeros((len(frame), width))
     for name in frame.columns:
-        if name in places:
+        if name in inputs:
             column = frame[name].to_numpy()
             if column.dtype.kind not in "fiub":
                 column = np.array([_number(name, value) for value in column])
-            rows[:, places[name]] = column
+            rows[:, inputs[name]] = column
     return rows
 
 

@@ -41,7 +41,7 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         lr: The learning rate.
         replay: How many memories each draw of a step takes.
         optimiser: Any of torch's, by name.
-        optimiser_options: The optimiser's own arguments.
+        optimiser_options: Arguments of the optimiser.
         batch: How many rows make a step.
         epochs: How often `fit` goes through the data.
         standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
@@ -123,7 +123,6 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _begin(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
-        """The first call of `partial_fit`."""
         rows, labels = self._checked(X, y, reset=True)
         size = whole(self.batch, "batch")
         known = np.unique(labels if classes is None else np.asarray(classes))
@@ -134,7 +133,6 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.learner_, self.classes_, self._listed = learner, known, listed is not None
 
     def _go_on(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
-        """Every later call of `partial_fit`."""
         rows, labels = self._checked(X, y, reset=False)
         size = whole(self.batch, "batch")
         if classes is not None and set(np.asarray(classes).tolist()) != set(self.classes_.tolist()):

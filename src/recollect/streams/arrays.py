@@ -40,10 +40,10 @@ def from_arrays(
     """Make a stream of your own examples, to train and score any method on.
 
     Args:
-        x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (kept as float32).
+        x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32).
         y: Labels, `[N]`, integers from 0.
         scenario: What a task is. `class`: some of the classes. `task`: the examples with one of
-            `task_ids`, scored over the task's own classes as well. `domain`: the same, with every
+            `task_ids`, scored over the classes of the task as well. `domain`: the same, with every
             class in every task. `arrival`: there are none; examples come in the order given.
         test: Examples and labels to score on; without them a fifth of every class is held out.
         tasks: For `class`: how many tasks, or the classes of each. Without it, two classes a task.
@@ -84,8 +84,8 @@ def from_arrays(
             )
         train_ids = tuple(examples_of(train.task, [number]) for number in numbers)
         test_ids = tuple(examples_of(held_out.task, [number]) for number in numbers)
-        own = [tuple(_distinct(train.y[ids])) for ids in train_ids]
-        groups = own if scenario == "task" else [tuple(range(head))] * len(own)
+        found = [tuple(_distinct(train.y[ids])) for ids in train_ids]
+        groups = found if scenario == "task" else [tuple(range(head))] * len(found)
     _check_tested(held_out, groups, test_ids)
     return TaskStream(
         name=name,
@@ -154,11 +154,11 @@ def _hold_out(everything: Examples) -> tuple[Examples, Examples]:
     held = torch.zeros(len(everything.y), dtype=torch.bool)
     pairs = sorted(set(zip(everything.task.tolist(), everything.y.tolist(), strict=True)))
     for pair, (task, label) in enumerate(pairs):
-        places = ((everything.task == task) & (everything.y == label)).nonzero().flatten()
-        count = len(places)
+        members = ((everything.task == task) & (everything.y == label)).nonzero().flatten()
+        count = len(members)
         share = min(max(1, (count + 2) // 5), count - 1)
         key = bits(torch.tensor([0]), Purpose.SPLIT, pair)
-        held[places[permute(key, torch.arange(share), count)]] = True
+        held[members[permute(key, torch.arange(share), count)]] = True
 
     def those(chosen: Tensor) -> Examples:
         return Examples(*(tensor[chosen] for tensor in everything))

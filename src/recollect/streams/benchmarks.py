@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Literal, final
 
 import torch
-from torch import Tensor
 
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
@@ -81,7 +80,7 @@ class Benchmark:
     ) -> Stream:
         """Load the data and make the stream; `validation` scores on a tenth of the training set.
 
-        `report` is told where the data are fetched from, if they are not here yet.
+        `report` is called with where the data are fetched from, if they are not here yet.
         """
         dataset = load(self.dataset, folder, report)
         return self.build(self, hold_out(dataset) if validation else dataset)
@@ -93,9 +92,10 @@ def hold_out(dataset: Dataset) -> Dataset:
     The split is the same for every seed, so that the length of a stream never depends on it.
     """
     total = len(dataset.train_y)
-    places = torch.arange(max(1, total // 10))
     held = torch.zeros(total, dtype=torch.bool)
-    held[permute(bits(torch.tensor([0]), Purpose.SPLIT), places, total)] = True
+    held[
+        permute(bits(torch.tensor([0]), Purpose.SPLIT), torch.arange(max(1, total // 10)), total)
+    ] = True
     return replace(
         dataset,
         train_x=dataset.train_x[~held],
@@ -109,40 +109,23 @@ def _new_classes(spec: Benchmark, dataset: Dataset) -> Stream:
     """Each task brings the next few classes."""
     size = dataset.classes // spec.tasks
     groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
-    return _tasks(
-        spec,
-        dataset,
-        train_ids=[examples_of(dataset.train_y, group) for group in groups],
-        test_ids=[examples_of(dataset.test_y, group) for group in groups],
-        classes_of=groups,
-    )
+    return _tasks(spec, dataset, groups)
 
 
 def _new_views(view: View) -> Callable[[Benchmark, Dataset], Stream]:
-    """Each task shows all examples anew, through another view of their pixels."""
+    """Each task has all examples, with another view of their pixels."""
 
     def build(spec: Benchmark, dataset: Dataset) -> Stream:
-        return _tasks(
-            spec,
-            dataset,
-            train_ids=[torch.arange(len(dataset.train_y))] * spec.tasks,
-            test_ids=[torch.arange(len(dataset.test_y))] * spec.tasks,
-            classes_of=[tuple(range(dataset.classes))] * spec.tasks,
-            view=view,
-        )
+        return _tasks(spec, dataset, [tuple(range(dataset.classes))] * spec.tasks, view)
 
     return build
 
 
 def _tasks(
-    spec: Benchmark,
-    dataset: Dataset,
-    *,
-    train_ids: Sequence[Tensor],
-    test_ids: Sequence[Tensor],
-    classes_of: Sequence[tuple[int, ...]],
-    view: View = "plain",
+    spec: Benchmark, dataset: Dataset, groups: Sequence[tuple[int, ...]], view: View = "plain"
 ) -> Stream:
+    ids = {group: examples_of(dataset.train_y, group) for group in groups}
+    test_ids = {group: examples_of(dataset.test_y, group) for group in groups}
     return TaskStream(
         name=spec.name,
         setting=spec.setting,
@@ -151,9 +134,9 @@ def _tasks(
         train_y=dataset.train_y,
         test_x=dataset.test_x,
         test_y=dataset.test_y,
-        train_ids=tuple(train_ids),
-        test_ids=tuple(test_ids),
-        classes_of=tuple(classes_of),
+        train_ids=tuple(ids[group] for group in groups),
+        test_ids=tuple(test_ids[group] for group in groups),
+        classes_of=tuple(groups),
         view=view,
         images=spec.images,
     )

@@ -14,7 +14,7 @@ __all__ = ["Copies", "take"]
 class Copies:
     """Tensors that are copied to a device once, the first time that they are needed there.
 
-    A stream's data follow the seeds they are asked with, so nobody has to move a stream.
+    A stream's tensors follow the device of the seeds, so a stream need not be moved to a device.
 
     >>> images, labels = Copies(torch.zeros(3, 2), torch.zeros(3)).on(torch.device("cpu"))
     >>> images.shape

@@ -44,7 +44,7 @@ class Joint:
 
     @property
     def boundaries(self) -> bool:
-        """Whether a method is told where a task ends."""
+        """Whether methods are notified where a task ends."""
         return self.inner.boundaries
 
     @property
@@ -64,7 +64,7 @@ class Joint:
 
     @property
     def images(self) -> Images | None:
-        """How the images of the stream inside are shown."""
+        """How the images of the stream inside are cropped, flipped and normalised."""
         return self.inner.images
 
     @property
@@ -77,11 +77,11 @@ class Joint:
         return (self._ends[-1],)
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Places start..stop-1 of a random order of everything, `[K, stop-start]`."""
+        """Positions start..stop-1 of a random order of everything, `[K, stop-start]`."""
         return shuffled(seeds, task, epoch, start, stop, self._ends[-1])
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]`, counted through all tasks, as they look in their own."""
+        """The examples `index` `[K, n]`, counted through all tasks, as their task has them."""
         starts, ends = self._bounds.on(index.device)
         inner_task = torch.bucketize(index, ends, right=True)
         return self.inner.pick(seeds, inner_task, index - starts[inner_task])

@@ -85,15 +85,15 @@ class Mnist360:
         return torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples that arrive at places `index` `[K, n]`, turned as they arrive."""
+        """The examples that arrive in positions `index` `[K, n]`, rotated as they arrive."""
         images, ids, starts, counts, digits, turns = self._train.on(index.device)
         digit, turn = digits[index], turns[index]
         key = bits(seeds[:, None], Purpose.GROUP, digit)
         chosen = ids[starts[digit] + permute(key, turn, counts[digit])]
-        # A fleet's runs ask for the same places, and the angle depends on the place alone.
+        # The runs of a fleet ask for the same positions, and the position alone decides the angle.
         alike = bool((index == index[:1]).all())
-        shown = slice(0, 1) if alike else slice(None)
-        angles = _angles(digit[shown], turn[shown], counts, self.offset)
+        runs = slice(0, 1) if alike else slice(None)
+        angles = _angles(digit[runs], turn[runs], counts, self.offset)
         return Batch(rotate(take(images, chosen), angles), digit)
 
     def test(self, seeds: Tensor, task: int) -> Batch:
@@ -131,7 +131,7 @@ class Mnist360:
 
 
 class _Schedule(NamedTuple):
-    """What arrives at each place: which digit `[N]`, and how many of it came before `[N]`."""
+    """What arrives in each position: which digit `[N]`, and how many of it came before `[N]`."""
 
     digits: Tensor
     turns: Tensor
@@ -141,7 +141,7 @@ class _Schedule(NamedTuple):
 def _schedule(counts: list[int]) -> _Schedule:
     """The arrival plan for digits with these numbers of examples; the same for every seed."""
     groups = {digit: iter(_split_evenly(count)) for digit, count in enumerate(counts)}
-    shown = [0] * DIGITS
+    so_far = [0] * DIGITS
     digits, turns, parts = [], [], []
     for _ in range(ROUNDS):
         for first in range(DIGITS):
@@ -150,14 +150,14 @@ def _schedule(counts: list[int]) -> _Schedule:
             is_first = _interleaved(*sizes)
             turn = torch.where(
                 is_first,
-                shown[first] + is_first.long().cumsum(0) - 1,
-                shown[second] + (~is_first).long().cumsum(0) - 1,
+                so_far[first] + is_first.long().cumsum(0) - 1,
+                so_far[second] + (~is_first).long().cumsum(0) - 1,
             )
             digits.append(torch.where(is_first, first, second))
             turns.append(turn)
             parts.append(sum(sizes))
-            shown[first] += sizes[0]
-            shown[second] += sizes[1]
+            so_far[first] += sizes[0]
+            so_far[second] += sizes[1]
     return _Schedule(torch.cat(digits), torch.cat(turns), tuple(parts))
 
 
@@ -167,7 +167,7 @@ def _split_evenly(count: int) -> list[int]:
 
 
 def _interleaved(first: int, second: int) -> Tensor:
-    """Whether each place holds the first kind, such that every prefix is in proportion."""
+    """Whether each position holds the first kind, such that every prefix is in proportion."""
     total = first + second
     so_far = (torch.arange(total + 1) * 2 * first + total) // (2 * total)
     return so_far.diff() == 1

@@ -106,7 +106,7 @@ def rotate(images: Tensor, angles: Tensor) -> Tensor:
 def pixel_map(
     view: View, seeds: tuple[int, ...], tasks: tuple[int, ...], height: int, width: int, device: str
 ) -> PixelMap:
-    """The maps of a view, `[K, T, P]`, on a device; kept, because every batch of a task asks."""
+    """The maps of a view, `[K, T, P]`, on a device; cached for the batches of a task."""
     runs, numbers = torch.tensor(seeds, dtype=torch.int64), torch.tensor(tasks)
     if view == "plain":
         seen = PixelMap(torch.arange(height * width).expand(len(seeds), len(tasks), -1))

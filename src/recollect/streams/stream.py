@@ -53,7 +53,7 @@ class Stream(Protocol):
 
     @property
     def boundaries(self) -> bool:
-        """Whether a method is told where a task ends."""
+        """Whether methods are notified where a task ends."""
 
     @property
     def classes(self) -> int:
@@ -79,10 +79,10 @@ class Stream(Protocol):
         """How many examples each unbroken part of a task has; no batch spans two parts."""
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Which examples of a task arrive at places start..stop-1 of an epoch, `[K, n]`."""
+        """Which examples of a task arrive in positions start..stop-1 of an epoch, `[K, n]`."""
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]` of a task (one, or one each: `[K, n]`), as they look."""
+        """The examples `index` `[K, n]` of a task (one, or one each: `[K, n]`), as it has them."""
 
     def test(self, seeds: Tensor, task: int) -> Batch:
         """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
@@ -92,7 +92,7 @@ class Stream(Protocol):
 
 
 def shuffled(seeds: Tensor, task: int, epoch: int, start: int, stop: int, size: int) -> Tensor:
-    """Places start..stop-1 of a random order of `size` examples, one order per run and epoch.
+    """Positions start..stop-1 of a random order of `size` examples, one order per run and epoch.
 
     >>> shuffled(torch.tensor([0, 1]), 0, 0, 0, 5, size=5).sort().values
     tensor([[0, 1, 2, 3, 4],

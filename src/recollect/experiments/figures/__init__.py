@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any, final
 
 from recollect.errors import InputError, unknown_name
 from recollect.experiments.figures import (
+    arrivals,
     fisher,
     memory,
     mnist360,
     over_time,
-    streams,
     tiny_memories,
+    transfer,
     wall_clock,
 )
-from recollect.experiments.figures.look import check_matplotlib, save
+from recollect.experiments.figures.drawing import Drawing, check_matplotlib, compose, save
+from recollect.experiments.figures.runs import Panels
 from recollect.experiments.reproduce import stream_or_stand_in
 from recollect.streams import benchmark, twin
 from recollect.streams.data import look
@@ -45,18 +47,23 @@ class Material:
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: its data, a plain dataclass, and their drawing."""
+    """How a figure is made: its data, a dataclass of the type `kind`, and its drawing."""
 
     title: str
+    kind: type[Any]
     data: Callable[[Material], Any]
-    draw: Callable[[Any], Figure]
+    drawing: Callable[[Any], Drawing]
+
+    def draw(self, data: Any) -> Figure:
+        """The figure of these data, all plots on one page."""
+        return compose(self.drawing(data))
 
 
 def recipe(name: str) -> Recipe:
     """The figure of that name.
 
     >>> recipe("memory").title
-    'accuracy against bytes held'
+    'accuracy against bytes stored'
     """
     if name not in FIGURES:
         raise unknown_name("figure", name, FIGURES)
@@ -73,7 +80,7 @@ def _mnist360(material: Material) -> mnist360.BatchesData:
     return mnist360.data(stream)
 
 
-def _arrivals(name: str, material: Material) -> streams.ArrivalsData:
+def _arrivals(name: str, material: Material) -> arrivals.ArrivalsData:
     known = benchmark(name)
     # Nothing stands in for photographs, and a picture is no reason to fetch hundreds of megabytes.
     if twin(known) is None and look(known.dataset, material.folder).where == "not here":
@@ -81,7 +88,7 @@ def _arrivals(name: str, material: Material) -> streams.ArrivalsData:
             f"the data of {name} are not here: run recollect data fetch {known.dataset}"
         )
     _, stream = stream_or_stand_in(known, material.folder, material.report)
-    return streams.data(stream)
+    return arrivals.data(stream)
 
 
 def _wall_clock(material: Material) -> wall_clock.WallClockData:
@@ -91,20 +98,38 @@ def _wall_clock(material: Material) -> wall_clock.WallClockData:
 
 
 FIGURES = {
-    "memory": Recipe("accuracy against bytes held", lambda m: memory.data(m.results), memory.draw),
-    "wall-clock": Recipe("training time of each method", _wall_clock, wall_clock.draw),
-    "fisher": Recipe("energy of the Fisher matrix along training (trains)", _fisher, fisher.draw),
-    "tiny-memories": Recipe(
-        "DER++ against ER's memories", lambda m: tiny_memories.data(m.results), tiny_memories.draw
+    "memory": Recipe(
+        "accuracy against bytes stored",
+        Panels, lambda m: memory.data(m.results), memory.drawing,
     ),
-    "mnist-360": Recipe("batches of MNIST-360", _mnist360, mnist360.draw),
+    "wall-clock": Recipe(
+        "training time of each method",
+        wall_clock.WallClockData, _wall_clock, wall_clock.drawing,
+    ),
+    "fisher": Recipe(
+        "energy of the Fisher matrix along training (trains)",
+        fisher.FisherData, _fisher, fisher.drawing,
+    ),
+    "tiny-memories": Recipe(
+        "DER++ against ER's memories",
+        Panels, lambda m: tiny_memories.data(m.results), tiny_memories.drawing,
+    ),
+    "mnist-360": Recipe(
+        "batches of MNIST-360", mnist360.BatchesData, _mnist360, mnist360.drawing
+    ),
     "over-time": Recipe(
-        "accuracy on a task over time", lambda m: over_time.data(m.results), over_time.draw
+        "accuracy on a task over time",
+        over_time.OverTimeData, lambda m: over_time.data(m.results), over_time.drawing,
+    ),
+    "transfer": Recipe(
+        "transfer and forgetting of each method",
+        transfer.TransferData, lambda m: transfer.data(m.results), transfer.drawing,
     ),
     **{
         name: Recipe(
-            f"the first examples of each task of {name}", partial(_arrivals, name), streams.draw
+            f"the first examples of each task of {name}",
+            arrivals.ArrivalsData, partial(_arrivals, name), arrivals.drawing,
         )
         for name in ("seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet")
     },
-}
+}  # fmt: skip

@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 import torch
@@ -25,7 +25,10 @@ from torch import Tensor
 from recollect.core.examples import gradient_dots
 from recollect.core.inputs import as_input
 from recollect.experiments import paper
-from recollect.experiments.figures.look import caption, look, new_figure, title_of
+from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.drawing import Drawing, Plot
+from recollect.experiments.figures.runs import Line, Point
+from recollect.experiments.figures.styles import title_of
 from recollect.experiments.figures.task_end_logits import DERAtEnds, DERppAtEnds
 from recollect.experiments.results import Mean
 from recollect.methods import DER, ER, DERpp, Method, hyperparameters
@@ -34,11 +37,7 @@ from recollect.streams import Benchmark, Stream
 from recollect.train import Fleet
 from recollect.train.evaluate import accuracy
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Curve", "FisherData", "data", "draw", "energy", "weighted_sums"]
+__all__ = ["Curve", "FisherData", "data", "drawing", "energy", "weighted_sums"]
 
 BUFFERS = (200, 500)
 RATE = 0.03
@@ -68,6 +67,12 @@ class Curve:
     std: tuple[float, ...]
     accuracy: float
     accuracy_std: float
+
+    def __post_init__(self) -> None:
+        if not len(self.steps) == len(self.mean) == len(self.std) > 0:
+            raise ValueError("a curve has a mean and a deviation for every step")
+        if min(self.mean) <= 0 or min(self.std) < 0 or not 0 <= self.accuracy <= 100:
+            raise ValueError("a sum must be positive, and an accuracy between 0 and 100")
 
 
 @final
@@ -133,32 +138,39 @@ def energy(fleet: Fleet, x: Tensor, y: Tensor) -> Tensor:
     return dots.square().sum((1, 2)).sqrt() / y.shape[1]
 
 
-def draw(drawn: FisherData) -> Figure:
-    """Two panels for each buffer, as in the paper: ER against DER(++), and the two logits."""
+def drawing(drawn: FisherData) -> Drawing:
+    """Two plots for each buffer, as in the paper: ER against DER(++), and the two logits."""
     buffers = list(dict.fromkeys(curve.buffer for curve in drawn.curves))
-    with new_figure(2, len(buffers), 5.2 * len(buffers), 7.2, sharey=True) as (figure, axes):
-        for side, (what, methods) in enumerate(SIDES.items()):
-            for column, buffer in enumerate(buffers):
-                place = axes[side * len(buffers) + column]
-                shown = [c for c in drawn.curves if c.buffer == buffer and c.method in methods]
-                _draw_panel(shown, drawn.ends, place)
-                letter = chr(ord("a") + side * len(buffers) + column)
-                place.set_title(f"({letter}) {what}, buffer {buffer}")
-        axes[0].set_ylim(
-            min(np.interp(drawn.ends[-1] / FIRST_SHOWN, c.steps, c.mean) for c in drawn.curves),
-            1.5 * max(c.mean[-1] + c.std[-1] for c in drawn.curves),
-        )
-        caption(
-            figure,
-            f"The energy of the Fisher matrix along training on {drawn.benchmark}",
-            "$L_k$: sum over the steps so far of rate / B · |F|, where F is the empirical Fisher "
-            "matrix of the arriving batch (of B examples) before the step:\n"
-            "the mean over its examples of $g\\,g^T$, g: gradient of the example's cross-entropy; "
-            f"|·|: Frobenius norm. All methods with rate {drawn.rate:g}.\n"
-            f"Mean over {drawn.seeds} seeds; bands: one standard deviation. Grey: a task ends. "
-            f"Lower is better.",
-        )
-    return figure
+    limits = (
+        min(float(np.interp(drawn.ends[-1] / FIRST_SHOWN, c.steps, c.mean)) for c in drawn.curves),
+        1.5 * max(c.mean[-1] + c.std[-1] for c in drawn.curves),
+    )
+    pairs = [
+        (what, buffer, [c for c in drawn.curves if c.buffer == buffer and c.method in methods])
+        for what, methods in SIDES.items()
+        for buffer in buffers
+    ]
+    return Drawing(
+        f"The energy of the Fisher matrix along training on {drawn.benchmark}",
+        "L(k): sum over the steps so far of rate / B · |F|, where F is the empirical Fisher "
+        "matrix of the arriving batch (of B examples) before the step:\n"
+        "the mean over its examples of g·gᵀ, g: gradient of the example's cross-entropy; |·|: "
+        f"Frobenius norm. All methods with rate {drawn.rate:g}.\n"
+        f"Mean over {drawn.seeds} seeds; bands: one standard deviation. Grey: a task ends. "
+        "Lower is better.",
+        [
+            Plot(
+                f"({chr(ord('a') + number)}) {what}, buffer {buffer}",
+                partial(_draw, curves, drawn.ends, limits),
+                drawn.benchmark,
+                buffer,
+            )
+            for number, (what, buffer, curves) in enumerate(pairs)
+            if curves
+        ],
+        columns=len(buffers),
+        size=(5.0, 3.2),
+    )
 
 
 def _curve(
@@ -191,21 +203,25 @@ def _curve(
     )  # fmt: skip
 
 
-def _draw_panel(curves: Sequence[Curve], ends: Sequence[int], axes: Axes) -> None:
+def _draw(
+    curves: Sequence[Curve], ends: Sequence[int], limits: tuple[float, float], chart: Chart
+) -> None:
+    chart.log_scale("y", lambda value: f"{value:g}")
     for end in ends[:-1]:
-        axes.axvline(end, color="#bbbbbb", linewidth=0.8)
+        chart.axes.axvline(end, color="#bbbbbb", linewidth=0.8)
     for curve in curves:
-        style = look(curve.method)
-        mean, std = np.array(curve.mean), np.array(curve.std)
-        axes.fill_between(
-            curve.steps, np.maximum(mean - std, mean / 10), mean + std,
-            color=style.colour, alpha=0.15, linewidth=0,
+        points = zip(curve.steps, curve.mean, curve.std, strict=True)
+        chart.line(
+            Line(curve.method, tuple(Point(*point, 0, curve.buffer) for point in points)),
+            partial(_words, curve), band=True, markers=False,
         )  # fmt: skip
-        axes.plot(
-            curve.steps, mean, color=style.colour, linestyle=style.line,
-            label=title_of(curve.method),
-        )  # fmt: skip
-    axes.set_yscale("log")
-    axes.set_xlabel("steps k")
-    axes.set_ylabel("$L_k$")
-    axes.legend(loc="lower right")
+    chart.axes.set_ylim(*limits)
+    chart.axes.set_xlabel("steps k")
+    chart.axes.set_ylabel("L(k)")
+
+
+def _words(curve: Curve, point: Point) -> list[str]:
+    return [
+        f"after {point.x:g} steps: {point.mean:.4g} ±{point.std:.4g}",
+        f"accuracy at the end {curve.accuracy:.2f} ±{curve.accuracy_std:.2f}",
+    ]

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, final
+from typing import final
 
 import numpy as np
 import torch
 
-from recollect.experiments.figures.look import caption, new_figure
+from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.streams import Stream
-from recollect.streams.mnist360 import DIGITS, ROUNDS
+from recollect.streams.mnist360 import DIGITS
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-__all__ = ["BatchesData", "Shown", "data", "draw", "mosaic"]
+__all__ = ["BatchesData", "Shown", "data", "drawing", "mosaic"]
 
 SIDE = 3
 
@@ -28,6 +27,14 @@ class Shown:
 
     images: tuple[tuple[tuple[int, ...], ...], ...]
     labels: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not 0 < len(self.images) == len(self.labels) <= SIDE**2:
+            raise ValueError(f"a batch has up to {SIDE**2} images and a label for each")
+        if len({(len(image), len(row)) for image in self.images for row in image}) != 1:
+            raise ValueError("the images of a batch have one shape")
+        if max(max(row) for image in self.images for row in image) > 255:
+            raise ValueError("pixels are from 0 to 255")
 
 
 @final
@@ -63,25 +70,24 @@ def data(stream: Stream, seed: int = 0) -> BatchesData:
     )
 
 
-def draw(drawn: BatchesData) -> Figure:
-    """A row for each round, a column for each pair; nine images in each place."""
-    with new_figure(ROUNDS, DIGITS, 11, 4.6) as (figure, axes):
-        for number, (batch, place) in enumerate(zip(drawn.batches, axes, strict=True)):
-            place.imshow(mosaic(batch), cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
-            first, second = number % DIGITS, (number + 1) % DIGITS
-            place.set_title(f"{first} and {second}", fontsize=9, loc="center")
-            place.set(xticks=[], yticks=[])
-            place.spines[:].set(visible=True, color="#cccccc")
-            if first == 0:
-                place.set_ylabel(f"round {number // DIGITS + 1}")
-        caption(
-            figure,
-            f"What arrives on {drawn.benchmark}: pairs of digits that keep turning",
-            f"The first nine examples of each of the {len(drawn.batches)} pairs, from left to "
-            f"right and row by row in order of arrival (seed {drawn.seed}). No one says where a "
-            f"pair ends.",
-        )
-    return figure
+def drawing(drawn: BatchesData) -> Drawing:
+    """A row for each round, a column for each pair; nine images in each plot."""
+    return Drawing(
+        f"What arrives on {drawn.benchmark}: pairs of digits that keep turning",
+        f"The first nine examples of each of the {len(drawn.batches)} pairs, from left to right "
+        f"and row by row in order of arrival (seed {drawn.seed}). No one says where a pair ends.",
+        [
+            Plot(
+                f"{number % DIGITS} and {(number + 1) % DIGITS}",
+                partial(_draw, number, batch),
+                drawn.benchmark,
+            )
+            for number, batch in enumerate(drawn.batches)
+        ],
+        columns=DIGITS,
+        size=(1.15, 1.2),
+        images=True,
+    )
 
 
 def mosaic(batch: Shown) -> np.ndarray:
@@ -93,3 +99,10 @@ def mosaic(batch: Shown) -> np.ndarray:
         top, left = (number // SIDE) * (height + 1), (number % SIDE) * (width + 1)
         whole[top : top + height, left : left + width] = images[number]
     return whole
+
+
+def _draw(number: int, batch: Shown, chart: Chart) -> None:
+    chart.image(mosaic(batch))
+    chart.axes.spines[:].set(visible=True, color="#cccccc")
+    if number % DIGITS == 0:
+        chart.axes.set_ylabel(f"round {number // DIGITS + 1}")

@@ -5,20 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from recollect.errors import DataError, InputError
-from recollect.experiments.figures.cells import in_order
-from recollect.experiments.figures.look import caption, look, new_figure, title_of
+from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.drawing import Drawing, Plot
+from recollect.experiments.figures.runs import in_order
 from recollect.methods import METHODS
 from recollect.train import Result
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["Bar", "TimePanel", "WallClockData", "data", "draw", "from_bench"]
+__all__ = ["Bar", "TimePanel", "WallClockData", "data", "drawing", "from_bench"]
 
 VARIANTS = "er-"
 HEAD = re.compile(r"^(?P<what>.+, batches of \d+, replays of \d+, memory \d+, .+)$")
@@ -34,6 +32,10 @@ class Bar:
     least: float
     most: float
 
+    def __post_init__(self) -> None:
+        if not 0 < self.least <= self.most:
+            raise ValueError("a time must be positive, and the slowest not below the quickest")
+
 
 @final
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class TimePanel:
     title: str
     unit: str
     bars: tuple[Bar, ...]
+    benchmark: str = ""
 
 
 @final
@@ -62,7 +65,7 @@ def data(results: Iterable[Result]) -> WallClockData:
     """
     times: dict[tuple[str, str], dict[str, list[float]]] = {}
     for run in results:
-        if not run.validation and not run.method.startswith(VARIANTS):
+        if not run.validation and not run.method.startswith(VARIANTS) and run.train_seconds > 0:
             panel = times.setdefault((run.benchmark, run.device), {})
             panel.setdefault(run.method, []).append(run.train_seconds)
     if not times:
@@ -74,7 +77,7 @@ def data(results: Iterable[Result]) -> WallClockData:
         tuple(
             TimePanel(f"{benchmark}, {device}", "seconds a run", tuple(
                 Bar(method, min(of[method]), max(of[method])) for method in in_order(of)
-            ))
+            ), benchmark)
             for (benchmark, device), of in times.items()
         ),
         "Training time of a fleet divided by its runs, without evaluation, with each method's own "
@@ -112,30 +115,32 @@ def from_bench(path: Path) -> WallClockData:
     )
 
 
-def draw(drawn: WallClockData) -> Figure:
-    """Bars from left to right, a panel for each machine; the numbers stand beside them."""
+def drawing(drawn: WallClockData) -> Drawing:
+    """A plot for each machine; bars from left to right, with their numbers beside them."""
     most = max(len(panel.bars) for panel in drawn.panels)
-    count = len(drawn.panels)
-    with new_figure(1, count, 1.0 + 4 * count, 1.9 + 0.2 * most) as (figure, axes):
-        for panel, place in zip(drawn.panels, axes, strict=True):
-            _draw_panel(panel, place)
-        caption(figure, "What training costs with each method", drawn.note)
-    return figure
+    return Drawing(
+        "What training costs with each method",
+        drawn.note,
+        [
+            Plot(
+                re.sub(r", (batches|memory)", r",\n\1", panel.title),
+                partial(_draw, panel),
+                panel.benchmark,
+                rows=len(panel.bars),
+            )
+            for panel in drawn.panels
+        ],
+        columns=3,
+        size=(4.0, 1.0 + 0.2 * most),
+    )
 
 
-def _draw_panel(panel: TimePanel, axes: Axes) -> None:
-    longest = max(bar.most for bar in panel.bars)
-    for place, bar in enumerate(panel.bars):
-        axes.barh(place, bar.least, color=look(bar.method).colour, height=0.72)
-        axes.plot([bar.least, bar.most], [place, place], color="#444444", linewidth=0.9)
-        digits = ".0f" if bar.least >= 100 else ".3g"
-        axes.annotate(
-            f"{bar.least:{digits}}", (bar.most, place), xytext=(4, 0), fontsize=7.5,
-            textcoords="offset points", va="center", color="#333333",
-        )  # fmt: skip
-    axes.set_yticks(range(len(panel.bars)), [title_of(bar.method) for bar in panel.bars])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.18 * longest)
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel(panel.unit)
-    axes.set_title(re.sub(r", (batches|memory)", r",\n\1", panel.title))
+def _draw(panel: TimePanel, chart: Chart) -> None:
+    chart.rows([bar.method for bar in panel.bars])
+    for row, bar in enumerate(panel.bars):
+        words = [f"{bar.least:.4g} {panel.unit}"]
+        words += [f"the slowest {bar.most:.4g}"] if bar.most > bar.least else []
+        chart.bar(row, bar.method, bar.least, bar.most, words)
+    chart.axes.set_xlim(0, 1.18 * max(bar.most for bar in panel.bars))
+    chart.axes.grid(axis="y", visible=False)
+    chart.axes.set_xlabel(panel.unit)

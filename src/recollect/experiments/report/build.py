@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments.figures.styles import style_of
 from recollect.experiments.files import Stored
-from recollect.experiments.labels import SETTINGS
+from recollect.experiments.labels import SETTINGS, known_first, setting_title
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again, usual
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
+from recollect.experiments.report.figures import figures_of
 from recollect.experiments.report.rows import Configuration, configurations
 from recollect.experiments.results import Mean
 from recollect.experiments.store import newest_code
@@ -25,10 +27,10 @@ __all__ = ["build"]
 
 
 def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Everything that the report shows of these runs, and of figures drawn apart, as plain data.
+    """Everything that the report shows of these runs and of figures made apart, as plain data.
 
     Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
-    the verdicts are made. Texts that many runs share are numbers of places in `texts`.
+    the verdicts are made. Texts that many runs share are indices of `texts`.
     """
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
@@ -41,34 +43,34 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
         "version": __version__,
         "runs": len(kept),
         "repeated": len(rows) - len(kept),
-        "settings": {s: SETTINGS.get(s, s) for s in _sorted(_settings(found), SETTINGS)},
+        "settings": {
+            setting: setting_title(setting)
+            for setting in known_first(_settings(found), SETTINGS)
+        },
         "metrics": METRICS,
-        "methods": {m: title_of(m)
-                    for m in _sorted((each.first.method for each in found), METHODS)},
-        "benchmarks": {b: _benchmark(b)
-                       for b in _sorted((each.first.benchmark for each in found), BENCHMARKS)},
+        "methods": {
+            method: {"title": title_of(method), "colour": style_of(method).colour}
+            for method in known_first((each.first.method for each in found), METHODS)
+        },
+        "benchmarks": {
+            name: _benchmark(name)
+            for name in known_first((each.first.benchmark for each in found), BENCHMARKS)
+        },
         "tallies": tallies(found, verdicts),
         "rows": [
             _row(each, name, verdict, texts)
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
-        "texts": texts.found,
-        "drawn": dict(drawn or {}),
-    }  # fmt: skip
+        "texts": list(texts),
+        "figures": figures_of([row.result for row in kept], drawn or {}),
+    }
 
 
-class _Texts:
-    """Texts that many runs share, each kept once."""
+class _Texts(dict[str, int]):
+    """The index of each text, which grows with every new one."""
 
-    def __init__(self) -> None:
-        self._places: dict[str, int] = {}
-
-    def place(self, text: str) -> int:
-        return self._places.setdefault(text, len(self._places))
-
-    @property
-    def found(self) -> list[str]:
-        return list(self._places)
+    def __missing__(self, text: str) -> int:
+        return self.setdefault(text, len(self))
 
 
 def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
@@ -90,7 +92,7 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
         "steps": run.steps,
         "bytes": max(row.result.memory_bytes for row in each.rows),
         "seconds": _rounded(summary.seconds, 4),
-        "commands": [texts.place(command) for command in given],
+        "commands": [texts[command] for command in given],
         "again": again(run, [row.result.seed for row in each.rows]),
         "scores": {
             setting: {metric: _mean(summary.mean(metric, setting)) for metric in METRICS}
@@ -121,14 +123,14 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
         "seconds": _rounded(run.train_seconds, 4),
         "diverged": run.diverged,
         "farBelow": far_below,
-        "where": texts.place(": ".join(filter(None, (run.device, run.execution)))),
-        "machine": texts.place("" if made.machine == run.device else made.machine),
-        "code": texts.place(_code(row)),
-        "precision": texts.place(made.precision),
-        "data": texts.place(run.stream),
-        "network": texts.place(run.network),
-        "created": texts.place(made.created),
-        "command": texts.place(made.command),
+        "where": texts[": ".join(filter(None, (run.device, run.execution)))],
+        "machine": texts["" if made.machine == run.device else made.machine],
+        "code": texts[_code(row)],
+        "precision": texts[made.precision],
+        "data": texts[run.stream],
+        "network": texts[run.network],
+        "created": texts[made.created],
+        "command": texts[made.command],
         "again": again(run, [run.seed]),
         "scores": {
             setting: [_hundredths(getattr(run, metric).get(setting)) for metric in METRICS]
@@ -168,23 +170,17 @@ def _settings(found: Sequence[Configuration]) -> list[str]:
 
 def _ordered(found: list[Configuration]) -> list[Configuration]:
     """As in the paper's tables; what is not known there comes last, by its name."""
+    benchmarks = known_first((each.first.benchmark for each in found), BENCHMARKS)
+    methods = known_first((each.first.method for each in found), METHODS)
 
-    def place(each: Configuration) -> tuple[object, ...]:
+    def key(each: Configuration) -> tuple[object, ...]:
         run = each.first
         return (
-            _rank(run.benchmark, BENCHMARKS), run.validation, run.epochs,
-            _rank(run.method, METHODS), run.buffer or 0, not usual(run),
+            benchmarks.index(run.benchmark), run.validation, run.epochs,
+            methods.index(run.method), run.buffer or 0, not usual(run),
         )  # fmt: skip
 
-    return sorted(found, key=place)
-
-
-def _sorted(names: Iterable[str], known: Mapping[str, object]) -> list[str]:
-    return sorted(dict.fromkeys(names), key=lambda name: _rank(name, known))
-
-
-def _rank(name: str, known: Mapping[str, object]) -> tuple[int, str]:
-    return (list(known).index(name), "") if name in known else (len(known), name)
+    return sorted(found, key=key)
 
 
 def _names(found: Sequence[Configuration]) -> list[str]:

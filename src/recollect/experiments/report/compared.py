@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from recollect.experiments import paper
+from recollect.experiments.labels import SCORE_TITLES, SETTINGS
 from recollect.experiments.paper import Verdict
 from recollect.experiments.report.commands import usual
 from recollect.experiments.report.rows import Configuration
@@ -16,10 +17,7 @@ from recollect.streams import BENCHMARKS, Benchmark
 __all__ = ["METRICS", "Compared", "compared", "tallies"]
 
 METRICS = {
-    "accuracy": "Accuracy",
-    "fwt": "Forward transfer",
-    "bwt": "Backward transfer",
-    "forgetting": "Forgetting",
+    metric: title.capitalize() for metric, title in {**SCORE_TITLES, "accuracy": "accuracy"}.items()
 }
 
 Compared = dict[str, dict[str, Comparison]]
@@ -93,6 +91,6 @@ def _printed(known: Benchmark, table: str) -> Iterator[tuple[str, str, int | Non
     """The cells that the paper has for a benchmark in one of its tables."""
     for method in METHODS:
         for buffer in (None, *paper.buffers(known.paper, method)):
-            for setting in ("class", "task", "domain", "general"):
+            for setting in SETTINGS:
                 if paper.published(known.paper, setting, method, buffer, table):
                     yield setting, method, buffer

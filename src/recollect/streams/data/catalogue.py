@@ -1,19 +1,22 @@
-"""The data sets that recollect knows; a new one is a file of its own and a line in `CATALOGUE`."""
+"""The data sets that recollect knows; a new one is a file here and a line in `CATALOGUE`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from threading import Lock
 
 from recollect.errors import unknown_name
-from recollect.streams.data import cifar10, digits, mnist, tiny_imagenet
-from recollect.streams.data.converted import Form
+from recollect.streams.data import digits, mnist
+from recollect.streams.data.cifar10 import CIFAR10
+from recollect.streams.data.conversions import Conversion, locate, obtain
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Finding, Report
 from recollect.streams.data.places import named_folder
+from recollect.streams.data.tiny_imagenet import TINY_IMAGENET
 
 __all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
 
@@ -36,12 +39,12 @@ class Entry:
         return (self.train + self.test) * math.prod(self.image)
 
 
-def _converted(
-    form: Form,
-    load: Callable[[Path | None, Report], Dataset],
-    look: Callable[[Path | None], Finding],
-) -> Entry:
-    return Entry(form.name, form.classes, form.image, form.train, form.test, load, look)
+def _converted(known: Conversion) -> Entry:
+    form = known.form
+    return Entry(
+        form.name, form.classes, form.image, form.train, form.test,
+        partial(obtain, known), partial(locate, known),
+    )  # fmt: skip
 
 
 CATALOGUE = {
@@ -49,8 +52,8 @@ CATALOGUE = {
     for each in (
         Entry("digits", 10, (8, 8), digits.TRAIN, digits.TEST, digits.load, digits.look),
         Entry("mnist", 10, (28, 28), 60_000, 10_000, mnist.load, mnist.look),
-        _converted(cifar10.CIFAR10.form, cifar10.load, cifar10.look),
-        _converted(tiny_imagenet.TINY_IMAGENET.form, tiny_imagenet.load, tiny_imagenet.look),
+        _converted(CIFAR10),
+        _converted(TINY_IMAGENET),
     )
 }
 
@@ -62,8 +65,8 @@ def load(name: str, folder: Path | str | None = None, report: Report | None = No
     """Load a data set, fetching it first if it is not on this machine.
 
     Files are sought in `folder` (or the folder that RECOLLECT_DATA names), in the cache, and then
-    on the network unless RECOLLECT_OFFLINE=1; each is checked by its checksum. `report` is told
-    what is being fetched. A process loads a data set once: later calls return the same object.
+    on the network unless RECOLLECT_OFFLINE=1; each is checked by its checksum. `report` is
+    called with what is being fetched. Later calls in a process return the same object.
 
     >>> data = load("digits")
     >>> data.train_x.shape, data.test_x.shape, data.classes
@@ -72,11 +75,11 @@ def load(name: str, folder: Path | str | None = None, report: Report | None = No
     True
     """
     known = entry(name)
-    place = named_folder(folder)
+    where = named_folder(folder)
     with _lock:
-        if (name, place) not in _loaded:
-            _loaded[name, place] = known.load(place, report or _silent)
-        return _loaded[name, place]
+        if (name, where) not in _loaded:
+            _loaded[name, where] = known.load(where, report or _silent)
+        return _loaded[name, where]
 
 
 def look(name: str, folder: Path | str | None = None) -> Finding:

@@ -14,16 +14,16 @@ import torch
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
-from recollect.streams.data.conversions import Conversion, Original, locate, obtain
+from recollect.streams.data.conversions import Conversion, Original
 from recollect.streams.data.converted import Form
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.downloads import SourceError, from_npm, member
-from recollect.streams.data.files import Collection, File, Finding, Report, find_in
+from recollect.streams.data.files import Collection, File, Report, find_in
 from recollect.streams.data.images import decode, decoder
 from recollect.streams.data.pickled import parse_pickled
 from recollect.streams.data.sources import from_folder, survey
 
-__all__ = ["CIFAR10", "load", "look"]
+__all__ = ["CIFAR10"]
 
 CLASSES = 10
 IMAGE = (3, 32, 32)
@@ -32,16 +32,6 @@ BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # pixels, N x 3,072 of them, and labels [N]
 Parse = Callable[[Mapping[str, bytes]], Dataset]
-
-
-def load(folder: Path | None, report: Report) -> Dataset:
-    """Load CIFAR-10 from its converted file, or make that from what a source has."""
-    return obtain(CIFAR10, folder, report)
-
-
-def look(folder: Path | None) -> Finding:
-    """Say where CIFAR-10 is on this machine and whether it is intact."""
-    return locate(CIFAR10, folder)
 
 
 # The same pictures are published as records of bytes, ...

@@ -14,7 +14,7 @@ from recollect.streams.data import converted
 from recollect.streams.data.converted import Form, Unfit
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.downloads import SourceError, download
-from recollect.streams.data.files import File, Finding, Report, fault_at, is_file
+from recollect.streams.data.files import File, Finding, Report, discard, fault_at, is_file
 from recollect.streams.data.places import cache_folder, offline
 from recollect.streams.data.sources import check_exists, unavailable
 
@@ -63,7 +63,7 @@ def obtain(conversion: Conversion, folder: Path | None, report: Report) -> Datas
 
     The order is: the converted file in the folder that the user named, the one in the cache, the
     original files in that folder, the mirrors, and the other sources. What was read from original
-    files is kept in the cache. Damaged files in the user's own folder are an error; a damaged
+    files is stored in the cache. Damaged files in the user's folder are an error; a damaged
     file in the cache is made again.
     """
     if folder is not None:
@@ -158,16 +158,12 @@ def _from_cache(form: Form, report: Report) -> Dataset | None:
     try:
         return converted.read(form, path)
     except Unfit as wrong:
-        report(f"{path} {wrong}; it is removed, to be made again")
-    try:
-        path.unlink(missing_ok=True)
-    except OSError as problem:
-        report(f"{path} could not be removed ({problem.strerror or problem})")
+        discard(path, wrong, "made", report)
     return None
 
 
 def _keep(form: Form, data: Dataset, report: Report) -> None:
-    """Keep the converted file for the next time; a cache that cannot be written stops nobody."""
+    """Store the converted file for the next time; a cache that cannot be written is no error."""
     path = _cached(form)
     try:
         converted.write(form, data, path)

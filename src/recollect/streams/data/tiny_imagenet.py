@@ -22,13 +22,13 @@ import torch
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
-from recollect.streams.data.conversions import Conversion, Original, locate, obtain
+from recollect.streams.data.conversions import Conversion, Original
 from recollect.streams.data.converted import Form
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import File, Finding, Report, is_file
+from recollect.streams.data.files import File, Report, is_file
 from recollect.streams.data.images import decode, decoder
 
-__all__ = ["TINY_IMAGENET", "load", "look"]
+__all__ = ["TINY_IMAGENET"]
 
 # The MD5 checksum of the names of the classes, sorted, each with a new line after it.
 CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
@@ -39,16 +39,6 @@ PROGRESS = 10_000
 ROOTS = ("tiny-imagenet-200", "", "tiny-imagenet", "tiny-imagenet/tiny-imagenet-200")
 LEARNED = re.compile(r"train/(\w+)/(?:images/)?[^/.]+\.jpe?g", re.IGNORECASE)
 TESTED = re.compile(r"val/(?:(\w+)/)?(?:images/)?([^/.]+\.jpe?g)", re.IGNORECASE)
-
-
-def load(folder: Path | None, report: Report) -> Dataset:
-    """Load Tiny ImageNet from its converted file, or make that from the JPEG files."""
-    return obtain(TINY_IMAGENET, folder, report)
-
-
-def look(folder: Path | None) -> Finding:
-    """Say where Tiny ImageNet is on this machine and whether it is intact."""
-    return locate(TINY_IMAGENET, folder)
 
 
 @dataclass(frozen=True)
@@ -96,8 +86,8 @@ def _read_folder(root: Path, report: Report) -> Dataset:
 def _below(root: Path) -> Tree:
     names: list[str] = []
     for part in ("train", "val"):
-        for place, _, files in os.walk(root / part):
-            prefix = Path(place).relative_to(root).as_posix()
+        for folder, _, files in os.walk(root / part):
+            prefix = Path(folder).relative_to(root).as_posix()
             names.extend(f"{prefix}/{name}" for name in files)
     return Tree(root, names, lambda name: (root / name).read_bytes())
 
@@ -124,12 +114,12 @@ def _read(tree: Tree, report: Report) -> Dataset:
     report(f"decoding {form.train + form.test:,} pictures of {form.name} in {tree.where}")
     x = np.empty((form.train, *form.image), dtype=np.uint8)
     test_x = np.empty((form.test, *form.image), dtype=np.uint8)
-    places = [*zip(learned, x, strict=True), *zip(tested, test_x, strict=True)]
-    for done, (picture, place) in enumerate(places, start=1):
+    pairs = [*zip(learned, x, strict=True), *zip(tested, test_x, strict=True)]
+    for done, (picture, pixels) in enumerate(pairs, start=1):
         name = f"{tree.where}/{picture.name}"
-        place[:] = decode(_content(tree, picture.name), name, height, width)
+        pixels[:] = decode(_content(tree, picture.name), name, height, width)
         if done % PROGRESS == 0:
-            report(f"decoding {form.name}: {done:,} of {len(places):,} pictures")
+            report(f"decoding {form.name}: {done:,} of {len(pairs):,} pictures")
     _check_mean(tree, x)
     return Dataset(
         form.name,
@@ -174,7 +164,7 @@ def _pictures(tree: Tree) -> tuple[list[Picture], list[Picture]]:
 
 
 def _classes(tree: Tree) -> list[str]:
-    """The names of the classes, sorted: the place of a name is its label."""
+    """The names of the classes, sorted: the index of a name is its label."""
     wnids = sorted(_content(tree, "wnids.txt").decode("ascii", "replace").split())
     content = "".join(f"{wnid}\n" for wnid in wnids).encode()
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != CLASSES_MD5:

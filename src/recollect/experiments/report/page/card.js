@@ -64,7 +64,7 @@ function numberCard(row, setting, metric) {
     })),
     el("p", { class: "faint" }, values(row)),
     madeBy(row.commands.map(text), row.again),
-    el("p", {}, el("a", { href: addressOf(row), onclick: closeCard }, "Heat map, curves and runs →")));
+    el("p", {}, el("a", { href: addressOf(row), onclick: closeCard }, "Heat map and runs →")));
 }
 
 function whyJudged(difference, [, , kind, weak, allowed]) {

@@ -10,7 +10,7 @@ const rowsById = new Map(report.rows.map((row) => [row.id, row]));
 const buffers = [...new Set(report.rows.map((row) => row.buffer))].sort((a, b) => (a ?? -1) - (b ?? -1));
 
 const text = (place) => report.texts[place];
-const titled = (row) => report.methods[row.method];
+const titled = (row) => report.methods[row.method].title;
 const bufferName = (buffer) => (buffer === null ? "no memory" : String(buffer));
 const named = (row) => titled(row) + (row.buffer === null ? "" : ` ${row.buffer}`);
 const fixed = (value) => value.toFixed(2).replace("-", "−");
@@ -67,12 +67,6 @@ function varied(row) {
   return Object.keys(row.hyperparameters)
     .filter((name) => alike.some((other) => other.hyperparameters[name] !== row.hyperparameters[name]))
     .map((name) => `${name} ${number(row.hyperparameters[name])}`).concat(row.apart || []).join(", ");
-}
-
-// Of several configurations of a method and buffer, the first: the one with the usual values.
-function oneEach(rows) {
-  const seen = new Set();
-  return rows.filter((row) => !seen.has(named(row)) && seen.add(named(row)));
 }
 
 // Accuracies in percent, one line after each task; null where not measured. Over runs: the mean.

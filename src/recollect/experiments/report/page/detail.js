@@ -1,4 +1,4 @@
-// One configuration, or one run of it: scores, heat maps, curves, and what made them.
+// One configuration, or one run of it: scores, heat maps, and what made them.
 
 function showRun() {
   const { row } = state;
@@ -18,7 +18,6 @@ function showRun() {
     el("h2", {}, "Accuracy matrix"),
     el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", the mean over seeds"}. Tasks far ahead are not measured.`),
     el("div", { class: "maps" }, settings.map((setting) => heatMap(matrixOf(runs, setting), setting, run))),
-    curves(runs, settings),
     el("h2", {}, "How it was made"),
     facts(row, runs),
     run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again));
@@ -50,15 +49,6 @@ function heatMap(matrix, setting, run) {
       el("tbody", {},
         before && el("tr", {}, el("th", { scope: "row" }, "untrained"), cells(before.map((v) => (v === null ? null : v / 100)))),
         matrix.map((values, n) => el("tr", {}, el("th", { scope: "row" }, matrix.length === 1 ? "at the end" : `after ${n + 1}`), cells(values))))));
-}
-
-function curves(runs, settings) {
-  const found = settings.map((setting) => [setting, matrixOf(runs, setting)]).filter(([, matrix]) => matrix?.length > 1);
-  if (!found.length) return null;
-  return [el("h2", {}, "Accuracy over time"), el("div", { class: "panels" }, found.map(([setting, matrix]) => timeAxes(report.settings[setting], matrix.map((_, task) => ({
-    ...look(task), key: String(task), label: `task ${task + 1}`, line: "solid",
-    points: overTime(matrix, task).map((value, n) => value !== null && { x: n + 1, y: value, size: 3, lines: [`after task ${n + 1}: ${fixed(value)}`] }).filter(Boolean),
-  })))))];
 }
 
 function facts(row, runs) {

@@ -1,7 +1,5 @@
 // Elements. Text from the data only ever becomes text nodes and attributes, never markup.
 
-const SVG = "http://www.w3.org/2000/svg";
-
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === undefined || value === false) continue;
@@ -14,7 +12,6 @@ function fill(element, attributes, children) {
 }
 
 const el = (tag, attributes = {}, ...children) => fill(document.createElement(tag), attributes, children);
-const svg = (tag, attributes = {}, ...children) => fill(document.createElementNS(SVG, tag), attributes, children);
 const byId = (id) => document.getElementById(id);
 const say = (text) => { byId("said").textContent = text; };
 

@@ -14,7 +14,7 @@ function showView() {
 
 const chips = {
   benchmark: ["Benchmark", Object.keys(report.benchmarks).map((name) => [name, name])],
-  method: ["Method", METHODS.map((name) => [name, report.methods[name], swatch(look(METHODS.indexOf(name)))])],
+  method: ["Method", METHODS.map((name) => [name, report.methods[name].title, swatch(report.methods[name].colour)])],
   buffer: ["Buffer", buffers.map((size) => [bufferName(size), bufferName(size)])],
   verdict: ["Verdict", [...Object.entries(VERDICTS).map(([word, mark]) => [word, `${mark} ${word}`]), [NO_VERDICT, NO_VERDICT]]],
 };

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from functools import partial
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from recollect.experiments.figures.look import caption, new_figure, tidy
+from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.streams import Stream, TaskStream
 from recollect.streams.pixels import angle
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
-
-__all__ = ["ArrivalsData", "Task", "data", "draw"]
+__all__ = ["ArrivalsData", "Task", "data", "drawing"]
 
 SHOWN = 8
 ROWS = 10  # more tasks than these stand in a second column
@@ -57,24 +55,21 @@ def data(stream: Stream, seed: int = 0) -> ArrivalsData:
     return ArrivalsData(stream.name, seed, tasks)
 
 
-def draw(drawn: ArrivalsData) -> Figure:
+def drawing(drawn: ArrivalsData) -> Drawing:
     """A row for each task, from the first on; its label stands under each image."""
-    columns = math.ceil(len(drawn.tasks) / ROWS)
-    rows = math.ceil(len(drawn.tasks) / columns)
-    with new_figure(rows, columns, 4.5 * columns + 1.2, 0.74 * rows + 0.9) as (figure, axes):
-        downwards = [
-            axes[row * columns + column] for column in range(columns) for row in range(rows)
-        ]
-        for number, (task, place) in enumerate(zip(drawn.tasks, downwards, strict=False)):
-            _draw_task(place, task, number, drawn.benchmark)
-        tidy(downwards[len(drawn.tasks) :])
-        caption(
-            figure,
-            f"What arrives on {drawn.benchmark}: {len(drawn.tasks)} tasks",
-            f"The first {SHOWN} examples of each task from left to right in order of arrival, "
-            f"with their labels (seed {drawn.seed}).",
-        )
-    return figure
+    return Drawing(
+        f"What arrives on {drawn.benchmark}: {len(drawn.tasks)} tasks",
+        f"The first {SHOWN} examples of each task from left to right in order of arrival,\n"
+        f"with their labels (seed {drawn.seed}).",
+        [
+            Plot("", partial(_draw, number, task, drawn.benchmark), drawn.benchmark)
+            for number, task in enumerate(drawn.tasks, 1)
+        ],
+        columns=math.ceil(len(drawn.tasks) / ROWS),
+        size=(4.5, 0.74),
+        down=True,
+        images=True,
+    )
 
 
 def _task(stream: Stream, seeds: Tensor, task: int) -> Task:
@@ -105,24 +100,22 @@ def _nested(images: Tensor) -> Images:
     return fixed(images.tolist())  # type: ignore[return-value]
 
 
-def _draw_task(place: Axes, task: Task, number: int, benchmark: str) -> None:
+def _draw(number: int, task: Task, benchmark: str, chart: Chart) -> None:
     images = np.array(task.images, dtype=np.uint8)
     grey = images.ndim == 3
     blank = 0 if grey else 255
     padded = np.pad(
         images, [(0, 0), (0, 0), (0, GAP)] + [(0, 0)] * (not grey), constant_values=blank
     )
-    strip = np.concatenate(list(padded), axis=1)
-    place.imshow(strip, cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
+    chart.image(np.concatenate(list(padded), axis=1))
     wide = padded.shape[2]
     names = CIFAR10 if benchmark == "seq-cifar10" else tuple(map(str, range(1000)))
-    place.set_xticks(
+    axes = chart.axes
+    axes.set_xticks(
         [wide * (at + 0.5) - GAP / 2 for at in range(len(images))],
         [names[label] for label in task.labels],
     )
-    place.tick_params(length=0, pad=1, labelsize=7)
-    place.set(yticks=[])
-    place.grid(visible=False)
-    place.spines[:].set_visible(False)
+    axes.tick_params(length=0, pad=1, labelsize=7)
+    axes.spines[:].set_visible(False)
     turned = "" if task.degrees is None else f"\n{task.degrees:.0f}°"
-    place.set_ylabel(f"task {number + 1}{turned}", rotation=0, ha="right", va="center")
+    axes.set_ylabel(f"task {number}{turned}", rotation=0, ha="right", va="center")
