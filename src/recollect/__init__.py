@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recollect.experiments.results import Results
     from recollect.experiments.run import run
     from recollect.learner import Learner, Metrics
+    from recollect.live import LiveStream
     from recollect.methods import DER, ER, SGD, DERpp, Joint, Method, Step
     from recollect.nets import MLP, ResNet18
     from recollect.streams import from_arrays
@@ -28,6 +29,7 @@ __all__ = [
     "InputError",
     "Joint",
     "Learner",
+    "LiveStream",
     "Method",
     "Metrics",
     "RecollectError",
@@ -50,6 +52,7 @@ _HOMES = {
     "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),
     "experiments": ("Results", "run"),
     "learner": ("Learner", "Metrics"),
+    "live": ("LiveStream",),
     "methods": ("DER", "ER", "SGD", "DERpp", "Joint", "Method", "Step"),
     "nets": ("MLP", "ResNet18"),
     "streams": ("from_arrays",),
@@ -57,8 +60,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = {
-    "adapters", "core", "errors", "experiments", "feeds", "learner", "memory", "methods", "nets",
-    "streams", "testing", "train",
+    "adapters", "core", "errors", "experiments", "feeds", "learner", "live", "memory", "methods",
+    "nets", "streams", "testing", "train",
 }  # fmt: skip
 
 

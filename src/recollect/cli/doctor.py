@@ -9,7 +9,8 @@ from importlib import metadata
 import torch
 
 from recollect import __version__
-from recollect.cli.common import add_store, compact_table, console
+from recollect.cli.common import add_store
+from recollect.cli.screen import compact_table, console
 from recollect.errors import RecollectError
 from recollect.experiments.store import Store
 from recollect.methods import others

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Literal, final
 
 from recollect.errors import InputError
@@ -32,8 +33,8 @@ class Reading:
     """How sources are to be read; what is left out is seen from them.
 
     `follow` waits at the end of the last source for more. `replayed` says that standard input
-    begins again with what was read before, and `stopping` when to take no more from it. What a
-    person should know, such as that a followed file was replaced, goes to `say`.
+    begins again with what was read before. What a person should know, such as that a followed file
+    was replaced, goes to `say`.
     """
 
     kind: Kind | None = None
@@ -47,7 +48,6 @@ class Reading:
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
-    stopping: Callable[[], bool] = field(default=lambda: False, compare=False)
     say: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
 
@@ -68,6 +68,11 @@ class Feed:
     kind: Kind
     reader: Format
     faults: Faults
+    stopping: Event = field(default_factory=Event, repr=False, compare=False)
+
+    def stop(self) -> None:
+        """Take no more from standard input; what has been taken is still given."""
+        self.stopping.set()
 
     def records(self, places: Mapping[str, Place] | None = None) -> Iterator[Record | None]:
         """All records, in each source after its place; None whenever nothing came for a moment."""
@@ -88,7 +93,9 @@ class Feed:
 
 
 def open_feed(
-    sources: Sequence[str], reading: Reading | None = None, layout: Layout | None = None
+    sources: str | Path | Sequence[str | Path],
+    reading: Reading | None = None,
+    layout: Layout | None = None,
 ) -> Feed:
     """A feed of files, of folders of images, or of standard input (`-`).
 
@@ -96,13 +103,16 @@ def open_feed(
     which this one continues.
     """
     how = reading or Reading()
+    sources = [sources] if isinstance(sources, str | Path) else sources
+    sources = [str(source) for source in sources]
     if not sources:
         raise InputError("there is nothing to read: give a file, a folder of images, or -")
     if STDIN in sources and len(sources) > 1:
         raise InputError("standard input (-) is read alone, not with files")
+    stopping = Event()
     lines: Lines = FileLines(sources[-1] if how.follow else None, how.say)
     if STDIN in sources:
-        lines = InputLines(how.replayed, how.stopping)
+        lines = InputLines(how.replayed, stopping.is_set)
     for source in sources:
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
@@ -110,7 +120,7 @@ def open_feed(
     faults = Faults(how.skip_bad)
     reader = _reader(kind, how, lines, sources, faults)
     reader.layout = layout
-    return Feed(sources, kind, reader, faults)
+    return Feed(sources, kind, reader, faults, stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:

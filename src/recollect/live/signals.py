@@ -1,0 +1,39 @@
+"""Stopping a live stream when a person or the system asks for it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["stop_at_signals"]
+
+
+@contextmanager
+def stop_at_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` at the first Ctrl-C or SIGTERM; the second raises `KeyboardInterrupt` at once.
+
+    >>> with stop_at_signals(lambda: print("saving")):
+    ...     signal.raise_signal(signal.SIGTERM)
+    saving
+    """
+    asked = False
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        stop()
+
+    # Only the main thread may say what happens at a signal.
+    main = threading.current_thread() is threading.main_thread()
+    numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
+    before = {number: signal.signal(number, handle) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
