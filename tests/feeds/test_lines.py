@@ -143,4 +143,4 @@ def test_a_pipe_can_be_stopped_and_gives_what_was_taken(pipe: BinaryIO) -> None:
 
 def shown(record: Record | None) -> tuple[object, ...]:
     assert record is not None
-    return record.x.tolist(), record.label, record.place
+    return record.x.tolist(), record.label, record.position

@@ -71,7 +71,8 @@ def weights(learner: Learner | None) -> list[Any]:
 def test_a_prediction_costs_no_second_forward_pass(
     rows: Callable[..., Path], tmp_path: Path, unknown: int
 ) -> None:
-    counts, metrics = [], []
+    counts: list[tuple[int, int]] = []
+    metrics = []
     for predictions in (None, tmp_path / "predictions.jsonl"):
         PASSES.clear()
         torch.manual_seed(0)

@@ -14,7 +14,7 @@ from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
-from recollect.feeds.record import Faults, Format, Layout, Place, Record
+from recollect.feeds.record import Faults, Format, Layout, Position, Record
 
 __all__ = ["KINDS", "Feed", "Reading", "open_feed"]
 
@@ -74,11 +74,11 @@ class Feed:
         """Take no more from standard input; what has been taken is still given."""
         self.stopping.set()
 
-    def records(self, places: Mapping[str, Place] | None = None) -> Iterator[Record | None]:
-        """All records, in each source after its place; None whenever nothing came for a moment."""
+    def records(self, positions: Mapping[str, Position] | None = None) -> Iterator[Record | None]:
+        """All records, in each source after its position; None if nothing came for a moment."""
         for source in self.sources:
-            place = (places or {}).get(source)
-            yield from self.reader.read(source, tuple(place) if isinstance(place, list) else place)
+            after = (positions or {}).get(source)
+            yield from self.reader.read(source, tuple(after) if isinstance(after, list) else after)
 
     @property
     def lasting(self) -> bool:
@@ -88,8 +88,9 @@ class Feed:
     def where(self, record: Record) -> str:
         """Where a record is, in words."""
         if self.kind == "images":
-            return str(Path(record.source) / str(record.place[-1]))
-        return f"{record.source}, {'row' if self.kind == 'parquet' else 'line'} {record.place[-1]}"
+            return str(Path(record.source) / str(record.position[-1]))
+        unit = "row" if self.kind == "parquet" else "line"
+        return f"{record.source}, {unit} {record.position[-1]}"
 
 
 def open_feed(
@@ -103,24 +104,24 @@ def open_feed(
     which this one continues.
     """
     how = reading or Reading()
-    sources = [sources] if isinstance(sources, str | Path) else sources
-    sources = [str(source) for source in sources]
-    if not sources:
+    given = [sources] if isinstance(sources, str | Path) else sources
+    names = [str(source) for source in given]
+    if not names:
         raise InputError("there is nothing to read: give a file, a folder of images, or -")
-    if STDIN in sources and len(sources) > 1:
+    if STDIN in names and len(names) > 1:
         raise InputError("standard input (-) is read alone, not with files")
     stopping = Event()
-    lines: Lines = FileLines(sources[-1] if how.follow else None, how.say)
-    if STDIN in sources:
+    lines: Lines = FileLines(names[-1] if how.follow else None, how.say)
+    if STDIN in names:
         lines = InputLines(how.replayed, stopping.is_set)
-    for source in sources:
+    for source in names:
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
-    kind = how.kind or _kind(sources)
+    kind = how.kind or _kind(names)
     faults = Faults(how.skip_bad)
-    reader = _reader(kind, how, lines, sources, faults)
+    reader = _reader(kind, how, lines, names, faults)
     reader.layout = layout
-    return Feed(sources, kind, reader, faults, stopping)
+    return Feed(names, kind, reader, faults, stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:

@@ -47,7 +47,7 @@ class FileLines:
     """The lines of a file; of the one that is `followed`, also those that are yet to be written.
 
     While a file is followed, a line without its end is not yet a line. If another file takes its
-    place, or if it is cut, as happens to logs, reading goes on there, and `say` is told.
+    name, or if it is truncated, as happens to logs, reading goes on there, and `say` is told.
     """
 
     followed: str | None = None
@@ -138,7 +138,10 @@ def text_of(raw: bytes, first: bool) -> str:
         if raw[:2] in OTHER_FILES:
             raise Malformed(OTHER_FILES[raw[:2]])
         raw = raw.removeprefix(b"\xef\xbb\xbf")
-    return raw.decode("utf-8").rstrip("\r\n")
+    try:
+        return raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Malformed("it is not UTF-8 text") from None
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.feeds import Feed, Record
-from recollect.feeds.record import Malformed, Place
+from recollect.feeds.record import Malformed, Position
 from recollect.files import check_writable
 from recollect.learner import Learner
 from recollect.live.folder import StateFolder
@@ -79,7 +79,7 @@ class LiveStream:
         plain = json.dumps({**(settings or {}), "batch": batch, "format": feed.kind})
         self._settings: dict[str, Any] = json.loads(plain)
         self._classes: frozenset[Hashable] | None = None
-        self._positions: dict[str, Place] = {}
+        self._positions: dict[str, Position] = {}
         self._predictions: Predictions | None = None
         self._whole, self._unsaved, self._saved_at = True, 0, 0.0
         if batch < 1:
@@ -130,7 +130,7 @@ class LiveStream:
         notes = learner.notes
         self._use(learner)
         self.count = notes["count"]
-        self._positions = {source: tuple(place) for source, place in notes["places"].items()}
+        self._positions = {source: tuple(at) for source, at in notes["places"].items()}
         self.feed.reader.layout = saved["layout"]
         self.feed.faults.count = notes["skipped"]
         self._predictions = Predictions(self._output, notes["predictions"])
@@ -201,7 +201,7 @@ class LiveStream:
             ]
         )
         self.count, self.new = self.count + len(batch), self.new + len(batch)
-        self._positions.update({record.source: record.place for record in batch})
+        self._positions.update({record.source: record.position for record in batch})
         self._whole, self._unsaved = True, self._unsaved + 1
 
     def _begin(self, first: Record) -> None:
