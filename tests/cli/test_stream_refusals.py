@@ -85,7 +85,7 @@ def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
     Path("file").touch()
     said = stream(path, "--checkpoint", "file/state")
     assert said.status == 2
-    assert "cannot keep the state in file/state" in said.err
+    assert "cannot save the state in file/state" in said.err
 
 
 def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None:

@@ -86,7 +86,7 @@ def test_a_file_that_is_cut_is_read_from_its_start(log: Log) -> None:
     assert numbers(found) == [1, 2, 3]
     log.begin(5)
     assert numbers(found) == [5], "the rest of an unfinished line is gone"
-    assert log.said == [f"{log.path} was cut: reading it from its start"]
+    assert log.said == [f"{log.path} was truncated: reading it from its start"]
 
 
 def test_other_columns_in_the_new_file_are_refused(tmp_path: Path) -> None:

@@ -131,6 +131,24 @@ def _scattered(told: str, said: str) -> bool:
     return all(word in rest for word in told.split())
 
 
+def test_help_of_a_hyperparameter_is_shown_where_it_is_an_option(
+    install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = GOOD.replace("= 1.0", "= field(default=1.5, metadata={'help': 'share (in %) replayed'})")
+    install(code.replace("import dataclass", "import dataclass, field"))
+    for command in ("run", "search", "stream"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert "--weight VALUE" in said
+        assert "share (in %) replayed (Weighted!)" in said
+        assert "DER, DER++" in said, "methods that share a name are named with it"
+    assert main(["methods", "Weighted!"]) == 0
+    said = capsys.readouterr().out
+    assert "Weighted! (weighted) (from acme 2.5)" in said
+    assert "--weight  1.5      share (in %) replayed" in said
+
+
 def test_a_saved_learner_finds_its_method_again(install: Install, tmp_path: Path) -> None:
     install(GOOD)
     kind: Any = method("weighted")

@@ -162,7 +162,7 @@ def write_results(chosen: argparse.Namespace, results: Sequence[Result]) -> None
 
 
 def runner_named(where: str | None) -> OnRay | None:
-    """What does the work elsewhere, if a person asked for it."""
+    """What trains elsewhere, if --on asks for it."""
     if where is None:
         return None
     name, _, address = where.partition(":")
@@ -174,9 +174,9 @@ def runner_named(where: str | None) -> OnRay | None:
 
 
 def checked_device(chosen: argparse.Namespace) -> torch.device:
-    """Where to train; refuses what cannot be used of the common options, before any work is done.
+    """Where to train: what --device names, else the best that there is here or elsewhere.
 
-    That is what a person named, else the best that there is here or elsewhere.
+    What cannot be used of the common options is refused, before any work is done.
     """
     workers(chosen)
     elsewhere = runner_named(chosen.on) if chosen.device == "auto" else None

@@ -66,13 +66,13 @@ def everything(chosen: argparse.Namespace) -> int:
 
 def _asked(device: torch.device) -> list[tuple[Benchmark, int | None]]:
     """The paper's benchmarks; networks with convolutions are left out where there is no GPU."""
-    own = [each for each in BENCHMARKS.values() if each.stands_in is None]
-    slow = [each for each in own if each.network != "mlp"]
+    every = [each for each in BENCHMARKS.values() if each.stands_in is None]
+    slow = [each for each in every if each.network != "mlp"]
     if device.type == "cpu":
         names = ", ".join(each.name for each in slow)
         notice(f"{names}: left out, they take days without a GPU (name one to train it anyway)")
-        return [(each, None) for each in own if each not in slow]
-    return [*((each, None) for each in own), *((each, 1) for each in slow)]
+        return [(each, None) for each in every if each not in slow]
+    return [*((each, None) for each in every), *((each, 1) for each in slow)]
 
 
 def _table(

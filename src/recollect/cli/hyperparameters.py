@@ -50,7 +50,10 @@ def add_hyperparameters(
         for name, each in described(kind).items():
             titles.setdefault(name, {}).setdefault(each.help, []).append(kind.title)
     helps = {
-        name: "; ".join(f"{line} ({', '.join(of)})".strip() for line, of in lines.items())
+        name: "; ".join(
+            f"{line} ({', '.join(of)})" if line else f"of {', '.join(of)}"
+            for line, of in lines.items()
+        )
         for name, lines in sorted(titles.items())
     }
     group = parser.add_argument_group("hyper-parameters", use)

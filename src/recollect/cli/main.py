@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         notice(f"interrupted{'; the same command continues' if 'time_limit' in chosen else ''}")
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing is left to tell, not even at exit.
+        # Whoever read the output has gone; nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
@@ -97,7 +97,7 @@ def _stopping_at_once() -> Iterator[None]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Meanwhile, a warning that steps are slower is one line, without a place in the code."""
+    """Meanwhile, a warning that steps are slower is one line, without file and line of code."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 

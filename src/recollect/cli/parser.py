@@ -15,7 +15,7 @@ class Parser(argparse.ArgumentParser):
     """As argparse's, but an option or a choice that does not exist gets a suggestion."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The options, and words that are none; an unknown option is an error of its command."""
+        """The options, and words that are not options; an unknown option is an error."""
         chosen, left = super().parse_known_args(args, namespace)
         for word in left:
             if re.match("--?[A-Za-z]", word):
@@ -45,7 +45,7 @@ def number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """The seconds that a person means by 90, 90s, 20m or 2h.
+    """The seconds in 90, 90s, 20m or 2h.
 
     >>> duration("20m"), duration("90")
     (1200.0, 90.0)

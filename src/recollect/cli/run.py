@@ -135,8 +135,8 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
     varied = _varied(summaries)
     values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
     step = min(summary.seconds / summary.first.steps for summary in summaries) * 1e6
-    held = max(run.memory_bytes for run in results) / 1024
-    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {held:.0f} KiB a run"
+    size = max(run.memory_bytes for run in results) / 1024
+    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {size:.0f} KiB a run"
     counts = {
         "diverged": sum(run.diverged for run in results),
         "far below the others": sum(len(summary.far_below) for summary in summaries),

@@ -76,7 +76,7 @@ def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]
         TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        auto_refresh=False,  # a thread of its own would be in the way of forking
+        auto_refresh=False,  # a thread would be in the way of forking
         disable=not sys.stderr.isatty(),
     )
     with bar:

@@ -124,8 +124,8 @@ def _show(
     results: Results,
 ) -> None:
     screen = console()
-    held = f", buffer {size}" if size else ""
-    screen.print(f"{known.name} · {kind.title}{held}: validation, best first", style="bold")
+    buffer = f", buffer {size}" if size else ""
+    screen.print(f"{known.name} · {kind.title}{buffer}: validation, best first", style="bold")
     screen.print(_ranking(names, ranked))
     theirs = {
         name: value
@@ -135,8 +135,8 @@ def _show(
     best = {name: ranked[0].values[name] for name in names}
     if theirs and known.stands_in is None:
         same = "the same" if theirs == best else _said(theirs)
-        place = next((n for n, one in enumerate(ranked, 1) if _is(one, theirs)), None)
-        where = f" (number {place} here)" if place and theirs != best else ""
+        rank = next((n for n, one in enumerate(ranked, 1) if _is(one, theirs)), None)
+        where = f" (number {rank} here)" if rank and theirs != best else ""
         screen.print(f"chosen: {_said(best)}; the paper chose {same}{where}")
     screen.print(f"\non the test set, {len(results)} seeds", style="bold")
     summary = results.summaries()[0]

@@ -42,7 +42,7 @@ def configure(
     add("sources", nargs="+", metavar="FILE",
         help="CSV, JSON lines or Parquet files, folders of images by class, or - (standard input)")
     add = parser.add_argument_group("what is read").add_argument
-    add("--format", choices=KINDS, help="if names do not tell")
+    add("--format", choices=KINDS, help="of the sources (default: from their names)")
     add("--label", metavar="NAME",
         help="column, by name or number, or key of the label (default: last column; 'label')")
     add("--features", nargs="+", default=[], metavar="NAME",

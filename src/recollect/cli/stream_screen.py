@@ -41,7 +41,7 @@ def _live_line(stack: ExitStack) -> Callable[[str], None]:
     from rich.live import Live
     from rich.text import Text
 
-    # A thread of its own would take turns with the steps.
+    # A thread that refreshes it would compete with the steps.
     line = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
     stack.enter_context(line)
     return lambda text: line.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)

@@ -57,7 +57,7 @@ class Delimited:
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The records after a position, which is the byte and the line where one ends."""
         check_position(source, position, int, int)
-        # What comes after a record of a file is no header; a pipe is new, and may begin with one.
+        # Only the first row of a file can be a header; a pipe is new, and may begin with one.
         after = position is not None and position[:1] != (0,) and source != STDIN
         first = self.layout is None or not after
         for row, end in self._rows(source, position):

@@ -33,8 +33,8 @@ class Reading:
     """How sources are to be read; what is left out is seen from them.
 
     `follow` waits at the end of the last source for more. `replayed` says that standard input
-    begins again with what was read before. What a person should know, such as that a followed file
-    was replaced, goes to `say`.
+    begins again with what was read before. Messages, such as that a followed file was replaced,
+    go to `say`.
     """
 
     kind: Kind | None = None
@@ -100,8 +100,8 @@ def open_feed(
 ) -> Feed:
     """A feed of files, of folders of images, or of standard input (`-`).
 
-    A file's name tells its format, unless the reading does. `layout` is that of an earlier feed
-    which this one continues.
+    The format follows from a file's name, unless the reading says it. `layout` is that of an
+    earlier feed which this one continues.
     """
     how = reading or Reading()
     given = [sources] if isinstance(sources, str | Path) else sources

@@ -94,7 +94,7 @@ class ImageFolder:
                     if self.layout is not None:
                         grey = self.layout["shape"][0] == 1
                     shown: Any = image.convert("L" if grey else "RGB")
-        except Exception as error:  # what decoders say of damage is no closed list
+        except Exception as error:  # what decoders raise for damaged files is not documented
             raise Malformed(f"it is not an image that can be read ({error})") from None
         if self.size is not None:
             shown = shown.resize(self.size[::-1], Image.Resampling.BILINEAR)

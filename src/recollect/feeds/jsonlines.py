@@ -35,7 +35,7 @@ class JSONLines:
 
     Features are numbers, or lists of numbers, which may be nested. Without `features` they are
     those of the first record, in its order; all but the label, and what is to be ignored. If it is
-    one key that holds nested lists, its shape is kept. A record without a label has null there, or
+    one key that holds nested lists, its shape stays. A record without a label has null there, or
     no such key.
 
     >>> from tempfile import TemporaryDirectory
@@ -108,7 +108,7 @@ class JSONLines:
 
 
 def plain_label(value: Any) -> Label | None:
-    """A label as it is kept: text or a number; whole numbers are whole. None where there is none.
+    """A label as text or a number; whole numbers are whole. None where there is none.
 
     >>> plain_label(3.0), plain_label("b"), plain_label("")
     (3, 'b', None)

@@ -37,7 +37,7 @@ class Lines(Protocol):
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
         """The lines from a byte on, each with its end; None whenever nothing came for a moment.
 
-        `ANEW`, which is no line, says that what follows is another file, from its first byte on.
+        `ANEW`, which is not a line, says that what follows is another file, from its first byte on.
         """
 
 
@@ -47,7 +47,8 @@ class FileLines:
     """The lines of a file; of the one that is `followed`, also those that are yet to be written.
 
     While a file is followed, a line without its end is not yet a line. If another file takes its
-    name, or if it is truncated, as happens to logs, reading goes on there, and `say` is told.
+    name, or if it is truncated, as happens to logs, reading goes on there, after a message to
+    `say`.
     """
 
     followed: str | None = None
@@ -88,7 +89,7 @@ class FileLines:
                 self.say(f"{source} is another file now: reading that one")
                 return
             elif os.fstat(file.fileno()).st_size < file.tell():
-                self.say(f"{source} was cut: reading it from its start")
+                self.say(f"{source} was truncated: reading it from its start")
                 yield ANEW  # what was read of an unfinished line is not to be finished
                 return
             else:

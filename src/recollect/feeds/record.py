@@ -110,8 +110,8 @@ def numbers(values: Any) -> NDArray[np.float32]:
         raise Malformed("a number is too large") from None
     except (TypeError, ValueError):
         raise Malformed("its features are not numbers in rows of equal length") from None
-    # A comparison with NaN is false: one test covers what is too large and what is no number. The
-    # sum of squares is a quick one that all but extreme rows pass.
+    # A comparison with NaN is false: one test covers what is too large and what is not a number.
+    # The sum of squares is a quick one that all but extreme rows pass.
     if not np.vdot(wide, wide) <= LARGEST and not bool((np.abs(wide) <= LARGEST).all()):
         raise Malformed("a feature is not a finite number of 32 bits")
     return wide.astype(np.float32)

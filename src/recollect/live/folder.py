@@ -81,7 +81,7 @@ class StateFolder:
             write_bytes(self.path / FACTS, text.encode())
         except OSError as error:
             raise DataError(
-                f"cannot keep the state in {self.path}: {error.strerror or error}"
+                f"cannot save the state in {self.path}: {error.strerror or error}"
             ) from None
 
     def _acquire(self) -> None:

@@ -1,4 +1,4 @@
-"""Stopping a live stream when a person or the system asks for it."""
+"""Stopping a live stream at Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 

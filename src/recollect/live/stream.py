@@ -36,7 +36,7 @@ class LiveStream:
 
     `predictions` is a file, or an open binary stream, for a JSON line for every example; one
     without a label is predicted and not learned. A feed that waits for more ends after `idle`
-    seconds of silence. What a person should know, such as where it continues, goes to `say`.
+    seconds of silence. Messages, such as where it continues, go to `say`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from recollect import ER, MLP
