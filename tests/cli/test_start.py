@@ -52,6 +52,17 @@ def test_an_interrupt_while_it_starts_is_one_line(name: str, tmp_path: Path) -> 
     assert (done.returncode, done.stderr) == (130, "recollect: stopped\n")
 
 
+def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from recollect.cli import main
+main.build_parser = lambda words: signal.raise_signal(signal.SIGINT) or sys.exit(7)
+main.main(["methods"])
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 7
+
+
 def test_every_command_has_options_of_its_own_when_it_is_called() -> None:
     for name in COMMANDS:
         with pytest.raises(SystemExit) as end:

@@ -30,6 +30,22 @@ def wait_for(what: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
+def signal_at_batch(
+    which: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Raises a signal while a batch is taken; the sizes of all batches, as they are."""
+    real, taken = LiveStream._take, []
+
+    def take(self: LiveStream, batch: Any) -> None:
+        taken.append(len(batch))
+        if len(taken) == which:
+            signal.raise_signal(number)
+        real(self, batch)
+
+    monkeypatch.setattr(LiveStream, "_take", take)
+    return taken
+
+
 def lines_in(path: str) -> int:
     return Path(path).read_bytes().count(b"\n") if Path(path).exists() else 0
 
@@ -104,15 +120,7 @@ def test_a_signal_in_the_middle_of_a_file_saves_and_says_so(
 ) -> None:
     path = sensors(200)
     stream(path, "--predictions", "whole", "--checkpoint", "whole-state")
-    real, taken = LiveStream._take, []
-
-    def take(self: LiveStream, batch: Any) -> None:
-        taken.append(len(batch))
-        if len(taken) == 5:
-            signal.raise_signal(signal.SIGTERM)
-        real(self, batch)
-
-    monkeypatch.setattr(LiveStream, "_take", take)
+    signal_at_batch(5, signal.SIGTERM, monkeypatch)
     said = stream(path, "--predictions", "p")
     assert said.status == 130
     assert "interrupted; all is saved, and the same command continues" in said.err
@@ -140,15 +148,7 @@ def test_a_stopped_pipe_loses_nothing_that_was_taken(
 ) -> None:
     text = sensors(57).read_bytes()
     reading, writing = os.pipe()
-    real, taken = LiveStream._take, []
-
-    def take(self: LiveStream, batch: Any) -> None:
-        taken.append(len(batch))
-        if len(taken) == 2:
-            signal.raise_signal(signal.SIGINT)
-        real(self, batch)
-
-    monkeypatch.setattr(LiveStream, "_take", take)
+    taken = signal_at_batch(2, signal.SIGINT, monkeypatch)
     with os.fdopen(reading) as source, os.fdopen(writing, "wb", buffering=0) as target:
         monkeypatch.setattr(sys, "stdin", source)
         target.write(text)

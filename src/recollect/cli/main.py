@@ -9,10 +9,11 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
+from threading import current_thread, main_thread
 from typing import Any
 
 from recollect import __version__
@@ -85,14 +86,15 @@ def _stopping_at_once() -> Iterator[None]:
         os.write(2, b"recollect: stopped\n")
         os._exit(INTERRUPTED)
 
-    before = signal.getsignal(signal.SIGINT)
-    with suppress(ValueError):  # only the main thread can say what happens at a signal
-        signal.signal(signal.SIGINT, stop)
+    usual = signal.default_int_handler
+    if signal.getsignal(signal.SIGINT) is not usual or current_thread() is not main_thread():
+        yield  # it is ignored, or someone else's
+        return
+    signal.signal(signal.SIGINT, stop)
     try:
         yield
     finally:
-        with suppress(ValueError):
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, usual)
 
 
 @contextmanager

@@ -28,10 +28,12 @@ def stop_at_signals(stop: Callable[[], None]) -> Iterator[None]:
         asked = True
         stop()
 
-    # Only the main thread may say what happens at a signal.
-    main = threading.current_thread() is threading.main_thread()
-    numbers = (signal.SIGINT, signal.SIGTERM) if main else ()
-    before = {number: signal.signal(number, handle) for number in numbers}
+    before = {}
+    # Only the main thread may set handlers. A process in the background may have to ignore Ctrl-C.
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handle)
     try:
         yield
     finally:

@@ -93,7 +93,8 @@ class LiveStream:
     def run(self, report: Callable[[LiveStream], None] = lambda live: None) -> Learner | None:
         """Learn until the feed ends, is silent for too long, or is stopped; the learner.
 
-        It is None if nothing arrived. `report` is called with this object after every batch, and
+        That is the one that was given, or the one of the checkpoint from which it continued; None
+        if nothing arrived. `report` is called with this object after every batch, and
         while it waits: see `count` (examples so far), `new` (those of this call), and `learner`
         with its `metrics()`. What cannot be read or learned raises an error, and what was learned
         before is saved.
