@@ -79,6 +79,7 @@ def test_the_table_has_every_room() -> None:
     assert ALLOWED["learner"] == {
         "core", "nets", "memory", "methods", "streams", "feeds", "train",
     }  # fmt: skip
+    assert ALLOWED["live"] == {*ALLOWED["learner"], "learner"}
     assert "testing" not in ALLOWED["cli"]
 
 
@@ -94,6 +95,7 @@ def test_a_room_imports_what_it_may(room: str) -> None:
         ("core", "from recollect.memory import Memory"),
         ("core", "def f():\n    from recollect import memory"),
         ("methods", "import recollect.train.fleet"),
+        ("live", "from recollect.cli.notices import notice"),
         ("cli", "from recollect.testing import check_method"),
         ("streams", "import PIL"),
         ("train", "def f():\n    import rich"),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from recollect.experiments.results import Results
     from recollect.experiments.run import run
     from recollect.learner import Learner, Metrics
+    from recollect.live import LiveStream
     from recollect.methods import (
         DER,
         ER,
@@ -45,6 +46,7 @@ __all__ = [
     "InputError",
     "Joint",
     "Learner",
+    "LiveStream",
     "Method",
     "Metrics",
     "Needs",
@@ -74,31 +76,19 @@ _HOMES = {
     "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),
     "experiments": ("Results", "run"),
     "learner": ("Learner", "Metrics"),
+    "live": ("LiveStream",),
     "methods": (
-        "DER",
-        "ER",
-        "SGD",
-        "DERpp",
-        "Field",
-        "Joint",
-        "Method",
-        "Needs",
-        "Query",
-        "Replay",
-        "Setup",
-        "Spec",
-        "Step",
-        "Task",
-        "hyper",
+        "DER", "ER", "SGD", "DERpp", "Field", "Joint", "Method", "Needs", "Query", "Replay",
+        "Setup", "Spec", "Step", "Task", "hyper",
     ),
     "nets": ("MLP", "ResNet18"),
     "streams": ("from_arrays",),
     "train": ("Fleet",),
-}
+}  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = {
-    "adapters", "core", "errors", "experiments", "feeds", "learner", "memory", "methods", "nets",
-    "streams", "testing", "train",
+    "adapters", "core", "errors", "experiments", "feeds", "learner", "live", "memory", "methods",
+    "nets", "streams", "testing", "train",
 }  # fmt: skip
 
 

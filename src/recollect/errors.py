@@ -13,6 +13,7 @@ __all__ = [
     "RecollectError",
     "SlowerWarning",
     "TimeUp",
+    "nearest",
     "unknown_name",
 ]
 
@@ -111,6 +112,15 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     "unknown method 'der++': did you mean 'der'? (known: der, derpp, er)"
     """
     names = sorted(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-    hint = f": did you mean {near[0]!r}?" if near else ""
+    near = nearest(name.lower(), names)
+    hint = f": did you mean {near!r}?" if near else ""
     return InputError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """The known name that is most like a misspelt one, if there is one like it.
+
+    >>> nearest("--lamda", ["--lambda", "--lr"]), nearest("--width", ["--lr"])
+    ('--lambda', None)
+    """
+    return next(iter(difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)), None)

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 
-from recollect.cli.common import duration
 from recollect.cli.main import main
+from recollect.cli.parser import duration
 
 TRY_AGAIN = 75
 RUN = (

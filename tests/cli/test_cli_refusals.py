@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import main
+from recollect.cli.main import COMMANDS, main
 
 Refused = Callable[..., str]
 
@@ -187,10 +187,38 @@ def test_usage_is_explained(words: tuple[str, ...], capsys: pytest.CaptureFixtur
     assert len(said.err.splitlines()) <= 3  # what is wrong is not lost below thirty options
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ("run", "seq-digits", "er", "--lamda", "3"),
+            "unknown option --lamda: did you mean --",
+        ),
+        (("search", "seq-digits", "er", "--trails=3"), "did you mean --trials?"),
+        (("stream", "a.csv", "--predict-to", "b"), "did you mean --predictions?"),
+        (("stream", "a.csv", "-lable", "b"), "unknown option -lable: did you mean --label?"),
+        (("stream", "a.csv", "--format", "jason"), "did you mean 'jsonl'? invalid choice: 'jason'"),
+        (("data", "fetch", "mnist", "--data-dri", "x"), "did you mean --data-dir?"),
+        (("results", "--xyzzy"), "error: unknown option --xyzzy"),
+        (("rum", "seq-digits"), "did you mean 'run'? invalid choice: 'rum'"),
+    ],
+)
+def test_a_misspelt_option_gets_a_suggestion(
+    words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([*words])
+    assert left.value.code == 2
+    usage, *_, error = capsys.readouterr().err.splitlines()
+    command = " ".join(["recollect", *(w for w in words[:1] if w in COMMANDS)])
+    assert usage.startswith(f"usage: {command}")
+    assert message in error
+
+
 def test_values_are_given_with_spaces(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "seq-digits", "er", "--lr", "0.1,0.3"])
-    assert "'0.1,0.3' is no number: give one, or several with spaces" in capsys.readouterr().err
+    assert "'0.1,0.3' is not a number: give one, or several with spaces" in capsys.readouterr().err
 
 
 def test_an_interrupt_is_no_traceback(

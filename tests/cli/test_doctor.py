@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from recollect.cli import common, doctor
+from recollect.cli import doctor, screen
 from recollect.cli.main import main
 
 
@@ -54,7 +54,7 @@ def test_it_fits_a_screen_of_eighty_by_twenty_five(
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", none)
-    monkeypatch.setattr(common, "WIDE", 80)
+    monkeypatch.setattr(screen, "WIDE", 80)
     monkeypatch.setenv("RECOLLECT_STORE", "results.sqlite")
     assert main(["doctor"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +32,35 @@ def test_version_and_help_import_neither_torch_nor_numpy(word: str) -> None:
     said, _, seconds = done.stdout.rpartition("CPU ")
     assert "recollect" in said
     assert float(seconds) < 0.3
+
+
+@pytest.mark.parametrize("name", ["methods", "run", "stream"])
+def test_an_interrupt_while_it_starts_is_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(
+        "import os, signal, time\n"
+        "try:\n"
+        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        "    time.sleep(60)\n"
+        "except BaseException as error:\n"
+        "    raise ImportError('torch is broken') from error\n"
+    )
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect.cli.main", name], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path}, timeout=30,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "recollect: stopped\n")
+
+
+def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
+    code = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+from recollect.cli import main
+main.build_parser = lambda words: signal.raise_signal(signal.SIGINT) or sys.exit(7)
+main.main(["methods"])
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 7
 
 
 def test_every_command_has_options_of_its_own_when_it_is_called() -> None:

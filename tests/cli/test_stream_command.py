@@ -191,7 +191,7 @@ def test_classes_can_be_fixed(stream: Stream, sensors: Sensors, told: Told) -> N
     path = sensors(60)
     said = stream(path, "--classes", "idle", "läuft")
     assert said.status == 2
-    assert "the label 'hot' is not among --classes" in said.err
+    assert "the label 'hot' is not among the classes" in said.err
     assert stream(path, "--fresh", "--classes", "hot", "läuft", "idle", "later").status == 0
     Path("numbers.jsonl").write_text('{"v": 1, "label": 1}\n{"v": 2, "label": 2}\n')
     words = ("--classes", 1, 2, "--batch", 1, "--predictions", "p.jsonl")

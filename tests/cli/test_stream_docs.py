@@ -15,7 +15,8 @@ import pytest
 from PIL import Image
 from tests.docs.pages import blocks_of
 
-from recollect.cli.stream_plan import fit_for_streams
+from recollect.cli.stream_learner import fit_for_streams
+from recollect.methods import every_method
 
 Stream = Callable[..., Any]
 
@@ -71,4 +72,4 @@ def test_a_command_works(
 
 def test_the_methods_are_those_there_are() -> None:
     part = PAGE[PAGE.index("## Methods and networks") :].split("hyper-parameters are")[0]
-    assert {*re.findall(r"`(\w[a-z-]*)`", part)} == {*fit_for_streams()}
+    assert {*re.findall(r"`(\w[a-z-]*)`", part)} == {*fit_for_streams(every_method())}

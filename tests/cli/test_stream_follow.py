@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from recollect.cli.stream_loop import Loop
+from recollect.live import LiveStream
 
 Stream = Callable[..., Any]
 Sensors = Callable[..., Path]
@@ -28,6 +28,22 @@ def wait_for(what: Callable[[], bool]) -> None:
             return
         time.sleep(0.05)
     raise AssertionError("it never came")
+
+
+def signal_at_batch(
+    which: int, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
+) -> list[int]:
+    """Raises a signal while a batch is taken; the sizes of all batches, as they are."""
+    real, taken = LiveStream._take, []
+
+    def take(self: LiveStream, batch: Any) -> None:
+        taken.append(len(batch))
+        if len(taken) == which:
+            signal.raise_signal(number)
+        real(self, batch)
+
+    monkeypatch.setattr(LiveStream, "_take", take)
+    return taken
 
 
 def lines_in(path: str) -> int:
@@ -104,15 +120,7 @@ def test_a_signal_in_the_middle_of_a_file_saves_and_says_so(
 ) -> None:
     path = sensors(200)
     stream(path, "--predictions", "whole", "--checkpoint", "whole-state")
-    real, taken = Loop._take, []
-
-    def take(self: Loop, batch: Any) -> None:
-        taken.append(len(batch))
-        if len(taken) == 5:
-            signal.raise_signal(signal.SIGTERM)
-        real(self, batch)
-
-    monkeypatch.setattr(Loop, "_take", take)
+    signal_at_batch(5, signal.SIGTERM, monkeypatch)
     said = stream(path, "--predictions", "p")
     assert said.status == 130
     assert "interrupted; all is saved, and the same command continues" in said.err
@@ -124,11 +132,11 @@ def test_a_signal_in_the_middle_of_a_file_saves_and_says_so(
 def test_the_second_interrupt_does_not_wait(
     stream: Stream, sensors: Sensors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take(self: Loop, batch: Any) -> None:
+    def take(self: LiveStream, batch: Any) -> None:
         signal.raise_signal(signal.SIGINT)
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr(Loop, "_take", take)
+    monkeypatch.setattr(LiveStream, "_take", take)
     before = signal.getsignal(signal.SIGINT)
     said = stream(sensors(40))
     assert (said.status, said.err) == (130, "recollect: interrupted\n")
@@ -140,15 +148,7 @@ def test_a_stopped_pipe_loses_nothing_that_was_taken(
 ) -> None:
     text = sensors(57).read_bytes()
     reading, writing = os.pipe()
-    real, taken = Loop._take, []
-
-    def take(self: Loop, batch: Any) -> None:
-        taken.append(len(batch))
-        if len(taken) == 2:
-            signal.raise_signal(signal.SIGINT)
-        real(self, batch)
-
-    monkeypatch.setattr(Loop, "_take", take)
+    taken = signal_at_batch(2, signal.SIGINT, monkeypatch)
     with os.fdopen(reading) as source, os.fdopen(writing, "wb", buffering=0) as target:
         monkeypatch.setattr(sys, "stdin", source)
         target.write(text)

@@ -33,11 +33,11 @@ Sensors = Callable[..., Path]
         (("sensors.csv", "--lr", 0), "lr must be greater than 0"),
         (("sensors.csv", "--memory", 0), "memory must be a whole number of at least 1, not 0"),
         (("sensors.csv", "--memory", "much"), "a memory is a number of examples or a size"),
-        (("sensors.csv", "--batch", 0), "--batch must be at least 1, not 0"),
-        (("sensors.csv", "--replay", 0), "--replay must be at least 1, not 0"),
-        (("sensors.csv", "--window", 0), "--window must be at least 1, not 0"),
-        (("sensors.csv", "--seed", -1), "--seed must be at least 0, not -1"),
-        (("sensors.csv", "--hidden", 0), "--hidden must be numbers of units"),
+        (("sensors.csv", "--batch", 0), "batch must be at least 1, not 0"),
+        (("sensors.csv", "--replay", 0), "replay must be a whole number of at least 1, not 0"),
+        (("sensors.csv", "--window", 0), "window must be a whole number of at least 1, not 0"),
+        (("sensors.csv", "--seed", -1), "the seed must be a whole number in 0..2^63 - 1, not -1"),
+        (("sensors.csv", "--hidden", 0), "--hidden and --width are numbers of units"),
         (("sensors.csv", "--optimiser", "Newton"), "Newton"),
         (("sensors.csv", "--device", "abacus"), "unknown device 'abacus'"),
         (("sensors.csv", "--network", "resnet18"), "resnet18 takes images"),
@@ -52,8 +52,8 @@ Sensors = Callable[..., Path]
         (("sensors.csv", "-"), "standard input (-) is read alone"),
         (("sensors.csv", "--predictions", "sensors.csv"), "would overwrite what is read"),
         (("sensors.csv", "--predictions", "no/where"), "the folder no does not exist"),
-        (("sensors.csv", "--checkpoint", "sensors.csv"), "--checkpoint is a folder"),
-        (("sensors.csv", "--classes", "idle", "idle"), "--classes has a label twice"),
+        (("sensors.csv", "--checkpoint", "sensors.csv"), "a folder, and sensors.csv is a file"),
+        (("sensors.csv", "--classes", "idle", "idle"), "a label occurs twice among the classes"),
     ],
 )  # fmt: skip
 def test_one_line_says_what_was_wrong(
@@ -85,7 +85,7 @@ def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
     Path("file").touch()
     said = stream(path, "--checkpoint", "file/state")
     assert said.status == 2
-    assert "cannot keep the state in file/state" in said.err
+    assert "cannot save the state in file/state" in said.err
 
 
 def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None:

@@ -17,7 +17,7 @@ import pytest
 from safetensors.torch import load_file
 
 from recollect.cli.main import main
-from recollect.cli.stream_output import Predictions
+from recollect.live.predictions import Predictions
 
 Stream = Callable[..., Any]
 Sensors = Callable[..., Path]

@@ -13,6 +13,7 @@ ROOMS = (
     "recollect.adapters",
     "recollect.errors",
     "recollect.learner",
+    "recollect.live",
     "recollect.memory",
     "recollect.methods",
     "recollect.nets",

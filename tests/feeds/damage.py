@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 from PIL import Image
 
-__all__ = ["bomb", "csv_files", "jsonl_files", "parquet_files", "pictures", "places"]
+__all__ = ["bomb", "csv_files", "jsonl_files", "parquet_files", "pictures", "positions"]
 
 numbers = st.floats(-1e3, 1e3, width=32)
 words = st.sampled_from(["idle", "hot", "läuft"])
@@ -223,7 +223,7 @@ def pictures(draw: st.DrawFn) -> tuple[str, bytes]:
     return ending, made[how]
 
 
-places = st.one_of(
+positions = st.one_of(
     st.none().map(lambda _: ()), st.integers(), st.text(max_size=3), st.floats(),
     st.lists(st.integers(-5, 5), max_size=4), st.binary(max_size=3),
     st.tuples(st.integers(max_value=-1), st.integers()),

@@ -183,15 +183,15 @@ def test_reading_continues_after_any_record(written: Written) -> None:
     path = written('\ufeffa,kind\r\n1,"x\ny"\r\n\r\n2,z\r\n3,""\r\n4,w')
     first = Delimited()
     records = [record for record in first.read(path) if record]
-    assert [record.place[1] for record in records] == [3, 5, 6, 7]
+    assert [record.position[1] for record in records] == [3, 5, 6, 7]
     for number, record in enumerate(records):
         again = Delimited(layout=first.layout)
-        rest = [r for r in again.read(path, record.place) if r]
+        rest = [r for r in again.read(path, record.position) if r]
         assert [plain(r) for r in rest] == [plain(r) for r in records[number + 1 :]]
 
 
 def plain(record: Record) -> tuple[object, ...]:
-    return record.x.tolist(), record.label, record.place
+    return record.x.tolist(), record.label, record.position
 
 
 def test_a_file_that_became_shorter(written: Written) -> None:
@@ -242,21 +242,21 @@ def test_anything_is_read_or_refused(
     path = tmp_path_factory.getbasetemp() / "fuzzed-rows.csv"
     path.write_bytes(content)
     for skip in (False, True):
-        places = []
+        positions = []
         with suppress(RecollectError):
             for record in Delimited(faults=Faults(skip=skip)).read(str(path)):
                 assert record is not None
                 assert np.isfinite(record.x).all()
-                places.append(record.place)
-        assert places == sorted(set(places))
-        assert not places or int(places[-1][0]) <= len(content)
+                positions.append(record.position)
+        assert positions == sorted(set(positions))
+        assert not positions or int(positions[-1][0]) <= len(content)
 
 
-def test_a_bad_row_after_a_place_is_not_taken_for_a_header(tmp_path: Path) -> None:
+def test_a_bad_row_after_a_position_is_not_taken_for_a_header(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("v,w,kind\n1,2,x\none\nthree,four,y\n5,6,z\n")
     feed = open_feed([str(path)], Reading(skip_bad=True))
     first, last = [record for record in feed.records() if record]
     assert feed.faults.count == 2
     again = open_feed([str(path)], Reading(skip_bad=True), feed.reader.layout)
-    assert [r and r.place for r in again.records({str(path): first.place})] == [last.place]
+    assert [r and r.position for r in again.records({str(path): first.position})] == [last.position]

@@ -25,8 +25,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def values(feed: Feed, **places: tuple[int, ...]) -> list[float]:
-    return [float(r.x[0]) for r in feed.records(places) if r is not None]
+def values(feed: Feed, **positions: tuple[int, ...]) -> list[float]:
+    return [float(r.x[0]) for r in feed.records(positions) if r is not None]
 
 
 def test_files_follow_each_other_and_continue_one_by_one(folder: Path) -> None:
@@ -34,10 +34,10 @@ def test_files_follow_each_other_and_continue_one_by_one(folder: Path) -> None:
     assert values(feed) == [1, 2, 3]
     records = [r for r in feed.records() if r]
     assert [r.source for r in records] == ["a.csv", "a.csv", "b.csv"]
-    places = {r.source: r.place for r in records[:1]}
-    assert [r.x.tolist() for r in feed.records(places) if r] == [[2], [3]]
-    places = {r.source: r.place for r in records}
-    assert list(feed.records(places)) == []
+    positions = {r.source: r.position for r in records[:1]}
+    assert [r.x.tolist() for r in feed.records(positions) if r] == [[2], [3]]
+    positions = {r.source: r.position for r in records}
+    assert list(feed.records(positions)) == []
 
 
 def test_names_tell_the_format(folder: Path) -> None:

@@ -20,7 +20,7 @@ from tests.feeds.damage import (
     jsonl_files,
     parquet_files,
     pictures,
-    places,
+    positions,
     tables,
 )
 from tests.fuzzed import fuzzed
@@ -47,7 +47,7 @@ def same(one: list[Record], other: list[Record]) -> bool:
     """Whether records are the same, bit for bit."""
     return len(one) == len(other) and all(
         a.x.tobytes() == b.x.tobytes()
-        and (a.label, a.source, a.place) == (b.label, b.source, b.place)
+        and (a.label, a.source, a.position) == (b.label, b.source, b.position)
         for a, b in zip(one, other, strict=True)
     )
 
@@ -76,7 +76,7 @@ def check(path: Path, how: dict[str, Any], tried: Counter[str]) -> None:
         number = len(sound) // 2
         layout = feed.reader.layout
         later = open_feed([source], Reading(**how, skip_bad=True), layout)
-        rest = read(later, {source: sound[number].place})
+        rest = read(later, {source: sound[number].position})
         assert same(rest[0], sound[number + 1 :])
         assert rest[1] == ended
 
@@ -153,7 +153,7 @@ def test_malformed_images(tmp_path: Path) -> None:
         sound, ended = read(feed)
         assert ended is None, "one bad image does not spoil a folder"
         assert all(record.x.dtype == np.uint8 for record in sound)
-        names = [record.place[1] for record in sound]
+        names = [record.position[1] for record in sound]
         assert "b/0.png" in names
         assert "b/9.png" in names
         strict, why = read(open_feed([str(root)], Reading(**how)))
@@ -161,7 +161,7 @@ def test_malformed_images(tmp_path: Path) -> None:
         assert (why is None) == (feed.faults.count == 0)
         tried["bad images"] += feed.faults.count
         again = open_feed([str(root)], Reading(**how, skip_bad=True), feed.reader.layout)
-        assert same(read(again, {str(root): sound[0].place})[0], sound[1:])
+        assert same(read(again, {str(root): sound[0].position})[0], sound[1:])
 
     one()
     assert tried["bad images"] >= IMAGES, tried
@@ -178,17 +178,17 @@ def every_source(tmp_path: Path) -> list[str]:
     return [str(tmp_path / name) for name in ("a.csv", "a.jsonl", "a.parquet", "images")]
 
 
-def test_places_that_make_no_sense(every_source: list[str]) -> None:
+def test_positions_that_make_no_sense(every_source: list[str]) -> None:
     tried = Counter[str]()
 
     @settings(fuzzed, max_examples=PLACES)
-    @given(st.integers(0, 3), places)
-    def one(number: int, place: Any) -> None:
+    @given(st.integers(0, 3), positions)
+    def one(number: int, position: Any) -> None:
         source = every_source[number]
-        found, why = read(open_feed([source]), {source: place})
-        if why is None:  # it may be a place of this format
+        found, why = read(open_feed([source]), {source: position})
+        if why is None:  # it may be a position of this format
             kinds = ((int, int), (int, int), (int,), (int, str))[number]
-            assert tuple(map(type, place)) == kinds
+            assert tuple(map(type, position)) == kinds
             tried["sound"] += 1
         else:
             assert not found

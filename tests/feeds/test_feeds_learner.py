@@ -86,12 +86,12 @@ def test_what_a_source_refuses_leaves_the_learner_and_reading_goes_on(
             assert fed.state() == states[-1]
             tried["refused by the reader"] += 1
         # The same learner goes on behind the last record, without what cannot be read.
-        places = {source: fed.last.place} if fed.last else None
+        positions = {source: fed.last.position} if fed.last else None
         rest = open_feed([source], Reading(**how, skip_bad=True), feed.reader.layout)
         other = Fed(Counter())
         whole = open_feed([source], Reading(**how, skip_bad=True), None)
         ends = []
-        for each, records in ((fed, rest.records(places)), (other, whole.records())):
+        for each, records in ((fed, rest.records(positions)), (other, whole.records())):
             try:
                 each.learn(records)
                 ends.append("")

@@ -94,9 +94,9 @@ def test_reading_continues_with_what_came_later(tmp_path: Path) -> None:
     for number in range(4):
         put(tmp_path / f"class{number % 2}" / f"{number}.png", number, when=10 + number)
     first = ImageFolder()
-    places = [r.place for r in first.read(str(tmp_path)) if r]
+    positions = [r.position for r in first.read(str(tmp_path)) if r]
     put(tmp_path / "class2" / "later.png", 9, when=99)
-    rest = [r for r in ImageFolder(layout=first.layout).read(str(tmp_path), places[1]) if r]
+    rest = [r for r in ImageFolder(layout=first.layout).read(str(tmp_path), positions[1]) if r]
     assert [int(r.x[0, 0, 0]) for r in rest] == [2, 3, 9]
 
 

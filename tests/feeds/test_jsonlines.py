@@ -143,7 +143,7 @@ json_labels = st.one_of(st.text(max_size=6), st.integers(-(2**60), 2**60), st.bo
         max_size=8,
     )
 )  # fmt: skip
-def test_what_was_written_is_read_from_any_place(
+def test_what_was_written_is_read_from_any_position(
     rows: list[tuple[list[float], Any]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "fuzzed-objects.jsonl"
@@ -154,8 +154,8 @@ def test_what_was_written_is_read_from_any_place(
     expected = [(x, None if label == "" else label) for x, label in rows]
     assert [(record.x.tolist(), record.label) for record in records] == expected
     for number, record in enumerate(records):
-        rest = list(JSONLines(layout=reader.layout).read(str(path), record.place))
-        assert [r.place for r in rest if r] == [r.place for r in records[number + 1 :]]
+        rest = list(JSONLines(layout=reader.layout).read(str(path), record.position))
+        assert [r.position for r in rest if r] == [r.position for r in records[number + 1 :]]
 
 
 values = st.recursive(

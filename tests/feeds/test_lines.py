@@ -132,15 +132,15 @@ def test_a_pipe_that_is_replayed_must_be_long_enough(pipe: BinaryIO) -> None:
 
 
 def test_a_pipe_can_be_stopped_and_gives_what_was_taken(pipe: BinaryIO) -> None:
-    stopping = False
     pipe.write(b"1,x\n2,y\n3,z\n")
-    records = open_feed(["-"], Reading(stopping=lambda: stopping)).records()
+    feed = open_feed("-")
+    records = feed.records()
     assert shown(next(records)) == ([1], "x", (4, 1))
-    stopping = True
+    feed.stop()
     pipe.write(b"4,v\n")
     assert [shown(record) for record in records] == [([2], "y", (8, 2)), ([3], "z", (12, 3))]
 
 
 def shown(record: Record | None) -> tuple[object, ...]:
     assert record is not None
-    return record.x.tolist(), record.label, record.place
+    return record.x.tolist(), record.label, record.position

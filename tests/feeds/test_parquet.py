@@ -50,14 +50,14 @@ def test_reading_continues_after_any_row(written: Written) -> None:
     path = written({"a": np.arange(11.0), "y": np.arange(11) % 3})
     first = Parquet()
     records = list(first.read(path))
-    assert [record.place for record in records] == [(n + 1,) for n in range(11)]
+    assert [record.position for record in records] == [(n + 1,) for n in range(11)]
     for number, record in enumerate(records):
-        rest = rows_of_records(Parquet(layout=first.layout).read(path, record.place))
+        rest = rows_of_records(Parquet(layout=first.layout).read(path, record.position))
         assert rest == rows_of_records(records[number + 1 :])
 
 
 def rows_of_records(records: Any) -> list[tuple[Any, ...]]:
-    return [(record.x.tolist(), record.label, record.place) for record in records]
+    return [(record.x.tolist(), record.label, record.position) for record in records]
 
 
 @pytest.mark.parametrize("bad", [None, float("nan"), float("inf"), 1e39])

@@ -29,12 +29,12 @@ class Log:
         lines += [self.form.format(number, "xy"[number % 2]) for number in numbers]
         self.path.write_text("\n".join(lines) + end)
 
-    def follow(self, place: tuple[int, ...] | None = None, layout: Any = None) -> Iterator[Any]:
+    def follow(self, position: tuple[int, ...] | None = None, layout: Any = None) -> Iterator[Any]:
         """Numbers and the line of each, None where nothing came."""
         reading = Reading(follow=True, say=self.said.append, **self._how)
         feed = open_feed([str(self.path)], reading, layout)
-        for record in feed.records({str(self.path): place} if place else None):
-            yield record and (int(record.x[0]), record.place[1])
+        for record in feed.records({str(self.path): position} if position else None):
+            yield record and (int(record.x[0]), record.position[1])
 
 
 @pytest.fixture(params=["csv", "jsonl"])
@@ -86,7 +86,7 @@ def test_a_file_that_is_cut_is_read_from_its_start(log: Log) -> None:
     assert numbers(found) == [1, 2, 3]
     log.begin(5)
     assert numbers(found) == [5], "the rest of an unfinished line is gone"
-    assert log.said == [f"{log.path} was cut: reading it from its start"]
+    assert log.said == [f"{log.path} was truncated: reading it from its start"]
 
 
 def test_other_columns_in_the_new_file_are_refused(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_a_quote_that_the_old_file_never_closed(tmp_path: Path) -> None:
     assert numbers(found) == [3, 4]
 
 
-def test_a_place_beyond_the_end_belongs_to_an_older_file(log: Log) -> None:
+def test_a_position_beyond_the_end_belongs_to_an_older_file(log: Log) -> None:
     log.begin(1, 2)
     layout: dict[str, Any] = {"keys": ["v"], "shape": [1]}
     if log.header:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
-import inspect
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,21 +11,10 @@ import numpy as np
 import pytest
 
 import recollect
-from recollect.cli import run, search, stream
-from recollect.cli.main import main
+from recollect.cli.main import build_parser, main
 from recollect.errors import InputError
 from recollect.experiments.report.commands import again
-from recollect.methods import (
-    METHODS,
-    every_method,
-    hyperparameters,
-    method,
-    others,
-    registry,
-    symbol,
-    title_of,
-)
-from recollect.methods.packages import RESERVED
+from recollect.methods import METHODS, every_method, method, others, packages, registry, title_of
 
 GOOD = '''
 from dataclasses import dataclass
@@ -144,6 +131,24 @@ def _scattered(told: str, said: str) -> bool:
     return all(word in rest for word in told.split())
 
 
+def test_help_of_a_hyperparameter_is_shown_where_it_is_an_option(
+    install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = GOOD.replace("= 1.0", "= field(default=1.5, metadata={'help': 'share (in %) replayed'})")
+    install(code.replace("import dataclass", "import dataclass, field"))
+    for command in ("run", "search", "stream"):
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        said = " ".join(capsys.readouterr().out.split())
+        assert "--weight VALUE" in said
+        assert "share (in %) replayed (Weighted!)" in said
+        assert "DER, DER++" in said, "methods that share a name are named with it"
+    assert main(["methods", "Weighted!"]) == 0
+    said = capsys.readouterr().out
+    assert "Weighted! (weighted) (from acme 2.5)" in said
+    assert "--weight  1.5      share (in %) replayed" in said
+
+
 def test_a_saved_learner_finds_its_method_again(install: Install, tmp_path: Path) -> None:
     install(GOOD)
     kind: Any = method("weighted")
@@ -236,11 +241,23 @@ def test_of_two_with_one_name_the_second_is_left_out(install: Install) -> None:
     ]
 
 
-def test_no_hyperparameter_can_be_taken_for_an_option() -> None:
-    words = {*inspect.signature(recollect.run).parameters, "line"}
-    for each in (run, search, stream):
-        parser = argparse.ArgumentParser()
-        each.configure(parser)
-        words |= {action.dest for action in parser._actions} | set(parser._defaults)
-    own = {symbol(name) for kind in METHODS.values() for name in hyperparameters(kind)}
-    assert words - own == RESERVED
+@pytest.mark.parametrize(
+    "name", ["lr", "mbs", "buffer", "trials", "skip_bad", "full_precision", "command", "network"]
+)
+def test_no_hyperparameter_can_be_taken_for_an_option(
+    name: str, install: Install, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "RESERVED", set())
+    install(GOOD.replace(" weight:", f" {name}:"))
+    build_parser(["methods"])
+    assert "weighted" not in every_method()
+    assert others().problems == (
+        f"the method weighted of acme 2.5 is left out: its hyper-parameter {name} needs another "
+        f"name: recollect has an option {name}",
+    )
+
+
+def test_names_of_the_librarys_own_hyperparameters_are_not_reserved(install: Install) -> None:
+    install(GOOD.replace(" weight:", " alpha:"))
+    build_parser(["run", "search", "stream"])
+    assert "weighted" in every_method()

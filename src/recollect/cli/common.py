@@ -1,13 +1,10 @@
-"""Options and output that several commands share."""
+"""Options and work that several commands share."""
 
 from __future__ import annotations
 
 import argparse
-import re
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +12,11 @@ from typing import TYPE_CHECKING
 import torch
 
 from recollect.cli.notices import notice
+from recollect.cli.parser import duration
+from recollect.cli.screen import showing_progress
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary
-from recollect.experiments.store import CommandStore, Store
+from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.tensorboard import check_tensorboard, log_results
 from recollect.files import check_writable
 from recollect.streams.data.places import cache_folder
@@ -26,76 +25,69 @@ from recollect.train.loop import check
 from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from recollect.experiments.on_ray import OnRay
 
 __all__ = [
     "add_common",
+    "add_data_dir",
+    "add_files",
     "add_store",
-    "check_places",
-    "compact_table",
-    "console",
-    "device_of",
-    "label",
-    "notice",
+    "check_folder",
+    "checked_device",
+    "left_to_train",
+    "runner_named",
     "seeds_label",
-    "showing_progress",
     "train",
     "workers",
+    "write_results",
 ]
 
 Finished = Callable[[Job, list[Result]], None]
 
-WIDE = 120
-REFRESH = 0.1
-
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """The options that every training command takes."""
-    parser.add_argument("--seeds", default="10", metavar="SEEDS",
-                        help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")  # fmt: skip
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write one object per run")
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the data files are")
-    parser.add_argument("--epochs", type=int, metavar="N",
-                        help="passes over each task (default: the paper's)")  # fmt: skip
-    parser.add_argument("--workers", type=int, metavar="N",
-                        help="processes on a CPU (default: all cores)")  # fmt: skip
-    parser.add_argument("--device", default="auto", metavar="NAME",
-                        help="cpu, cuda or cuda:N (default: a GPU if there is one)")  # fmt: skip
-    parser.add_argument("--full-precision", action="store_true",
-                        help="no bfloat16 on a GPU: slower")  # fmt: skip
-    parser.add_argument("--time-limit", type=duration, metavar="TIME",
-                        help="save and stop after 90s, 20m or 2h; "
-                             "the same command continues")  # fmt: skip
-    parser.add_argument("--fresh", action="store_true",
-                        help="start over: neither continue a stopped command "
-                             "nor use what the store has")  # fmt: skip
-    parser.add_argument("--on", metavar="WHERE",
-                        help="ray: a Ray cluster of this machine; or ray:ADDRESS")  # fmt: skip
-    parser.add_argument("--tensorboard", type=Path, metavar="DIR",
-                        help="write accuracies for TensorBoard there")  # fmt: skip
+    # fmt: off
+    add = parser.add_argument
+    add("--seeds", default="10", metavar="SEEDS",
+        help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")
+    add("--json", type=Path, metavar="FILE", help="write one object per run")
+    add_data_dir(parser)
+    add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
+    add("--workers", type=int, metavar="N", help="processes on a CPU (default: all cores)")
+    add("--device", default="auto", metavar="NAME",
+        help="cpu, cuda or cuda:N (default: a GPU if there is one)")
+    add("--full-precision", action="store_true", help="no bfloat16 on a GPU: slower")
+    add("--time-limit", type=duration, metavar="TIME",
+        help="save and stop after 90s, 20m or 2h; the same command continues")
+    add("--fresh", action="store_true",
+        help="start over: neither continue a stopped command nor use what the store has")
+    add("--on", metavar="WHERE", help="ray: a Ray cluster of this machine; or ray:ADDRESS")
+    add("--tensorboard", type=Path, metavar="DIR", help="write accuracies for TensorBoard there")
+    # fmt: on
     add_store(parser)
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
     """The option that names the result store."""
     parser.add_argument("--store", type=Path, metavar="FILE",
-                        help="where results are kept (default: RECOLLECT_STORE, "
-                             "or a file of this user)")  # fmt: skip
+                        help="the result store (default: RECOLLECT_STORE, or a file of this "
+                             "user)")  # fmt: skip
 
 
-def duration(text: str) -> float:
-    """The seconds that a person means by 90, 90s, 20m or 2h.
+def add_files(parser: argparse.ArgumentParser) -> None:
+    """The options that name files with results, or the result store."""
+    parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
+                        help="runs from files that --json wrote, .jsonl files or folders, and not "
+                             "from the store (unless --store names one)")  # fmt: skip
+    add_store(parser)
 
-    >>> duration("20m"), duration("90")
-    (1200.0, 90.0)
-    """
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
-    if found is None or float(found[1]) == 0:
-        raise argparse.ArgumentTypeError(f"cannot read the time {text!r}: give 90s, 20m or 2h")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """The option that names the folder of data sets."""
+    parser.add_argument("--data-dir", type=Path, metavar="DIR",
+                        help="where the data files are, before the cache is looked in (default: "
+                             "$RECOLLECT_DATA)")  # fmt: skip
 
 
 def train(
@@ -106,22 +98,11 @@ def train(
     Runs that the store has are not trained again, and those that are trained go there.
     """
     elsewhere = runner_named(chosen.on)
-    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+    store = _store_of(chosen)
     for job in jobs:
         check(job)
     store.store.add([])  # a store that cannot be written is said before the work, not after
-    deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
-    kept = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
-    kept = kept.of(jobs, workers(chosen))
-    left = kept.of_other_code()
-    if chosen.fresh:
-        for each in (kept, *(replace(kept, folder=folder) for folder in left)):
-            each.clear()
-    elif any(kept.folder.glob("*")):
-        notice("continuing where this command was stopped (--fresh starts over)")
-    elif left:
-        notice("this command was stopped under other code and starts afresh "
-               "(--fresh removes what was saved)")  # fmt: skip
+    checkpoints = _checkpoints(chosen, jobs)
     there = sum(run is not None for job in jobs for run in store.find(job))
     if there:
         total = sum(len(job.runs) for job in jobs)
@@ -140,15 +121,48 @@ def train(
                 progress=progress,
                 finished=done,
                 notice=notice,
-                checkpoints=kept,
+                checkpoints=checkpoints,
                 store=store,
                 runner=elsewhere,
             )
         )
 
 
+def _checkpoints(chosen: argparse.Namespace, jobs: Sequence[Job]) -> Checkpoints:
+    """Where the command saves; says whether it continues, and removes what --fresh gives up."""
+    deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
+    found = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
+    found = found.of(jobs, workers(chosen))
+    left = found.of_other_code()
+    if chosen.fresh:
+        for each in (found, *(replace(found, folder=folder) for folder in left)):
+            each.clear()
+    elif any(found.folder.glob("*")):
+        notice("continuing where this command was stopped (--fresh starts over)")
+    elif left:
+        notice("this command was stopped under other code and starts afresh "
+               "(--fresh removes what was saved)")  # fmt: skip
+    return found
+
+
+def left_to_train(chosen: argparse.Namespace, jobs: Sequence[Job]) -> list[Job]:
+    """The jobs of which the store does not have all runs."""
+    store = _store_of(chosen)
+    return [job for job in jobs if not all(store.find(job))]
+
+
+def _store_of(chosen: argparse.Namespace) -> CommandStore:
+    return CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+
+
+def write_results(chosen: argparse.Namespace, results: Sequence[Result]) -> None:
+    """Write what --json asks for, if it does."""
+    if chosen.json:
+        write_json(chosen.json, results, Store(chosen.store))
+
+
 def runner_named(where: str | None) -> OnRay | None:
-    """What does the work elsewhere, if a person asked for it."""
+    """What trains elsewhere, if --on asks for it."""
     if where is None:
         return None
     name, _, address = where.partition(":")
@@ -159,13 +173,26 @@ def runner_named(where: str | None) -> OnRay | None:
     return OnRay(address or None)
 
 
-def device_of(chosen: argparse.Namespace) -> torch.device:
-    """Where to train: what a person named, else the best that there is here or elsewhere."""
-    if chosen.on is not None and chosen.device == "auto":
-        elsewhere = runner_named(chosen.on)
-        assert elsewhere is not None
-        return elsewhere.device
-    return device_named(chosen.device)
+def checked_device(chosen: argparse.Namespace) -> torch.device:
+    """Where to train: what --device names, else the best that there is here or elsewhere.
+
+    What cannot be used of the common options is refused, before any work is done.
+    """
+    workers(chosen)
+    elsewhere = runner_named(chosen.on) if chosen.device == "auto" else None
+    device = elsewhere.device if elsewhere else device_named(chosen.device)
+    if chosen.json:
+        check_writable(chosen.json)
+    if chosen.tensorboard:
+        check_tensorboard()
+    check_folder(chosen.data_dir)
+    return device
+
+
+def check_folder(folder: Path | None) -> None:
+    """Refuse a folder of data sets that there is not."""
+    if folder and not folder.is_dir():
+        raise InputError(f"there is no folder {str(folder)!r}: correct --data-dir")
 
 
 def workers(chosen: argparse.Namespace) -> int:
@@ -175,82 +202,7 @@ def workers(chosen: argparse.Namespace) -> int:
     return chosen.workers or cores()
 
 
-def check_places(chosen: argparse.Namespace) -> None:
-    """Refuse folders and files that cannot be used, before any work is done."""
-    if chosen.json:
-        check_writable(chosen.json)
-    if chosen.tensorboard:
-        check_tensorboard()
-    if chosen.data_dir and not chosen.data_dir.is_dir():
-        raise InputError(f"there is no folder {str(chosen.data_dir)!r}: correct --data-dir")
-
-
 def seeds_label(summaries: Sequence[Summary]) -> str:
     """How many seeds stand behind each row."""
     count = len(summaries[0].runs)
     return f"{count} seed{'s' if count > 1 else ''}"
-
-
-def console(stderr: bool = False) -> Console:
-    """Where tables go; wide enough not to break them where there is no terminal."""
-    from rich.console import Console
-
-    class Screen(Console):
-        def on_broken_pipe(self) -> None:
-            raise BrokenPipeError
-
-    plain = Screen(highlight=False, stderr=stderr)
-    return plain if plain.is_terminal else Screen(highlight=False, stderr=stderr, width=WIDE)
-
-
-def compact_table() -> Table:
-    """An empty table that fits a terminal of eighty columns."""
-    from rich import box
-    from rich.table import Table
-
-    return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
-
-
-@contextmanager
-def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]]:
-    """A bar over all steps of all runs; nothing where there is no terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    total = sum(job.total_steps for job in jobs)
-    bar = Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        auto_refresh=False,  # a thread of its own would be in the way of forking
-        disable=not sys.stderr.isatty(),
-    )
-    with bar:
-        line = bar.add_task("starting", total=total)
-        shown = [0.0]
-
-        def advance(job: Job, steps: int) -> None:
-            bar.update(line, advance=steps, description=label(job))
-            if time.monotonic() > shown[0] + REFRESH:
-                shown[0] = time.monotonic()
-                bar.refresh()
-
-        yield advance
-
-
-def label(job: Job | Result) -> str:
-    """A job or a run in a few words."""
-    if isinstance(job, Result):
-        return f"{job.benchmark} {job.method}{f' {job.buffer}' if job.buffer else ''}"
-    return f"{job.stream.name} {job.kind.name}{f' {job.buffer}' if job.buffer else ''}"

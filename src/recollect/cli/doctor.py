@@ -9,7 +9,8 @@ from importlib import metadata
 import torch
 
 from recollect import __version__
-from recollect.cli.common import add_store, compact_table, console
+from recollect.cli.common import add_store
+from recollect.cli.screen import compact_table, console
 from recollect.errors import RecollectError
 from recollect.experiments.store import Store
 from recollect.methods import others
@@ -30,6 +31,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "SklearnClassifier"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }
+NO_COMPILER = "none: long runs are not compiled"
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
 
@@ -45,9 +47,11 @@ def command(chosen: argparse.Namespace) -> int:
 
     table = compact_table()
     table.show_header = False
-    for group in (_machine(), _data(), _extras(), _packages(), _store(chosen)):
-        for works, kind, what, state in group:
-            table.add_row(YES if works else NO, kind, what, escape(state))
+    groups = {"machine": _machine(), "data": _data(), "extras": _extras(), "methods": _packages(),
+              "store": _store(chosen)}  # fmt: skip
+    for name, group in groups.items():
+        for number, (works, what, state) in enumerate(group):
+            table.add_row(YES if works else NO, "" if number else name, what, escape(state))
         table.add_section()
     screen = console()
     screen.print(f"recollect {__version__}", style="bold")
@@ -60,21 +64,19 @@ def command(chosen: argparse.Namespace) -> int:
     return 0
 
 
-Line = tuple[bool, str, str, str]
+Line = tuple[bool, str, str]  # whether it works, what it is, and how it is
 
 
 def _machine() -> list[Line]:
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
+    compiles = compiler_exists()
     return [
-        (True, "machine", "Python", platform.python_version()),
-        (True, "", "PyTorch", torch.__version__),
-        (True, "", "cores", str(cores())),
-        (bool(gpus), "", "GPU", ", ".join(gpus) or "none that torch can use: all runs on the CPU"),
-        (
-            compiler_exists(), "", "C++ compiler",
-            "long runs are compiled" if compiler_exists() else "none: long runs are not compiled",
-        ),
-    ]  # fmt: skip
+        (True, "Python", platform.python_version()),
+        (True, "PyTorch", torch.__version__),
+        (True, "cores", str(cores())),
+        (bool(gpus), "GPU", ", ".join(gpus) or "none that torch can use: all runs on the CPU"),
+        (compiles, "C++ compiler", "long runs are compiled" if compiles else NO_COMPILER),
+    ]
 
 
 def _data() -> list[Line]:
@@ -85,7 +87,7 @@ def _data() -> list[Line]:
         if found.where == "not here":
             extra = f"needs the extra {name}" if name in EXTRAS else None
             state = extra or f"not here: recollect data fetch {name}"
-        lines.append((not found.problem, "" if lines else "data", name, state))
+        lines.append((not found.problem, name, state))
     return lines
 
 
@@ -94,19 +96,15 @@ def _extras() -> list[Line]:
     for extra, (package, use) in EXTRAS.items():
         version = _version(package)
         name = f"{extra} ({package} {version})" if version else extra
-        lines.append((bool(version), "" if lines else "extras", name, f"for {use}"))
+        lines.append((bool(version), name, f"for {use}"))
     return lines
 
 
 def _packages() -> list[Line]:
     """Methods of other packages, and those that could not be used."""
     found = others()
-    lines: list[Line] = []
-    for name, package in found.packages.items():
-        lines.append((True, "" if lines else "methods", name, f"from {package}"))
-    for problem in found.problems:
-        lines.append((False, "" if lines else "methods", "left out", problem))
-    return lines
+    good: list[Line] = [(True, name, f"from {package}") for name, package in found.packages.items()]
+    return good + [(False, "left out", problem) for problem in found.problems]
 
 
 def _store(chosen: argparse.Namespace) -> list[Line]:
@@ -114,8 +112,8 @@ def _store(chosen: argparse.Namespace) -> list[Line]:
     try:
         count = len(store.rows(all_codes=True))
     except RecollectError as error:
-        return [(False, "store", "results", str(error))]
-    return [(True, "store", f"{count} runs", str(store.path))]
+        return [(False, "results", str(error))]
+    return [(True, f"{count} runs", str(store.path))]
 
 
 def _version(package: str) -> str | None:

@@ -8,14 +8,14 @@ from typing import final
 
 import torch
 
-from recollect.cli.common import check_places, device_of, notice, train, workers
-from recollect.cli.reproduce import print_table, told
+from recollect.cli.common import checked_device, left_to_train, train, workers, write_results
+from recollect.cli.notices import notice
+from recollect.cli.reproduce import print_table, say_finished
 from recollect.errors import InputError
 from recollect.experiments import Results
 from recollect.experiments.estimate import in_words, seconds_for
 from recollect.experiments.labels import SCORES
 from recollect.experiments.reproduce import cells, plans_of, stream_or_stand_in
-from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable
 from recollect.train import Job, Result
@@ -45,37 +45,34 @@ def everything(chosen: argparse.Namespace) -> int:
     """
     if chosen.epochs is not None:
         raise InputError("--all has the paper's epochs: name a benchmark to choose others")
-    device = device_of(chosen)
-    count = workers(chosen)
-    check_places(chosen)
+    device = checked_device(chosen)
     tables = [table for each in _asked(device) if (table := _table(chosen, each, device))]
-    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
-    left = [job for table in tables for job in table.jobs if not all(store.find(job))]
-    runs = sum(len(job.runs) for table in tables for job in table.jobs)
+    jobs = [job for table in tables for job in table.jobs]
+    runs = sum(len(job.runs) for job in jobs)
     notice(f"{len(tables)} tables, {runs} runs; timing a few steps of each kind ...")
-    notice(f"{in_words(seconds_for(left, count))} of training, more or less, without evaluation")
+    seconds = seconds_for(left_to_train(chosen, jobs), workers(chosen))
+    notice(f"{in_words(seconds)} of training, more or less, without evaluation")
     found: list[Result] = []
     for table in tables:
         notice(f"{table.title}: {sum(len(job.runs) for job in table.jobs)} runs")
-        results = train(chosen, table.jobs, told)
+        results = train(chosen, table.jobs, say_finished)
         found += results
         for score in chosen.scores or SCORES:
             if _has(results, score):
                 print_table(table.benchmark, results, score)
-    if chosen.json:
-        write_json(chosen.json, found, Store(chosen.store))
+    write_results(chosen, found)
     return 0
 
 
 def _asked(device: torch.device) -> list[tuple[Benchmark, int | None]]:
     """The paper's benchmarks; networks with convolutions are left out where there is no GPU."""
-    own = [each for each in BENCHMARKS.values() if each.stands_in is None]
-    slow = [each for each in own if each.network != "mlp"]
+    every = [each for each in BENCHMARKS.values() if each.stands_in is None]
+    slow = [each for each in every if each.network != "mlp"]
     if device.type == "cpu":
         names = ", ".join(each.name for each in slow)
         notice(f"{names}: left out, they take days without a GPU (name one to train it anyway)")
-        return [(each, None) for each in own if each not in slow]
-    return [*((each, None) for each in own), *((each, 1) for each in slow)]
+        return [(each, None) for each in every if each not in slow]
+    return [*((each, None) for each in every), *((each, 1) for each in slow)]
 
 
 def _table(

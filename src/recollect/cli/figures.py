@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from recollect.cli.common import notice
+from recollect.cli.common import add_data_dir, add_files, check_folder
+from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, check_matplotlib, recipe, save
 from recollect.experiments.files import read_json
@@ -28,12 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help=f"some of: {', '.join(FIGURES)} (default: all)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",
                         help="where they go (default: figures)")  # fmt: skip
-    parser.add_argument("--from", dest="files", nargs="+", type=Path, metavar="FILE",
-                        help="files that --json wrote, .jsonl files or folders, instead of the "
-                             "store's")  # fmt: skip
-    parser.add_argument("--store", type=Path, metavar="FILE",
-                        help="a result store (default: where every command keeps its "
-                             "results)")  # fmt: skip
+    add_files(parser)
     parser.add_argument("--bench", type=Path, metavar="FILE",
                         help="wall-clock: what make bench-methods printed, instead of the times "
                              "of results")  # fmt: skip
@@ -42,7 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="some of: png, svg, json (the data) (default: png svg)")  # fmt: skip
     parser.add_argument("--seeds", default="5", metavar="SEEDS",
                         help="fisher: the seeds to train (default: 5)")  # fmt: skip
-    parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where the data files are")
+    add_data_dir(parser)
     parser.set_defaults(command=command)
 
 
@@ -53,7 +49,8 @@ def command(chosen: argparse.Namespace) -> int:
         recipe(name)
     formats = list(dict.fromkeys(chosen.formats))
     seeds = seeds_from(chosen.seeds)
-    _check_folders(chosen.out, chosen.data_dir)
+    _check_out(chosen.out)
+    check_folder(chosen.data_dir)
     if set(formats) - {"json"}:
         check_matplotlib()
     material = Material(
@@ -99,12 +96,10 @@ def _results(files: Sequence[Path] | None, store: Path | None) -> list[Result]:
     return found
 
 
-def _check_folders(out: Path, data: Path | None) -> None:
-    """Refuse places that cannot be used, before any work is done."""
+def _check_out(out: Path) -> None:
+    """Refuse a folder that cannot be written to, before any work is done."""
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write into {str(out)!r}: it is a file; give a folder")
     above = next(each for each in (out, *out.absolute().parents) if each.is_dir())
     if not os.access(above, os.W_OK):
         raise InputError(f"cannot write into {str(out)!r}: no permission in {above}")
-    if data and not data.is_dir():
-        raise InputError(f"there is no folder {str(data)!r}: correct --data-dir")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 
-from recollect.cli.common import console
+from recollect.cli.hyperparameters import described
+from recollect.cli.screen import compact_table, console
 from recollect.experiments.labels import SETTINGS
-from recollect.methods import (
-    REQUIREMENTS,
-    every_method,
-    hyperparameters,
-    others,
-    requirements,
-    symbol,
-)
+from recollect.methods import REQUIREMENTS, Method, every_method, method, others, requirements
 from recollect.streams import BENCHMARKS
 
 __all__ = ["configure"]
@@ -21,8 +16,11 @@ __all__ = ["configure"]
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Let `recollect methods` and `recollect benchmarks` print their lists."""
-    of = {"methods": list_methods, "benchmarks": list_benchmarks}
-    parser.set_defaults(command=of[parser.prog.split()[-1]])
+    if parser.prog.endswith("benchmarks"):
+        parser.set_defaults(command=list_benchmarks)
+        return
+    parser.add_argument("names", nargs="*", metavar="NAME", help="describe these methods alone")
+    parser.set_defaults(command=list_methods)
 
 
 def list_methods(chosen: argparse.Namespace) -> int:
@@ -30,24 +28,22 @@ def list_methods(chosen: argparse.Namespace) -> int:
     from rich.markup import escape
     from rich.table import Table
 
-    known, packages = every_method(), others().packages
-    table = Table(title="Methods")
-    for column in ("name", "title", "hyper-parameters", "memory", "needs", "what it does"):
-        table.add_column(column)
+    if chosen.names:
+        for kind in [method(name) for name in dict.fromkeys(chosen.names)]:
+            _describe(kind)
+        return 0
+    known = every_method()
+    table = Table("name", "title", "hyper-parameters", "memory", "needs", "what it does",
+                  title="Methods")  # fmt: skip
     for name, kind in known.items():
-        needs = {
-            "task boundaries": kind.needs.boundaries,
-            "task at test": kind.needs.task_id,
-            "all data": kind.needs.all_data,
-        }
-        origin = f" (from {packages[name]})" if name in packages else ""
+        first = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
         table.add_row(
             name,
             kind.title,
-            ", ".join(("lr", *map(symbol, hyperparameters(kind)))),
+            ", ".join(("lr", *described(kind))),
             ", ".join(kind.replay.names) if kind.replay else "-",
-            ", ".join(need for need, needed in needs.items() if needed) or "-",
-            escape(_first_line(kind.__doc__) + origin),
+            _needs(kind),
+            escape(first + _origin(name)),
         )
     console().print(table)
     met = Table(title="What general continual learning asks for (Table 1 of the paper)")
@@ -59,13 +55,43 @@ def list_methods(chosen: argparse.Namespace) -> int:
     return 0
 
 
+def _describe(kind: type[Method]) -> None:
+    """Print a method's description, and every hyper-parameter with its default."""
+    from rich.markup import escape
+
+    screen = console()
+    about = inspect.cleandoc(kind.__doc__ or "").partition("\n\n")[0]
+    screen.print(f"[bold]{kind.title}[/] ({kind.name}){escape(_origin(kind.name))}")
+    screen.print(escape(" ".join(about.split())))
+    stored = ", ".join(kind.replay.names) if kind.replay else "nothing"
+    screen.print(f"stores: {stored} · needs: {_needs(kind)}", style="dim")
+    table = compact_table("option", "default", "what it is")
+    for name, each in described(kind).items():
+        default = "-" if each.default is None else f"{each.default:g}"
+        table.add_row(f"--{name}", default, escape(each.help))
+    if table.rows:
+        screen.print(table)
+
+
+def _needs(kind: type[Method]) -> str:
+    needs = {
+        "task boundaries": kind.needs.boundaries,
+        "task at test": kind.needs.task_id,
+        "all data": kind.needs.all_data,
+    }
+    return ", ".join(need for need, needed in needs.items() if needed) or "-"
+
+
+def _origin(name: str) -> str:
+    packages = others().packages
+    return f" (from {packages[name]})" if name in packages else ""
+
+
 def list_benchmarks(chosen: argparse.Namespace) -> int:
     """Print every benchmark with its setting and sizes."""
     from rich.table import Table
 
-    table = Table(title="Benchmarks")
-    for column in ("name", "setting", "tasks", "batch", "data", "what it is"):
-        table.add_column(column)
+    table = Table("name", "setting", "tasks", "batch", "data", "what it is", title="Benchmarks")
     for name, known in BENCHMARKS.items():
         table.add_row(
             name,
@@ -77,7 +103,3 @@ def list_benchmarks(chosen: argparse.Namespace) -> int:
         )
     console().print(table)
     return 0
-
-
-def _first_line(doc: str | None) -> str:
-    return next(iter((doc or "").strip().splitlines()), "")

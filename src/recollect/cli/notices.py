@@ -1,4 +1,4 @@
-"""What is said to the person besides the result."""
+"""Messages besides the result."""
 
 from __future__ import annotations
 

@@ -6,7 +6,8 @@ import argparse
 import webbrowser
 from pathlib import Path
 
-from recollect.cli.common import add_store, notice
+from recollect.cli.common import add_files
+from recollect.cli.notices import notice
 from recollect.errors import InputError
 from recollect.experiments.files import Stored, read_json
 from recollect.experiments.report import build, drawn_in, write
@@ -20,16 +21,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
                         help="the page (default: recollect-report.html)")  # fmt: skip
-    parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
-                        help="runs from files that --json wrote, .jsonl files or folders, and not "
-                             "from the store (unless --store names one)")  # fmt: skip
+    add_files(parser)
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
                         help="these benchmarks alone")  # fmt: skip
     parser.add_argument("--figures", type=Path, metavar="DIR",
                         help="data of figures that recollect figures --format json wrote "
                              "there")  # fmt: skip
     parser.add_argument("--open", action="store_true", help="open it in the browser")
-    add_store(parser)
     parser.set_defaults(command=command)
 
 

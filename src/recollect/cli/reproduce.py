@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
     add_common,
-    check_places,
-    compact_table,
-    console,
-    device_of,
-    label,
-    notice,
+    checked_device,
+    left_to_train,
     seeds_label,
     train,
     workers,
+    write_results,
 )
+from recollect.cli.notices import notice
+from recollect.cli.screen import add_groups, compact_table, console, named
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
@@ -31,7 +30,6 @@ from recollect.experiments.reproduce import (
     plans_of,
     stream_or_stand_in,
 )
-from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.values import seeds_from
 from recollect.methods import every_method, title_of
 from recollect.streams import BENCHMARKS, Benchmark, benchmark
@@ -40,7 +38,7 @@ from recollect.train import Job, Result
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["configure", "mark", "print_table", "told"]
+__all__ = ["configure", "mark", "print_table", "say_finished"]
 
 STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
 RULE = (
@@ -81,9 +79,7 @@ def command(chosen: argparse.Namespace) -> int:
     known = benchmark(chosen.benchmark)
     rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
     seeds = seeds_from(chosen.seeds)
-    workers(chosen)
-    device = device_of(chosen)
-    check_places(chosen)
+    device = checked_device(chosen)
     plans_of(known, rows, seeds, chosen.epochs)
     known, stream = stream_or_stand_in(known, chosen.data_dir, notice)
     plans = plans_of(known, rows, seeds, chosen.epochs)
@@ -91,9 +87,8 @@ def command(chosen: argparse.Namespace) -> int:
     jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
     if chosen.methods is None and chosen.on is None:
         _foretell(chosen, jobs)
-    results = train(chosen, jobs, told)
-    if chosen.json:
-        write_json(chosen.json, results, Store(chosen.store))
+    results = train(chosen, jobs, say_finished)
+    write_results(chosen, results)
     for score in chosen.scores or ["accuracy"]:
         print_table(known, results, score)
     return 0
@@ -123,19 +118,17 @@ def mark(verdict: Verdict | None) -> str:
     return f"[{'dim ' * verdict.weak}{STYLES[verdict.kind]}]{verdict.mark}[/]"
 
 
-def told(job: Job, results: list[Result]) -> None:
+def say_finished(job: Job, results: list[Result]) -> None:
     """Where there is no terminal for a bar, a line for every finished row."""
     if not sys.stderr.isatty():
         means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
                          for n in s.first.accuracy)  # fmt: skip
-        notice(f"{label(job)}: {means}")
+        notice(f"{named(job)}: {means}")
 
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
     """Say how long all methods will take, and which of them takes most of it."""
-    store = CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
-    left = [job for job in jobs if not all(store.find(job))]
-    times = seconds_by_method(left, workers(chosen))
+    times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen))
     total = sum(times.values())
     if not total:
         return
@@ -157,32 +150,29 @@ def _table(known: Benchmark, results: Results, score: str) -> Table:
         if any(each.mean(score, setting) for setting in each.first.accuracy)
     ]
     settings = [s for s in SETTINGS if any(each.mean(score, s) for each in summaries)]
-    table = compact_table()
-    table.add_column("method")
-    table.add_column("buffer", justify="right")
+    table = compact_table("method", right=["buffer"])
     for setting in settings:
         table.add_column(f"{SETTINGS[setting]}\nours", justify="right")
         if known.stands_in is None:
             table.add_column("\npaper", justify="right", style="dim")
             table.add_column("", justify="center")
     table.add_column("s per\nrun", justify="right")
-    previous = ""
-    for summary in summaries:
-        run = summary.first
-        if previous and run.method != previous:
-            table.add_section()
-        previous = run.method
-        compared = [
-            compare(known, summary, setting, score) if summary.mean(score, setting) else None
-            for setting in settings
-        ]
-        table.add_row(
-            title_of(run.method),
-            "" if run.buffer is None else str(run.buffer),
-            *(text for one in compared for text in _columns(one, known.stands_in is None)),
-            f"{summary.seconds:.2f}",
-        )
+    add_groups(table, ((s.first.method, _row(known, s, settings, score)) for s in summaries))
     return table
+
+
+def _row(known: Benchmark, summary: Summary, settings: list[str], score: str) -> list[str]:
+    run = summary.first
+    compared = [
+        compare(known, summary, setting, score) if summary.mean(score, setting) else None
+        for setting in settings
+    ]
+    return [
+        title_of(run.method),
+        "" if run.buffer is None else str(run.buffer),
+        *(text for one in compared for text in _columns(one, known.stands_in is None)),
+        f"{summary.seconds:.2f}",
+    ]
 
 
 def _columns(one: Comparison | None, comparable: bool) -> tuple[str, ...]:

@@ -6,7 +6,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import add_store, compact_table, console, notice
+from recollect.cli.common import add_store
+from recollect.cli.notices import notice
+from recollect.cli.screen import add_groups, compact_table, console
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, exported
 from recollect.experiments.files import read_json, write_runs
@@ -76,10 +78,6 @@ def command(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _seeds(summary: Summary) -> str:
-    return ", ".join(filter(None, (str(len(summary.runs)), summary.remarks)))
-
-
 def _named(method: str) -> str:
     """The name of a method that may be given by its title; a store may have others too."""
     try:
@@ -111,25 +109,21 @@ def _check_export(path: Path) -> None:
 def _table(results: Results) -> Table:
     summaries = results.summaries()
     settings = [s for s in SETTINGS if any(s in each.first.accuracy for each in summaries)]
-    table = compact_table()
-    for name in ("benchmark", "method"):
-        table.add_column(name)
-    for name in ("buffer", "seeds", *(SETTINGS[setting] for setting in settings)):
-        table.add_column(name, justify="right")
+    numbers = ("buffer", "seeds", *(SETTINGS[setting] for setting in settings))
+    table = compact_table("benchmark", "method", right=numbers)
     table.add_column("values")
-    previous = ""
-    for summary in summaries:
-        run = summary.first
-        if previous and run.benchmark != previous:
-            table.add_section()
-        previous = run.benchmark
-        means = [summary.mean("accuracy", setting) for setting in settings]
-        table.add_row(
-            run.benchmark,
-            title_of(run.method),
-            "" if run.buffer is None else str(run.buffer),
-            _seeds(summary),
-            *("" if mean is None else str(mean) for mean in means),
-            summary.values,
-        )
+    add_groups(table, ((each.first.benchmark, _row(each, settings)) for each in summaries))
     return table
+
+
+def _row(summary: Summary, settings: list[str]) -> list[str]:
+    run = summary.first
+    means = [summary.mean("accuracy", setting) for setting in settings]
+    return [
+        run.benchmark,
+        title_of(run.method),
+        "" if run.buffer is None else str(run.buffer),
+        ", ".join(filter(None, (str(len(summary.runs)), summary.remarks))),
+        *("" if mean is None else str(mean) for mean in means),
+        summary.values,
+    ]

@@ -3,105 +3,80 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
     add_common,
-    check_places,
-    compact_table,
-    console,
-    device_of,
-    notice,
+    checked_device,
     seeds_label,
     train,
-    workers,
+    write_results,
 )
+from recollect.cli.hyperparameters import add_hyperparameters, given_values
+from recollect.cli.notices import notice
+from recollect.cli.screen import compact_table, console
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
-from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import every_method, hyperparameters, method, symbol
+from recollect.methods import Method, every_method, method
 from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["add_hyperparameters", "configure", "given_values", "plans_for"]
+__all__ = ["Methods", "add_target", "configure", "plans_for", "smallest_buffer"]
 
-SIZES = {"bs": "batch size", "mbs": "replay batch size"}
+Methods = Mapping[str, type[Method]]
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
+    """Add the options of the command, with the hyper-parameters of these methods (or all)."""
     parser.usage = "recollect run BENCHMARK METHOD [--buffer N ...] [--lr VALUE ...] [...]"
-    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
-    parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
+    add_target(parser, methods, "default: the paper's; several values span a grid")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
                         help="examples to remember (default: the paper's smallest)")  # fmt: skip
-    add_hyperparameters(parser, "several values span a grid")
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
     add_common(parser)
     parser.set_defaults(command=command)
 
 
-def add_hyperparameters(parser: argparse.ArgumentParser, use: str) -> None:
-    """An option for every hyper-parameter of any method."""
-    for name in hyperparameter_names():
-        told = f"{SIZES.get(name, name)} (default: the paper's); {use}"
-        parser.add_argument(f"--{name}", type=_number, nargs="+", metavar="VALUE", help=told)
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} is no number: give one, or several with spaces between them"
-        ) from None
-
-
-def given_values(chosen: argparse.Namespace) -> dict[str, list[float]]:
-    """The hyper-parameters that a person gave, by symbol."""
-    return {n: getattr(chosen, n) for n in hyperparameter_names() if getattr(chosen, n)}
-
-
-def hyperparameter_names() -> list[str]:
-    """Every hyper-parameter of any method, with the rate and the batch sizes."""
-    own = {symbol(name) for kind in every_method().values() for name in hyperparameters(kind)}
-    return ["lr", *sorted(own), *SIZES]
+def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: str) -> None:
+    """A benchmark, a method, and an option for every hyper-parameter of any method."""
+    known = every_method() if methods is None else methods
+    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(known)}")
+    sizes = {"lr": "learning rate", "bs": "batch size", "mbs": "replay batch size"}
+    add_hyperparameters(parser, known.values(), use, sizes, nargs="+")
 
 
 def command(chosen: argparse.Namespace) -> int:
     """Train, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
-    workers(chosen)
-    device = device_of(chosen)
-    check_places(chosen)
+    device = checked_device(chosen)
     plans = plans_for(chosen)
     stream = _stream(known, chosen)
     if chosen.buffer is None and (kind.replay is not None):
         notice(f"no --buffer given: using {plans[0].buffer}")
     precise = chosen.full_precision
-    jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
-    results = train(chosen, jobs)
-    if chosen.json:
-        write_json(chosen.json, results, Store(chosen.store))
-    screen = console()
-    screen.print(_title(results), style="bold")
-    screen.print(_table(results))
-    screen.print(_footer(results), style="dim")
+    results = train(chosen, [j for each in plans for j in each.jobs(stream, None, device, precise)])
+    write_results(chosen, results)
+    screen, summaries = console(), results.summaries()
+    first = summaries[0].first
+    title = f"{first.benchmark} · {first.method} · {seeds_label(summaries)}"
+    screen.print(title, style="bold")
+    screen.print(_table(summaries))
+    screen.print(_footer(results, summaries), style="dim")
     return 0
 
 
 def plans_for(chosen: argparse.Namespace) -> list[Plan]:
     """What the command trains, one plan for every buffer."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
-    sizes: list[int | None] = list(chosen.buffer or [None])
-    if chosen.buffer is None and (kind.replay is not None):
-        sizes = [(*paper.buffers(known.paper, kind.name), 200)[0]]
+    sizes = chosen.buffer or [smallest_buffer(known, kind)]
     return [
         plan(
             kind,
@@ -116,6 +91,13 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
     ]
 
 
+def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
+    """The buffer to use where none is given: the paper's smallest, for methods with a memory."""
+    if kind.replay is None:
+        return None
+    return (*paper.buffers(known.paper, kind.name), 200)[0]
+
+
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
         return known.stream(chosen.validation, chosen.data_dir, notice)
@@ -126,12 +108,9 @@ def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
         raise DataError(f"{error}; {other.name} needs no download") from None
 
 
-def _table(results: Results) -> Table:
-    summaries = results.summaries()
+def _table(summaries: list[Summary]) -> Table:
     varied = _varied(summaries)
-    table = compact_table()
-    for name in ("buffer", *varied):
-        table.add_column(name, justify="right")
+    table = compact_table(right=("buffer", *varied))
     table.add_column("setting")
     for name in (*SCORES.values(), "seconds"):
         table.add_column(name, justify="right")
@@ -150,27 +129,21 @@ def _table(results: Results) -> Table:
     return table
 
 
-def _title(results: Results) -> str:
-    summaries = results.summaries()
-    first = summaries[0].first
-    return f"{first.benchmark} · {first.method} · {seeds_label(summaries)}"
-
-
-def _footer(results: Results) -> str:
+def _footer(results: Results, summaries: list[Summary]) -> str:
     """What the runs have in common, and what they cost."""
-    summaries = results.summaries()
     first = summaries[0].first
     varied = _varied(summaries)
     values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
     step = min(summary.seconds / summary.first.steps for summary in summaries) * 1e6
-    held = max(run.memory_bytes for run in results) / 1024
-    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {held:.0f} KiB a run"
-    diverged = sum(run.diverged for run in results)
-    low = sum(len(summary.far_below) for summary in summaries)
-    warning = [f"{diverged} of {len(results)} runs diverged"] if diverged else []
-    warning += [f"{low} of {len(results)} runs far below the others"] if low else []
+    size = max(run.memory_bytes for run in results) / 1024
+    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {size:.0f} KiB a run"
+    counts = {
+        "diverged": sum(run.diverged for run in results),
+        "far below the others": sum(len(summary.far_below) for summary in summaries),
+    }
+    remarks = [f"{n} of {len(results)} runs {what}" for what, n in counts.items() if n]
     where = f"{first.device}: {first.execution}"
-    return " · ".join([", ".join(values), cost, where, *warning])
+    return " · ".join([", ".join(values), cost, where, *remarks])
 
 
 def _varied(summaries: list[Summary]) -> list[str]:

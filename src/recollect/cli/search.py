@@ -7,27 +7,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import (
-    add_common,
-    check_places,
-    compact_table,
-    console,
-    device_of,
-    notice,
-    train,
-    workers,
-)
+from recollect.cli.common import add_common, checked_device, train, write_results
+from recollect.cli.hyperparameters import given_values
+from recollect.cli.notices import notice
 from recollect.cli.reproduce import mark
-from recollect.cli.run import add_hyperparameters, given_values
+from recollect.cli.run import Methods, add_target, smallest_buffer
+from recollect.cli.screen import compact_table, console
 from recollect.experiments import Results, paper
 from recollect.experiments.bayes import bayesian
 from recollect.experiments.labels import SETTINGS
 from recollect.experiments.reproduce import compare, stream_or_stand_in
 from recollect.experiments.search import Tried, by_criterion, criterion, grid, points_of, searched
-from recollect.experiments.store import Store, write_json
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, every_method, method, static, symbol
-from recollect.streams import BENCHMARKS, Benchmark, benchmark
+from recollect.methods import Method, method, static, symbol
+from recollect.streams import Benchmark, benchmark
 from recollect.train import Result
 
 if TYPE_CHECKING:
@@ -38,20 +31,18 @@ __all__ = ["configure"]
 SHOWN = 10
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
+    """Add the options of the command, with the hyper-parameters of these methods (or all)."""
     parser.usage = (
         "recollect search BENCHMARK METHOD [--buffer N] [--trials N] [--lr VALUE ...] [...]"
     )
-    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
-    parser.add_argument("method", help=f"one of: {', '.join(every_method())}")
+    add_target(parser, methods, "values to try instead of the paper's grid")
     parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")
     parser.add_argument("--trials", type=int, metavar="N",
                         help="so many trials between the grid's bounds, with Optuna")  # fmt: skip
     parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
                         help="seeds of a configuration on the validation split "
                              "(default: 1)")  # fmt: skip
-    add_hyperparameters(parser, "values to try instead of the paper's grid")
     add_common(parser)
     parser.set_defaults(command=command)
 
@@ -60,10 +51,10 @@ def command(chosen: argparse.Namespace) -> int:
     """Try the grid on the validation split, then the best of it on the test set."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds, search_seeds = seeds_from(chosen.seeds), seeds_from(chosen.search_seeds)
-    workers(chosen)
-    device = device_of(chosen)
-    check_places(chosen)
-    size = _buffer(known, kind, chosen.buffer)
+    device = checked_device(chosen)
+    size = chosen.buffer
+    if size is None and (size := smallest_buffer(known, kind)):
+        notice(f"no --buffer given: using {size}")
     axes = grid(known, kind, given_values(chosen))
     points = points_of(axes)
     plan = partial(searched, kind, benchmark=known, buffer=size, epochs=chosen.epochs)
@@ -88,8 +79,7 @@ def command(chosen: argparse.Namespace) -> int:
         tests, None, device, chosen.full_precision
     )
     results = train(chosen, jobs)
-    if chosen.json:
-        write_json(chosen.json, [*found, *results], Store(chosen.store))
+    write_results(chosen, [*found, *results])
     _show(known, kind, size, list(axes), ranked, results)
     return 0
 
@@ -120,14 +110,6 @@ def _score(point: Mapping[str, float], results: Results) -> float:
     return sum(scores) / len(scores)
 
 
-def _buffer(known: Benchmark, kind: type[Method], given: int | None) -> int | None:
-    if given is None and (kind.replay is not None):
-        size = (*paper.buffers(known.paper, kind.name), 200)[0]
-        notice(f"no --buffer given: using {size}")
-        return size
-    return given
-
-
 def _said(values: Mapping[str, float]) -> str:
     return ", ".join(f"{symbol(name)} {value:g}" for name, value in values.items())
 
@@ -141,8 +123,8 @@ def _show(
     results: Results,
 ) -> None:
     screen = console()
-    held = f", buffer {size}" if size else ""
-    screen.print(f"{known.name} · {kind.title}{held}: validation, best first", style="bold")
+    buffer = f", buffer {size}" if size else ""
+    screen.print(f"{known.name} · {kind.title}{buffer}: validation, best first", style="bold")
     screen.print(_ranking(names, ranked))
     theirs = {
         name: value
@@ -152,8 +134,8 @@ def _show(
     best = {name: ranked[0].values[name] for name in names}
     if theirs and known.stands_in is None:
         same = "the same" if theirs == best else _said(theirs)
-        place = next((n for n, one in enumerate(ranked, 1) if _is(one, theirs)), None)
-        where = f" (number {place} here)" if place and theirs != best else ""
+        rank = next((n for n, one in enumerate(ranked, 1) if _is(one, theirs)), None)
+        where = f" (number {rank} here)" if rank and theirs != best else ""
         screen.print(f"chosen: {_said(best)}; the paper chose {same}{where}")
     screen.print(f"\non the test set, {len(results)} seeds", style="bold")
     summary = results.summaries()[0]
@@ -168,12 +150,9 @@ def _is(one: Tried, values: Mapping[str, float]) -> bool:
 
 
 def _ranking(names: Sequence[str], ranked: Sequence[Tried]) -> Table:
-    table = compact_table()
-    for name in ("", *(symbol(name) for name in names), "criterion"):
-        table.add_column(name, justify="right")
     settings = list(ranked[0].summary.first.accuracy)
-    for setting in settings:
-        table.add_column(SETTINGS[setting], justify="right")
+    shown = [SETTINGS[setting] for setting in settings]
+    table = compact_table(right=["", *map(symbol, names), "criterion", *shown])
     for number, one in enumerate(ranked[:SHOWN], 1):
         means = (one.summary.mean("accuracy", setting) for setting in settings)
         table.add_row(

@@ -4,32 +4,45 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from recollect.cli.common import duration, notice
-from recollect.cli.stream_loop import Loop
-from recollect.cli.stream_plan import Plan, fit_for_streams, plan_of
-from recollect.cli.stream_screen import Screen, print_table
-from recollect.cli.stream_state import StateFolder
-from recollect.cli.stream_stop import Stop
-from recollect.feeds import KINDS, STDIN, Feed, open_feed
-from recollect.methods import every_method, symbol
-from recollect.methods import hyperparameters as hyperparameters_of
+from recollect.cli.hyperparameters import add_hyperparameters
+from recollect.cli.notices import notice
+from recollect.cli.parser import duration
+from recollect.cli.stream_learner import Asked, fit_for_streams
+from recollect.cli.stream_screen import print_table, showing
+from recollect.errors import InputError, RecollectError
+from recollect.feeds import KINDS, STDIN, open_feed
+from recollect.live import LiveStream, stop_at_signals
+from recollect.live.folder import SettingsError
+from recollect.methods import Method, every_method
 
 __all__ = ["configure"]
 
 INTERRUPTED = 130
+# What the library calls its arguments, and the command its options.
+OPTIONS = {
+    "fresh=True": "--fresh",
+    "classes=[...]": "--classes A B C",
+    "another folder": "another --checkpoint",
+    "another file for predictions": "another --predictions",
+}
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
+def configure(
+    parser: argparse.ArgumentParser, methods: Mapping[str, type[Method]] | None = None
+) -> None:
+    """Add the options of the command, with the hyper-parameters of these methods (or all)."""
+    fit = fit_for_streams(every_method() if methods is None else methods)
     add = parser.add_argument
     # fmt: off
     add("sources", nargs="+", metavar="FILE",
         help="CSV, JSON lines or Parquet files, folders of images by class, or - (standard input)")
-    reading = parser.add_argument_group("what is read")
-    add = reading.add_argument
-    add("--format", choices=KINDS, help="if names do not tell")
+    add = parser.add_argument_group("what is read").add_argument
+    add("--format", choices=KINDS, help="of the sources (default: from their names)")
     add("--label", metavar="NAME",
         help="column, by name or number, or key of the label (default: last column; 'label')")
     add("--features", nargs="+", default=[], metavar="NAME",
@@ -46,17 +59,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--idle", type=duration, metavar="TIME", help="end when nothing came for so long")
     add("--replayed", action="store_true",
         help="standard input begins again from its start: pass over what was seen")
-    learning = parser.add_argument_group("how it is learned")
-    add = learning.add_argument
+    add = parser.add_argument_group("how it is learned").add_argument
     add("--method", default="derpp", metavar="NAME",
-        help=f"one of: {', '.join(fit_for_streams())} (default: derpp)")
+        help=f"one of: {', '.join(fit)} (default: derpp)")
     add("--memory", metavar="N", help="examples to remember, or a size: 64MB (default: 500)")
     add("--lr", type=float, default=0.03, metavar="RATE", help="learning rate (default: 0.03)")
     add("--batch", type=int, metavar="N", help="examples in a step (default: 10)")
     add("--replay", type=int, default=32, metavar="N",
         help="examples in a draw from memory (default: 32)")
-    for name in hyperparameters():
-        add(f"--{name}", type=float, metavar="VALUE", help="of the method")
     add("--network", choices=("mlp", "resnet18"), default="mlp")
     add("--hidden", type=int, nargs="*", default=[100, 100], metavar="N",
         help="units in each hidden layer of the mlp (default: 100 100)")
@@ -68,10 +78,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add("--optimiser", default="SGD", metavar="NAME", help="any of torch's (default: SGD)")
     add("--seed", type=int, default=0, metavar="N")
     add("--device", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu, for resnet18 a GPU)")
-    kept = parser.add_argument_group("what is kept and told")
-    add = kept.add_argument
+    add_hyperparameters(parser, fit.values(), "of the method (default: its own)", {})
+    add = parser.add_argument_group("what is saved and written").add_argument
     add("--checkpoint", type=Path, metavar="DIR",
-        help="where the state is kept (default: in .recollect, by source and label)")
+        help="where the state is saved (default: in .recollect, by source and label)")
     add("--every", type=interval, default=(30.0, None), metavar="TIME",
         help="save every 30s (default), 5m, or so many steps: 500")
     add("--fresh", action="store_true", help="start over, do not continue")
@@ -84,41 +94,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def command(chosen: argparse.Namespace) -> int:
     """Learn from what arrives, from where it was left, and print how well it was predicted."""
-    plan = plan_of(chosen)
-    folder = StateFolder(chosen.checkpoint or plan.default_folder())
-    with Stop() as stop, folder:
-        saved = None if chosen.fresh else folder.saved()
-        feed = open_feed(plan.sources, plan.reading(stop), saved and saved["layout"])
-        plan.settings["format"] = feed.kind
-        if saved is not None:
-            folder.check(plan.settings)
-        with plan.threads(), Screen(plan.window) as screen:
-            loop = Loop(plan, feed, folder, stop, screen)
-            if saved is not None:
-                loop.resume(saved)
-            loop.run()
-    return _end(plan, feed, loop, stop)
+    try:
+        return _command(chosen)
+    except SettingsError as error:
+        before, now = (_option(error.name, value) for value in (error.before, error.now))
+        raise InputError(
+            f"the state in {error.folder} was learned with {before}, not with {now}: --fresh "
+            f"starts over, and --checkpoint DIR keeps both"
+        ) from None
+    except RecollectError as error:
+        raise type(error)(_in_options(str(error))) from None
 
 
-def _end(plan: Plan, feed: Feed, loop: Loop, stop: Stop) -> int:
+def _command(chosen: argparse.Namespace) -> int:
+    asked = Asked.by(chosen)
+    feed = open_feed(asked.sources, asked.reading(notice))
+    to_output = chosen.predictions == STDIN
+    live = LiveStream(
+        lambda x: asked.learner(x, feed.kind),
+        feed,
+        asked.folder,
+        batch=asked.batch,
+        predictions=sys.stdout.buffer if to_output else chosen.predictions,
+        every=chosen.every[0],
+        every_steps=chosen.every[1],
+        idle=chosen.idle,
+        fresh=chosen.fresh,
+        settings=asked.settings,
+        say=lambda text: notice(_in_options(text)),
+    )
+    with stop_at_signals(live.stop), asked.threads(), showing(chosen.window) as report:
+        learner = live.run(report)
     if feed.faults.count:
         notice(f"left out, because they could not be read: {feed.faults.count}")
-    if loop.learner is None:
+    if learner is None:
         notice("nothing arrived that could be learned from")
     else:
-        print_table(loop.learner, plan, stderr=plan.predictions == STDIN)
-    if stop.asked and not plan.endless:
+        print_table(learner, chosen.window, stderr=to_output)
+    endless = chosen.follow or asked.sources == [STDIN]
+    if live.stopped and not endless:
         notice("interrupted; all is saved, and the same command continues")
         return INTERRUPTED
     return 0
-
-
-def hyperparameters() -> list[str]:
-    """Every hyper-parameter of a method that is fit for streams, as it is written."""
-    known = every_method()
-    return sorted(
-        {symbol(n) for kind in fit_for_streams() for n in hyperparameters_of(known[kind])}
-    )
 
 
 def interval(text: str) -> tuple[float | None, int | None]:
@@ -142,3 +159,21 @@ def size(text: str) -> tuple[int, int]:
     if found is None:
         raise argparse.ArgumentTypeError(f"cannot read the size {text!r}: give 32x32")
     return int(found[1]), int(found[2])
+
+
+def _in_options(text: str) -> str:
+    for argument, option in OPTIONS.items():
+        text = text.replace(argument, option)
+    return text
+
+
+def _option(name: str, value: Any) -> str:
+    """A setting as it is written on the command line.
+
+    >>> _option("memory", 500), _option("label", None), _option("hidden", [10, 10])
+    ('--memory 500', 'no --label', '--hidden 10 10')
+    """
+    if value is None or value == []:
+        return f"no --{name}"
+    words = value if isinstance(value, list) else [value]
+    return f"--{name} {' '.join(str(word) for word in words)}"

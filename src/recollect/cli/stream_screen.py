@@ -1,100 +1,80 @@
-"""How a stream goes, in one line while it runs, and in a table at its end."""
+"""How a stream goes: in one line while it runs, and in a table at its end."""
 
 from __future__ import annotations
 
 import sys
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self, final
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 
-from recollect.cli.common import compact_table, console, notice
+from recollect.cli.notices import notice
+from recollect.cli.screen import compact_table, console
 from recollect.learner import Learner
+from recollect.live import LiveStream
 
-if TYPE_CHECKING:
-    from rich.live import Live
-
-    from recollect.cli.stream_plan import Plan
-
-__all__ = ["Screen", "print_table"]
+__all__ = ["print_table", "showing"]
 
 REFRESH, NOW_AND_THEN = 0.2, 10.0
 MOST_CLASSES = 40
 
 
-@final
-class Screen:
+@contextmanager
+def showing(window: int) -> Iterator[Callable[[LiveStream], None]]:
     """A line that is kept up to date in a terminal; elsewhere a plain line now and then."""
+    every = REFRESH if sys.stderr.isatty() else NOW_AND_THEN
+    started = last = time.monotonic()
 
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._live: Live | None = None
-        self._every = REFRESH if sys.stderr.isatty() else NOW_AND_THEN
-        self._begun = self._last = time.monotonic()
-        self._seen = 0
-
-    def __enter__(self) -> Self:
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.live import Live
-
-            # A thread of its own would take turns with the steps.
-            self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
-            self._live.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
-        if self._live is not None:
-            self._live.stop()
-
-    def show(self, learner: Learner | None, examples: int) -> None:
-        """Say where the stream is, if it is time to; `examples` have come since the last call."""
-        self._seen += examples
+    def report(live: LiveStream) -> None:
+        nonlocal last
         now = time.monotonic()
-        if now < self._last + self._every:
-            return
-        self._last = now
-        line = self._line(learner, now)
-        if self._live is None:
-            notice(line)
-        else:
-            from rich.text import Text
+        if now >= last + every:
+            last = now
+            draw(_line(live, live.new / max(now - started, 1e-9), window))
 
-            self._live.update(Text(line, no_wrap=True, overflow="ellipsis"), refresh=True)
-
-    def _line(self, learner: Learner | None, now: float) -> str:
-        if learner is None:
-            return "waiting for the first example"
-        told = learner.metrics()
-        rate = self._seen / max(now - self._begun, 1e-9)
-        count = len(told.per_class)
-        return (
-            f"{told.seen:,} examples · {rate:,.0f}/s · accuracy {percent(told.accuracy)}, last "
-            f"{min(self._window, told.seen):,}: {percent(told.recent)} · {count} "
-            f"class{'es' if count != 1 else ''}"
-        )
+    with ExitStack() as stack:
+        draw = _live_line(stack) if sys.stderr.isatty() else notice
+        yield report
 
 
-def print_table(learner: Learner, plan: Plan, *, stderr: bool) -> None:
+def _live_line(stack: ExitStack) -> Callable[[str], None]:
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    # A thread that refreshes it would compete with the steps.
+    line = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
+    stack.enter_context(line)
+    return lambda text: line.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
+
+
+def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     """Print the accuracy of predictions made before learning: overall, recent, per class."""
     from rich.text import Text
 
-    told = learner.metrics()
+    found = learner.metrics()
     screen = console(stderr)
-    title = f"{told.seen:,} examples · {plan.method.title} · predicted before learning"
+    title = f"{found.seen:,} examples · {learner.method.title} · predicted before learning"
     screen.print(Text(title, style="bold"))
-    table = compact_table()
-    table.add_column("class")
-    table.add_column("accuracy", justify="right")
-    table.add_row("all", percent(told.accuracy))
-    table.add_row(f"the last {min(plan.window, told.seen):,}", percent(told.recent))
-    for label, share in list(told.per_class.items())[:MOST_CLASSES]:
+    table = compact_table("class", right=["accuracy"])
+    table.add_row("all", percent(found.accuracy))
+    table.add_row(f"the last {min(window, found.seen):,}", percent(found.recent))
+    for label, share in list(found.per_class.items())[:MOST_CLASSES]:
         table.add_row(Text(str(label)), percent(share))
-    if len(told.per_class) > MOST_CLASSES:
-        table.add_row(f"... and {len(told.per_class) - MOST_CLASSES} more", "")
+    if len(found.per_class) > MOST_CLASSES:
+        table.add_row(f"... and {len(found.per_class) - MOST_CLASSES} more", "")
     screen.print(table)
+
+
+def _line(live: LiveStream, rate: float, window: int) -> str:
+    if live.learner is None or not live.count:
+        return "waiting for the first example"
+    found = live.learner.metrics()
+    classes = len(found.per_class)
+    return (
+        f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "
+        f"{min(window, found.seen):,}: {percent(found.recent)} · {classes} "
+        f"class{'es' if classes != 1 else ''}"
+    )
 
 
 def percent(share: float | None) -> str:

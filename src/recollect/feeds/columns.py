@@ -10,7 +10,7 @@ __all__ = ["column", "features_of"]
 
 
 def column(wanted: str, names: Sequence[str]) -> int:
-    """Where a column is that a person names, or counts: 1 is the first, -1 the last.
+    """The index of a column, given by name or by number: 1 is the first, -1 the last.
 
     >>> column("kind", ["speed", "kind"]), column("1", ["speed", "kind"])
     (1, 0)

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from recollect.errors import DataError, InputError
 from recollect.feeds.columns import column, features_of
 from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, text_of
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place, numbers
+from recollect.feeds.record import (
+    Faults,
+    Layout,
+    Malformed,
+    Position,
+    Record,
+    check_position,
+    numbers,
+)
 
 __all__ = ["Delimited"]
 
@@ -33,7 +41,7 @@ class Delimited:
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.csv"
     ...     _ = path.write_text("speed,kind\\n1.5,walk\\n")
-    ...     [(record.x, record.label, record.place) for record in Delimited().read(str(path))]
+    ...     [(record.x, record.label, record.position) for record in Delimited().read(str(path))]
     [(array([1.5], dtype=float32), 'walk', (20, 2))]
     """
 
@@ -46,14 +54,13 @@ class Delimited:
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
 
-    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
-        """The records after a place, which is the byte and the line where one ends."""
-        if place is not None:
-            check_place(source, place, int, int)
-        # What comes after a record of a file is no header; a pipe is new, and may begin with one.
-        after = place is not None and place[:1] != (0,) and source != STDIN
+    def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
+        """The records after a position, which is the byte and the line where one ends."""
+        check_position(source, position, int, int)
+        # Only the first row of a file can be a header; a pipe is new, and may begin with one.
+        after = position is not None and position[:1] != (0,) and source != STDIN
         first = self.layout is None or not after
-        for row, end in self._rows(source, place):
+        for row, end in self._rows(source, position):
             if row is None:
                 yield None
                 continue
@@ -71,44 +78,42 @@ class Delimited:
             else:
                 yield Record(x, label, source, end)
 
-    def _rows(self, source: str, place: Place | None) -> Iterator[tuple[list[str] | None, Place]]:
+    def _rows(
+        self, source: str, position: Position | None
+    ) -> Iterator[tuple[list[str] | None, Position]]:
         """The cells of every row, and where it ends; None whenever nothing came for a moment.
 
         A row without cells, which no file has, says that what follows is another file.
         """
-        offset, number = (int(part) for part in place or (0, 0))
-        held: list[str] = []
+        offset, number = (int(part) for part in position or (0, 0))
+        open_lines: list[str] = []  # of a row whose quote is not yet closed
+
+        def check_closed() -> None:
+            if open_lines:
+                self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
+
         for raw in self.source.lines(source, offset):
             if raw is None:
                 yield None, ()
                 continue
             if raw == ANEW:
-                self._unclosed(held, source, number)
-                held, offset, number = [], 0, 0
+                check_closed()
+                open_lines, offset, number = [], 0, 0
                 yield [], ()
                 continue
             first = offset == 0
             offset, number = offset + len(raw), number + 1
             try:
                 text = text_of(raw, first)
-                if not held and not text.strip():
-                    continue
-                row = self._cells([*held, text])
-                held = [*held, text] if row is None else []
-            except UnicodeDecodeError:
-                held = []
-                self.faults.meet(f"{source}, line {number}", Malformed("it is not UTF-8 text"))
+                row = self._cells([*open_lines, text]) if open_lines or text.strip() else []
             except Malformed as why:
-                held = []
+                open_lines = []
                 self.faults.meet(f"{source}, line {number}", why)
-            else:
-                if row is not None:
-                    yield row, (offset, number)
-        self._unclosed(held, source, number)
-
-    def _unclosed(self, held: list[str], source: str, number: int) -> None:
-        if held:
-            self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
+                continue
+            open_lines = [*open_lines, text] if row is None else []
+            if row:
+                yield row, (offset, number)
+        check_closed()
 
     def _cells(self, lines: list[str]) -> list[str] | None:
         """The cells of a row; None if a quote is still open at its end."""
@@ -151,10 +156,10 @@ class Delimited:
 
     def _without_numbers(self, cells: list[str]) -> bool:
         """Whether no feature is a number."""
-        places = [str(number + 1) for number in range(len(cells))]
+        numbers = [str(number + 1) for number in range(len(cells))]
         label = len(cells) - 1
-        if self.label in places:
-            label = places.index(self.label)
+        if self.label in numbers:
+            label = numbers.index(self.label)
         return not any(_is_number(cell) for n, cell in enumerate(cells) if n != label)
 
     def _parsed(self, row: list[str]) -> tuple[NDArray[Any], str | None]:
@@ -162,7 +167,7 @@ class Delimited:
         if len(row) != len(self.layout["columns"]):
             raise Malformed(f"it has {len(row)} columns, not {len(self.layout['columns'])}")
         try:
-            x = numbers([float(row[place]) for place in self.layout["features"]])
+            x = numbers([float(row[column]) for column in self.layout["features"]])
         except ValueError:
             wrong = next(n for n in self.layout["features"] if not _is_number(row[n]))
             name = self.layout["columns"][wrong]

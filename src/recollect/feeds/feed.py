@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import Literal, final
 
 from recollect.errors import InputError
@@ -13,7 +14,7 @@ from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
-from recollect.feeds.record import Faults, Format, Layout, Place, Record
+from recollect.feeds.record import Faults, Format, Layout, Position, Record
 
 __all__ = ["KINDS", "Feed", "Reading", "open_feed"]
 
@@ -32,8 +33,8 @@ class Reading:
     """How sources are to be read; what is left out is seen from them.
 
     `follow` waits at the end of the last source for more. `replayed` says that standard input
-    begins again with what was read before, and `stopping` when to take no more from it. What a
-    person should know, such as that a followed file was replaced, goes to `say`.
+    begins again with what was read before. Messages, such as that a followed file was replaced,
+    go to `say`.
     """
 
     kind: Kind | None = None
@@ -47,7 +48,6 @@ class Reading:
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
-    stopping: Callable[[], bool] = field(default=lambda: False, compare=False)
     say: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
 
@@ -68,12 +68,17 @@ class Feed:
     kind: Kind
     reader: Format
     faults: Faults
+    stopping: Event = field(default_factory=Event, repr=False, compare=False)
 
-    def records(self, places: Mapping[str, Place] | None = None) -> Iterator[Record | None]:
-        """All records, in each source after its place; None whenever nothing came for a moment."""
+    def stop(self) -> None:
+        """Take no more from standard input; what has been taken is still given."""
+        self.stopping.set()
+
+    def records(self, positions: Mapping[str, Position] | None = None) -> Iterator[Record | None]:
+        """All records, in each source after its position; None if nothing came for a moment."""
         for source in self.sources:
-            place = (places or {}).get(source)
-            yield from self.reader.read(source, tuple(place) if isinstance(place, list) else place)
+            after = (positions or {}).get(source)
+            yield from self.reader.read(source, tuple(after) if isinstance(after, list) else after)
 
     @property
     def lasting(self) -> bool:
@@ -83,34 +88,40 @@ class Feed:
     def where(self, record: Record) -> str:
         """Where a record is, in words."""
         if self.kind == "images":
-            return str(Path(record.source) / str(record.place[-1]))
-        return f"{record.source}, {'row' if self.kind == 'parquet' else 'line'} {record.place[-1]}"
+            return str(Path(record.source) / str(record.position[-1]))
+        unit = "row" if self.kind == "parquet" else "line"
+        return f"{record.source}, {unit} {record.position[-1]}"
 
 
 def open_feed(
-    sources: Sequence[str], reading: Reading | None = None, layout: Layout | None = None
+    sources: str | Path | Sequence[str | Path],
+    reading: Reading | None = None,
+    layout: Layout | None = None,
 ) -> Feed:
     """A feed of files, of folders of images, or of standard input (`-`).
 
-    A file's name tells its format, unless the reading does. `layout` is that of an earlier feed
-    which this one continues.
+    The format follows from a file's name, unless the reading says it. `layout` is that of an
+    earlier feed which this one continues.
     """
     how = reading or Reading()
-    if not sources:
+    given = [sources] if isinstance(sources, str | Path) else sources
+    names = [str(source) for source in given]
+    if not names:
         raise InputError("there is nothing to read: give a file, a folder of images, or -")
-    if STDIN in sources and len(sources) > 1:
+    if STDIN in names and len(names) > 1:
         raise InputError("standard input (-) is read alone, not with files")
-    lines: Lines = FileLines(sources[-1] if how.follow else None, how.say)
-    if STDIN in sources:
-        lines = InputLines(how.replayed, how.stopping)
-    for source in sources:
+    stopping = Event()
+    lines: Lines = FileLines(names[-1] if how.follow else None, how.say)
+    if STDIN in names:
+        lines = InputLines(how.replayed, stopping.is_set)
+    for source in names:
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
-    kind = how.kind or _kind(sources)
+    kind = how.kind or _kind(names)
     faults = Faults(how.skip_bad)
-    reader = _reader(kind, how, lines, sources, faults)
+    reader = _reader(kind, how, lines, names, faults)
     reader.layout = layout
-    return Feed(sources, kind, reader, faults)
+    return Feed(names, kind, reader, faults, stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:

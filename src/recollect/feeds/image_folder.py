@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.lines import POLL
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, check_position
 
 __all__ = ["ImageFolder"]
 
@@ -42,29 +42,28 @@ class ImageFolder:
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
 
-    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
-        """The images after a place, which is the time (or name) and the path of one."""
-        if place is not None:
-            check_place(source, place, int if self.order == "time" else str, str)
+    def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
+        """The images after a position, which is the time (or name) and the path of one."""
+        check_position(source, position, int if self.order == "time" else str, str)
         while True:
-            for key, path in self._listed(Path(source), place, source == self.followed):
-                place = (key, path)
+            for key, path in self._listed(Path(source), position, source == self.followed):
+                position = (key, path)
                 try:
                     x = self._pixels(Path(source) / path)
                 except Malformed as why:
                     self.faults.meet(str(Path(source) / path), why)
                 else:
                     folder = str(Path(path).parent)
-                    yield Record(x, None if folder == "." else folder, source, place)
+                    yield Record(x, None if folder == "." else folder, source, position)
             if source != self.followed:
                 return
             yield None
             time.sleep(POLL)
 
     def _listed(
-        self, root: Path, after: Place | None, growing: bool
+        self, root: Path, after: Position | None, growing: bool
     ) -> list[tuple[int | str, str]]:
-        """The images that come after a place, in order."""
+        """The images that come after a position, in order."""
         try:
             folders = [root, *(Path(e.path) for e in os.scandir(root) if _is(e, stat.S_ISDIR))]
             found = [
@@ -95,7 +94,7 @@ class ImageFolder:
                     if self.layout is not None:
                         grey = self.layout["shape"][0] == 1
                     shown: Any = image.convert("L" if grey else "RGB")
-        except Exception as error:  # what decoders say of damage is no closed list
+        except Exception as error:  # what decoders raise for damaged files is not documented
             raise Malformed(f"it is not an image that can be read ({error})") from None
         if self.size is not None:
             shown = shown.resize(self.size[::-1], Image.Resampling.BILINEAR)

@@ -17,9 +17,9 @@ from recollect.feeds.record import (
     Label,
     Layout,
     Malformed,
-    Place,
+    Position,
     Record,
-    check_place,
+    check_position,
     numbers,
 )
 
@@ -35,7 +35,7 @@ class JSONLines:
 
     Features are numbers, or lists of numbers, which may be nested. Without `features` they are
     those of the first record, in its order; all but the label, and what is to be ignored. If it is
-    one key that holds nested lists, its shape is kept. A record without a label has null there, or
+    one key that holds nested lists, its shape stays. A record without a label has null there, or
     no such key.
 
     >>> from tempfile import TemporaryDirectory
@@ -43,7 +43,7 @@ class JSONLines:
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.jsonl"
     ...     _ = path.write_text('{"speed": 1.5, "label": "walk", "id": "a7"}\\n')
-    ...     [(record.x, record.label, record.place) for record in JSONLines().read(str(path))]
+    ...     [(record.x, record.label, record.position) for record in JSONLines().read(str(path))]
     [(array([1.5], dtype=float32), 'walk', (44, 1))]
     """
 
@@ -54,11 +54,10 @@ class JSONLines:
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
 
-    def read(self, source: str, place: Place | None = None) -> Iterator[Record | None]:
-        """The records after a place, which is the byte and the line where one ends."""
-        if place is not None:
-            check_place(source, place, int, int)
-        offset, number = (int(part) for part in place or (0, 0))
+    def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
+        """The records after a position, which is the byte and the line where one ends."""
+        check_position(source, position, int, int)
+        offset, number = (int(part) for part in position or (0, 0))
         for raw in self.source.lines(source, offset):
             if raw is None:
                 yield None
@@ -69,7 +68,7 @@ class JSONLines:
             first = offset == 0
             offset, number = offset + len(raw), number + 1
             try:
-                found = _object(raw, first)
+                found = _object(text_of(raw, first))
                 if found is None:
                     continue
                 if self.layout is None:
@@ -109,7 +108,7 @@ class JSONLines:
 
 
 def plain_label(value: Any) -> Label | None:
-    """A label as it is kept: text or a number; whole numbers are whole. None where there is none.
+    """A label as text or a number; whole numbers are whole. None where there is none.
 
     >>> plain_label(3.0), plain_label("b"), plain_label("")
     (3, 'b', None)
@@ -123,14 +122,11 @@ def plain_label(value: Any) -> Label | None:
     raise Malformed(f"a label is text or a number, not {value!r:.40}")
 
 
-def _object(raw: bytes, first: bool) -> dict[str, Any] | None:
+def _object(text: str) -> dict[str, Any] | None:
+    if not text.strip():
+        return None
     try:
-        text = text_of(raw, first)
-        if not text.strip():
-            return None
         found = json.loads(text)
-    except UnicodeDecodeError:
-        raise Malformed("it is not UTF-8 text") from None
     except (ValueError, RecursionError) as error:
         raise Malformed(f"it is not JSON, of which every line is one object: {error}") from None
     if not isinstance(found, dict):

@@ -37,7 +37,7 @@ class Lines(Protocol):
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
         """The lines from a byte on, each with its end; None whenever nothing came for a moment.
 
-        `ANEW`, which is no line, says that what follows is another file, from its first byte on.
+        `ANEW`, which is not a line, says that what follows is another file, from its first byte on.
         """
 
 
@@ -47,7 +47,8 @@ class FileLines:
     """The lines of a file; of the one that is `followed`, also those that are yet to be written.
 
     While a file is followed, a line without its end is not yet a line. If another file takes its
-    place, or if it is cut, as happens to logs, reading goes on there, and `say` is told.
+    name, or if it is truncated, as happens to logs, reading goes on there, after a message to
+    `say`.
     """
 
     followed: str | None = None
@@ -88,7 +89,7 @@ class FileLines:
                 self.say(f"{source} is another file now: reading that one")
                 return
             elif os.fstat(file.fileno()).st_size < file.tell():
-                self.say(f"{source} was cut: reading it from its start")
+                self.say(f"{source} was truncated: reading it from its start")
                 yield ANEW  # what was read of an unfinished line is not to be finished
                 return
             else:
@@ -138,7 +139,10 @@ def text_of(raw: bytes, first: bool) -> str:
         if raw[:2] in OTHER_FILES:
             raise Malformed(OTHER_FILES[raw[:2]])
         raw = raw.removeprefix(b"\xef\xbb\xbf")
-    return raw.decode("utf-8").rstrip("\r\n")
+    try:
+        return raw.decode("utf-8").rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise Malformed("it is not UTF-8 text") from None
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:

@@ -13,7 +13,15 @@ from recollect.errors import DataError, InputError
 from recollect.extras import needs
 from recollect.feeds.columns import column, features_of
 from recollect.feeds.jsonlines import plain_label
-from recollect.feeds.record import Faults, Layout, Malformed, Place, Record, check_place, numbers
+from recollect.feeds.record import (
+    Faults,
+    Layout,
+    Malformed,
+    Position,
+    Record,
+    check_position,
+    numbers,
+)
 
 __all__ = ["Parquet"]
 
@@ -36,11 +44,10 @@ class Parquet:
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
 
-    def read(self, source: str, place: Place | None = None) -> Iterator[Record]:
-        """The records after a place, which is how many rows come before."""
-        if place is not None:
-            check_place(source, place, int)
-        (start,) = (int(part) for part in place or (0,))
+    def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
+        """The records after a position, which is how many rows come before."""
+        check_position(source, position, int)
+        (start,) = (int(part) for part in position or (0,))
         pyarrow = _pyarrow()
         try:
             with pyarrow.parquet.ParquetFile(source) as file:

@@ -17,14 +17,14 @@ __all__ = [
     "Label",
     "Layout",
     "Malformed",
-    "Place",
+    "Position",
     "Record",
-    "check_place",
+    "check_position",
     "numbers",
 ]
 
 Label = str | int | float | bool
-Place = tuple[int | str, ...]
+Position = tuple[int | str, ...]
 Layout = Mapping[str, Any]
 
 LARGEST = float(np.finfo(np.float32).max)
@@ -34,16 +34,16 @@ class Record(NamedTuple):
     """One example: its features, its label (None if it has none), and where it came from.
 
     `x` is a float32 array, or a uint8 array `[channels, height, width]` for an image. Reading can
-    continue behind it from `place`, which is plain data, in the source of that name.
+    continue behind it from `position`, which is plain data, in the source of that name.
     """
 
     x: NDArray[Any]
     label: Label | None
     source: str
-    place: Place
+    position: Position
 
 
-class Malformed(Exception):  # noqa: N818 - not an error for the user until a place is added
+class Malformed(Exception):  # noqa: N818 - not an error for the user until its position is added
     """Why a row cannot be used, in a few words; the reader adds where it is."""
 
 
@@ -76,23 +76,25 @@ class Format(Protocol):
 
     layout: Layout | None
 
-    def read(self, source: str, place: Place | None) -> Iterator[Record | None]:
-        """The records of a source after a place; None whenever nothing came for a moment."""
+    def read(self, source: str, position: Position | None) -> Iterator[Record | None]:
+        """The records of a source after a position; None whenever nothing came for a moment."""
 
 
-def check_place(source: str, place: object, *kinds: type) -> None:
-    """Refuse a place that no record of a reader has: its parts are of these kinds, none below 0.
+def check_position(source: str, position: object, *kinds: type) -> None:
+    """Refuse a position that no record of a reader has: parts of these kinds, none below 0.
 
-    >>> check_place("a.csv", (20, 2), int, int)
-    >>> check_place("a.csv", (20, "2"), int, int)
+    >>> check_position("a.csv", (20, 2), int, int)
+    >>> check_position("a.csv", (20, "2"), int, int)
     Traceback (most recent call last):
     recollect.errors.DataError: reading a.csv cannot continue from (20, '2'): no record ends there
     """
-    parts = list(place) if isinstance(place, tuple | list) else [None]
+    if position is None:
+        return
+    parts = list(position) if isinstance(position, tuple | list) else [None]
     whole = [*map(type, parts)] == [*kinds]
     if not whole or any(part < 0 for part in parts if isinstance(part, int)):
         raise DataError(
-            f"reading {source} cannot continue from {place!r:.60}: no record ends there"
+            f"reading {source} cannot continue from {position!r:.60}: no record ends there"
         )
 
 
@@ -108,8 +110,8 @@ def numbers(values: Any) -> NDArray[np.float32]:
         raise Malformed("a number is too large") from None
     except (TypeError, ValueError):
         raise Malformed("its features are not numbers in rows of equal length") from None
-    # A comparison with NaN is false: one test covers what is too large and what is no number. The
-    # sum of squares is a quick one that all but extreme rows pass.
+    # A comparison with NaN is false: one test covers what is too large and what is not a number.
+    # The sum of squares is a quick one that all but extreme rows pass.
     if not np.vdot(wide, wide) <= LARGEST and not bool((np.abs(wide) <= LARGEST).all()):
         raise Malformed("a feature is not a finite number of 32 bits")
     return wide.astype(np.float32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -23,7 +24,7 @@ from recollect.learner.labels import Labels, encoded, labels_of, listed
 from recollect.learner.moment import Moment
 from recollect.learner.record import Metrics, Record
 from recollect.learner.turns import Turns
-from recollect.methods import Method
+from recollect.methods import Method, every_method
 from recollect.train.devices import device_named
 
 __all__ = ["Learner"]
@@ -113,6 +114,11 @@ class Learner:
         return list(self._now.labels.known)
 
     @property
+    def fixed_classes(self) -> bool:
+        """Whether it was made with `classes`, so that no others can be learned."""
+        return self._now.labels.fixed
+
+    @property
     def method(self) -> Method:
         """How it learns."""
         return self._settings.method
@@ -122,8 +128,11 @@ class Learner:
         """What it holds besides its network: it does not grow with the stream."""
         return self._now.engine.fleet.bytes_per_run if self._now.engine else 0
 
-    def observe(self, x: Any, y: Any) -> float:
+    def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
+
+        `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
+        them earlier, which saves a forward pass (None in a list: there was no prediction).
 
         It is one step, whatever the size of the batch. What cannot be learned from raises an
         `InputError`, and a step to where nothing is finite a `DivergedError`: in either case, and
@@ -140,7 +149,10 @@ class Learner:
                 encoded(known.known[len(before.labels) :])
             engine = before.engine or self._engine(batch, known)
             engine.kind.check(batch)
-            guessed = self._guesses(before, batch)
+            if predicted is None:
+                guessed = self._guesses(before, batch)
+            else:
+                guessed = np.array(known.numbers(_as_many(predicted, len(labels), several)))
             if len(known) > engine.outputs:
                 engine = engine.grown(len(known) + self._settings.spare)
             numbers = known.numbers(labels)
@@ -205,9 +217,13 @@ class Learner:
             write(Path(path), self._packed())
             self.saved = self.seen
 
-    def checkpoint(self) -> Path:
-        """Save into the folder of checkpoints now; the file."""
+    def checkpoint(self, folder: str | Path | None = None) -> Path:
+        """Save into the folder of checkpoints now; the file. A `folder` becomes that folder."""
         with self._turns.one():
+            now = self._checkpoints
+            if folder is not None and (now is None or now.folder != Path(folder)):
+                self._checkpoints = replace(now or Checkpoints(Path()), folder=Path(folder))
+                self._continues = False
             return self._save_checkpoint()
 
     @classmethod
@@ -260,14 +276,34 @@ class Learner:
                     raise
         return None
 
+    def resumed(self, folder: str | Path) -> Learner | None:
+        """This learner as the newest checkpoint in a folder has it, or None if there is none.
+
+        A checkpoint that was made with other arguments (method, memory, lr, ...) is refused.
+        """
+        library = every_method().get(self.method.name) is type(self.method)
+        method = None if library else self.method
+        found = Learner.resume(folder, self._module, method=method, **self._extras())
+        for each in fields(Settings) if found else ():
+            now, then = (getattr(one._settings, each.name) for one in (self, found) if one)
+            if now != then:
+                raise InputError(
+                    f"the learner in {folder} was made with {each.name}={then!r}, not "
+                    f"{each.name}={now!r}"
+                )
+        return found
+
     def __reduce__(self) -> tuple[Any, ...]:
-        extras = {
+        with self._turns.one():
+            return Learner._from_bytes, (self._packed(), self._module, self.method, self._extras())
+
+    def _extras(self) -> dict[str, Any]:
+        """The arguments that no file holds."""
+        return {
             "transform": self._transforms and self._transforms.arriving,
             "replay_transform": self._transforms and self._transforms.replayed,
             "device": str(self._device),
         }
-        with self._turns.one():
-            return Learner._from_bytes, (self._packed(), self._module, self.method, extras)
 
     @classmethod
     def _from_bytes(
@@ -345,6 +381,17 @@ class Learner:
             return np.full(len(batch), -1)
         found: np.ndarray = now.engine.logits(batch)[:, : len(now.labels)].argmax(1).cpu().numpy()
         return found
+
+
+def _as_many(predicted: Any, count: int, several: bool) -> list[Hashable]:
+    """The labels that were predicted, if there is one for every example."""
+    labels, batch = labels_of(predicted)
+    if batch != several or len(labels) != count:
+        raise InputError(
+            f"predicted must be what predict gave: {f'{count} labels' if several else 'a label'}, "
+            f"not {predicted!r:.60}"
+        )
+    return labels
 
 
 def _device(device: torch.device | str) -> torch.device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Hyperparameter:
     """
 
     name: str
-    default: float | int
+    default: float | None
     help: str
     static: bool
 
@@ -31,7 +31,7 @@ class Hyperparameter:
         return symbol(self.name)
 
 
-def hyper(default: float | int, help: str) -> Any:  # noqa: A002 - as argparse names it
+def hyper(default: float, help: str) -> Any:  # noqa: A002 - as argparse names it
     """A dataclass field for a hyper-parameter, with its default and a line of help.
 
     >>> from recollect import DERpp
@@ -48,8 +48,11 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     """
     return {
         each.name: Hyperparameter(
-            each.name, each.default, each.metadata.get("help", ""), each.type in ("int", int)
-        )  # type: ignore[arg-type]
+            each.name,
+            None if each.default is MISSING else each.default,
+            each.metadata.get("help", ""),
+            each.type in ("int", int),
+        )
         for each in fields(kind)
     }
 

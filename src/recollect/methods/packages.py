@@ -16,16 +16,9 @@ __all__ = ["GROUP", "RESERVED", "Others", "look_for"]
 
 GROUP = "recollect.methods"
 
-# Options of commands and arguments of `recollect.run`: a hyper-parameter cannot be told from them.
-RESERVED = frozenset({
-    "batch", "benchmark", "bs", "buffer", "checkpoint", "classes", "command", "data_dir",
-    "delimiter", "device", "epochs", "every", "features", "follow", "format", "fresh",
-    "full_precision", "header", "help", "hidden", "hyperparameters", "idle", "ignore", "json",
-    "label", "line", "lr", "mbs", "memory", "method", "network", "on", "optimiser", "order",
-    "predictions", "replay", "replayed", "search_seeds", "seed", "seeds", "size", "skip_bad",
-    "sources", "standardise", "store", "tensorboard", "time_limit", "trials", "validation", "width",
-    "window", "workers",
-})  # fmt: skip
+# Names that their hyper-parameters cannot have. Whoever makes options of hyper-parameters adds its
+# other options before packages are looked for: the command line does, from its parsers.
+RESERVED: set[str] = set()
 
 
 @final

@@ -180,8 +180,8 @@ class Stepper:
         if self._guard is not None:
             if not self._guard.finite(found[LOSS]):
                 raise DivergedError("the loss or the weights are not finite any more")
-            rows = [write, *(rows for rows, _, _ in rewritten)]
-            self._guard.note_rows(torch.cat(rows, 1) if rewritten else write)
+            written = [write, *(rows for rows, _, _ in rewritten)]
+            self._guard.note_rows(torch.cat(written, 1) if rewritten else write)
         for rows, field, value in rewritten:
             self._memory.write(rows, {field: value})
         if write.shape[1]:

@@ -44,8 +44,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
         "runs": len(kept),
         "repeated": len(rows) - len(kept),
         "settings": {
-            setting: setting_title(setting)
-            for setting in known_first(_settings(found), SETTINGS)
+            setting: setting_title(setting) for setting in known_first(_settings(found), SETTINGS)
         },
         "metrics": METRICS,
         "methods": {

@@ -4,33 +4,31 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 from recollect.errors import DataError
-from recollect.feeds import STDIN
 
 __all__ = ["Predictions"]
 
 
 @final
 class Predictions:
-    """Writes one line for every example to a file, to the output (`-`), or nowhere (None).
+    """Writes one line for every example to a file, an open binary stream, or nowhere (None).
 
-    A file that is continued is cut to the length that it had when the state was saved: what was
-    written after that is written again.
+    A file that is continued is truncated to the length that it had when the state was saved: what
+    was written after that is written again. `lengths` has the length of every file so far.
     """
 
-    def __init__(self, path: str | None, lengths: Mapping[str, int] | None = None) -> None:
-        self._path = path
-        self._file: BinaryIO | None = None
+    def __init__(
+        self, output: Path | BinaryIO | None, lengths: Mapping[str, int] | None = None
+    ) -> None:
         self.lengths = dict(lengths or {})
-        if path == STDIN:
-            self._file = sys.stdout.buffer
-        elif path is not None:
-            self._file = _opened(Path(path), self.lengths.get(path, 0))
+        self._path = output if isinstance(output, Path) else None
+        self._file = None if isinstance(output, Path) else output
+        if self._path is not None:
+            self._file = _opened(self._path, self.lengths.get(str(self._path), 0))
 
     def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write lines, so that whoever reads along sees them."""
@@ -40,15 +38,15 @@ class Predictions:
             self._file.write(text.encode("utf-8", "backslashreplace"))
             self._file.flush()
 
-    def settle(self) -> None:
+    def sync(self) -> None:
         """Have all lines on the disk, and note how many bytes they are."""
-        if self._file is not None and self._path is not None and self._path != STDIN:
+        if self._file is not None and self._path is not None:
             os.fsync(self._file.fileno())
-            self.lengths[self._path] = self._file.tell()
+            self.lengths[str(self._path)] = self._file.tell()
 
     def close(self) -> None:
-        """Close the file."""
-        if self._file is not None and self._path != STDIN:
+        """Close the file; a stream that was given stays open."""
+        if self._file is not None and self._path is not None:
             self._file.close()
 
 
@@ -57,14 +55,14 @@ def _opened(path: Path, length: int) -> BinaryIO:
         file = path.open("r+b" if length else "wb")
     except OSError as error:
         raise DataError(
-            f"cannot continue the predictions in {path}: {error.strerror or error}; --fresh starts "
-            f"over"
+            f"cannot continue the predictions in {path}: {error.strerror or error}; fresh=True "
+            f"starts over"
         ) from None
     if file.seek(0, os.SEEK_END) < length:
         file.close()
         raise DataError(
-            f"{path} is shorter than what was written to it: --fresh starts over, and another "
-            f"--predictions begins with the next example"
+            f"{path} is shorter than what was written to it: fresh=True starts over, and another "
+            f"file for predictions begins with the next example"
         )
     file.truncate(length)
     file.seek(length)

@@ -1,0 +1,56 @@
+"""A parser of options that suggests the nearest one for what is misspelt."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from recollect.errors import nearest
+
+__all__ = ["Parser", "duration", "number"]
+
+
+class Parser(argparse.ArgumentParser):
+    """As argparse's, but an option or a choice that does not exist gets a suggestion."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """The options, and words that are not options; an unknown option is an error."""
+        chosen, left = super().parse_known_args(args, namespace)
+        for word in left:
+            if re.match("--?[A-Za-z]", word):
+                name = word.partition("=")[0]
+                near = nearest(name, self._option_string_actions)
+                self.error(f"unknown option {name}" + (f": did you mean {near}?" if near else ""))
+        return chosen, left
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = nearest(str(value), map(str, action.choices or ()))
+            if near:
+                error.message = f"did you mean {near!r}? {error.message}"
+            raise
+
+
+def number(text: str) -> float:
+    """One of the numbers that an option takes."""
+    try:
+        return float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a number: give one, or several with spaces between them"
+        ) from None
+
+
+def duration(text: str) -> float:
+    """The seconds in 90, 90s, 20m or 2h.
+
+    >>> duration("20m"), duration("90")
+    (1200.0, 90.0)
+    """
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if found is None or float(found[1]) == 0:
+        raise argparse.ArgumentTypeError(f"cannot read the time {text!r}: give 90s, 20m or 2h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

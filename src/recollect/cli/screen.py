@@ -1,0 +1,98 @@
+"""Tables and a bar on the screen; `rich` is imported when one of them is needed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from recollect.train import Job
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+__all__ = ["add_groups", "compact_table", "console", "named", "showing_progress"]
+
+WIDE = 120
+REFRESH = 0.1
+
+
+def console(stderr: bool = False) -> Console:
+    """Where tables go; wide enough not to break them where there is no terminal."""
+    from rich.console import Console
+
+    class Screen(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    plain = Screen(highlight=False, stderr=stderr)
+    return plain if plain.is_terminal else Screen(highlight=False, stderr=stderr, width=WIDE)
+
+
+def compact_table(*left: str, right: Iterable[str] = ()) -> Table:
+    """A table that fits a terminal of eighty columns, with columns of text and of numbers."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, collapse_padding=True)
+    for name in left:
+        table.add_column(name)
+    for name in right:
+        table.add_column(name, justify="right")
+    return table
+
+
+def add_groups(table: Table, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Add rows, each with the name of its group, and a line between two groups."""
+    previous: str | None = None
+    for group, cells in rows:
+        if previous not in (None, group):
+            table.add_section()
+        table.add_row(*cells)
+        previous = group
+
+
+@contextmanager
+def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]]:
+    """A bar over all steps of all runs; nothing where there is no terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    bar = Progress(
+        TextColumn("[bold]{task.description}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f} %"),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+        auto_refresh=False,  # a thread would be in the way of forking
+        disable=not sys.stderr.isatty(),
+    )
+    with bar:
+        line = bar.add_task("starting", total=sum(job.total_steps for job in jobs))
+        shown = 0.0
+
+        def advance(job: Job, steps: int) -> None:
+            nonlocal shown
+            bar.update(line, advance=steps, description=named(job))
+            if time.monotonic() > shown + REFRESH:
+                shown = time.monotonic()
+                bar.refresh()
+
+        yield advance
+
+
+def named(job: Job) -> str:
+    """A job in a few words."""
+    return f"{job.stream.name} {job.kind.name}{f' {job.buffer}' if job.buffer else ''}"

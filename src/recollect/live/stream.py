@@ -1,0 +1,263 @@
+"""Predict, learn, write, and save now and then: a learner on a feed, which resumes exactly."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, final
+
+import numpy as np
+
+from recollect.errors import DataError, InputError, RecollectError
+from recollect.feeds import Feed, Record
+from recollect.feeds.record import Malformed, Position
+from recollect.files import check_writable
+from recollect.learner import Learner
+from recollect.live.folder import StateFolder
+from recollect.live.predictions import Predictions
+
+__all__ = ["LiveStream"]
+
+SILENCE = 0.5
+
+
+@final
+class LiveStream:
+    """Runs a learner on a feed: predicts every batch, then learns it; saves, and resumes exactly.
+
+    `learner` is a `Learner`, or a function that makes one for an example `x`, of which the shape
+    and the type count. `folder` has the state: the learner, how far each source was read, and how
+    long the file of `predictions` was. It is saved every so many seconds (`every`) or steps
+    (`every_steps`), and at the end. If there is a state already, `run` continues from it, unless
+    `fresh`: on a CPU, the results are those of a stream that was never stopped, bit for bit. Only
+    the same `batch`, format and `settings` continue it, which are plain data of your choice.
+
+    `predictions` is a file, or an open binary stream, for a JSON line for every example; one
+    without a label is predicted and not learned. A feed that waits for more ends after `idle`
+    seconds of silence. Messages, such as where it continues, go to `say`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from recollect import ER, MLP
+    >>> from recollect.feeds import open_feed
+    >>> with TemporaryDirectory() as here:
+    ...     rows, state = Path(here) / "rows.csv", Path(here) / "state"
+    ...     for count in (20, 30):  # the file grows, and the stream goes on
+    ...         _ = rows.write_text("".join(f"{n % 2},{n % 2}\\n" for n in range(count)))
+    ...         live = LiveStream(lambda x: Learner(MLP(x.size, 1), ER()), open_feed(rows), state)
+    ...         learner = live.run()
+    ...         print(live.count, learner.seen)
+    20 20
+    30 30
+    """
+
+    def __init__(
+        self,
+        learner: Learner | Callable[[np.ndarray], Learner],
+        feed: Feed,
+        folder: str | Path,
+        *,
+        batch: int = 10,
+        predictions: str | Path | BinaryIO | None = None,
+        every: float | None = 30.0,
+        every_steps: int | None = None,
+        idle: float | None = None,
+        fresh: bool = False,
+        settings: Mapping[str, Any] | None = None,
+        say: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self.feed, self.stopped = feed, False
+        self.learner: Learner | None = None
+        self.count = self.new = 0
+        self._make = learner
+        self._folder = StateFolder(Path(folder))
+        self._batch, self._idle, self._fresh, self._say = batch, idle, fresh, say
+        self._every, self._every_steps = every, every_steps
+        self._output = _output(predictions, feed)
+        # As JSON has them, for they are compared with those in a file.
+        plain = json.dumps({**(settings or {}), "batch": batch, "format": feed.kind})
+        self._settings: dict[str, Any] = json.loads(plain)
+        self._classes: frozenset[Hashable] | None = None
+        self._positions: dict[str, Position] = {}
+        self._predictions: Predictions | None = None
+        self._whole, self._unsaved, self._saved_at = True, 0, 0.0
+        if batch < 1:
+            raise InputError(f"batch must be at least 1, not {batch}")
+
+    def stop(self) -> None:
+        """Have `run` save and return after the batch at hand; for another thread, or a signal."""
+        self.stopped = True
+        self.feed.stop()
+
+    def run(self, report: Callable[[LiveStream], None] = lambda live: None) -> Learner | None:
+        """Learn until the feed ends, is silent for too long, or is stopped; the learner.
+
+        That is the one that was given, or the one of the checkpoint from which it continued; None
+        if nothing arrived. `report` is called with this object after every batch, and
+        while it waits: see `count` (examples so far), `new` (those of this call), and `learner`
+        with its `metrics()`. What cannot be read or learned raises an error, and what was learned
+        before is saved.
+        """
+        self.new = 0
+        try:
+            if not self._fresh:
+                self._resume()
+            self._saved_at = time.monotonic()
+            for batch in self._batches(report):
+                self._take(batch)
+                report(self)
+                if self._due():
+                    self._save()
+            self._finish()
+        except RecollectError:
+            self._finish()
+            raise
+        finally:
+            if self._predictions is not None:
+                self._predictions.close()
+            self._predictions = None
+            self._folder.close()
+        return self.learner if self.count else None
+
+    def _resume(self) -> None:
+        saved = self._folder.saved(self._settings)
+        if saved is None:
+            return
+        like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
+        learner = self._made(like).resumed(self._folder.path)
+        if learner is None:
+            raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
+        notes = learner.notes
+        self._use(learner)
+        self.count = notes["count"]
+        self._positions = {source: tuple(at) for source, at in notes["places"].items()}
+        self.feed.reader.layout = saved["layout"]
+        self.feed.faults.count = notes["skipped"]
+        self._predictions = Predictions(self._output, notes["predictions"])
+        self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
+
+    def _made(self, x: np.ndarray) -> Learner:
+        return self._make if isinstance(self._make, Learner) else self._make(x)
+
+    def _use(self, learner: Learner) -> None:
+        self.learner = learner
+        self._classes = frozenset(learner.classes) if learner.fixed_classes else None
+
+    def _batches(self, report: Callable[[LiveStream], None]) -> Iterator[list[Record]]:
+        """Full batches; a smaller one when nothing comes for a moment, and at the end."""
+        batch: list[Record] = []
+        last = time.monotonic()
+        for record in self.feed.records(self._positions):
+            if record is None:
+                silent = time.monotonic() - last
+                if batch and silent >= SILENCE:
+                    yield batch
+                    batch = []
+                report(self)
+                if self.stopped or (self._idle is not None and silent >= self._idle):
+                    break
+                continue
+            last = time.monotonic()
+            if self._has_output_for(record):
+                batch.append(record)
+            if len(batch) == self._batch:
+                yield batch
+                batch = []
+                # What was taken from a pipe would be lost; from a file it is read again.
+                if self.stopped and self.feed.lasting:
+                    return
+        if batch and not (self.stopped and self.feed.lasting):
+            yield batch
+
+    def _has_output_for(self, record: Record) -> bool:
+        if self.learner is None:
+            self._use(self._made(record.x))
+        if self._classes is None or record.label is None or record.label in self._classes:
+            return True
+        why = Malformed(f"the label {record.label!r} is not among the classes")
+        self.feed.faults.meet(self.feed.where(record), why)
+        return False
+
+    def _take(self, batch: list[Record]) -> None:
+        """Predict a batch, learn it, and write what was predicted."""
+        assert self.learner is not None
+        x = np.stack([record.x for record in batch])
+        # Without a file for them, nobody asks: the learner predicts what it is about to learn.
+        guesses = [] if self._output is None else _predicted(self.learner, x)
+        labelled = [number for number, record in enumerate(batch) if record.label is not None]
+        if labelled:
+            labels = [batch[number].label for number in labelled]
+            before = [guesses[number][0] for number in labelled] if guesses else None
+            self.learner.observe(x[labelled], labels, predicted=before)
+        self._whole = False  # from here on, what is written must follow what was learned
+        if self._predictions is None:
+            self._begin(batch[0])
+        assert self._predictions is not None
+        pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
+        self._predictions.write(
+            [
+                {"n": n, "label": record.label, "predicted": label, "probability": share}
+                for n, (record, (label, share)) in enumerate(pairs, self.count + 1)
+            ]
+        )
+        self.count, self.new = self.count + len(batch), self.new + len(batch)
+        self._positions.update({record.source: record.position for record in batch})
+        self._whole, self._unsaved = True, self._unsaved + 1
+
+    def _begin(self, first: Record) -> None:
+        """Make the folder and the files, now that a first batch could be learned."""
+        self._folder.begin(
+            {
+                "settings": self._settings,
+                "layout": self.feed.reader.layout,
+                "shape": [*first.x.shape],
+                "image": first.x.dtype == np.uint8,
+            }
+        )
+        self._fresh, self._predictions = False, Predictions(self._output)
+
+    def _due(self) -> bool:
+        if self._every_steps is not None:
+            return self._unsaved >= self._every_steps
+        return self._every is not None and time.monotonic() - self._saved_at >= self._every
+
+    def _save(self) -> None:
+        assert self.learner is not None
+        assert self._predictions is not None
+        self._predictions.sync()
+        self.learner.notes = {
+            "count": self.count,
+            "places": self._positions,
+            "skipped": self.feed.faults.count,
+            "predictions": self._predictions.lengths,
+        }
+        self.learner.checkpoint(self._folder.path)
+        self._unsaved, self._saved_at = 0, time.monotonic()
+
+    def _finish(self) -> None:
+        """Save what is not yet saved, unless the last batch was only half done."""
+        if self._unsaved and self._whole:
+            self._save()
+
+
+def _predicted(learner: Learner, x: np.ndarray) -> list[tuple[Hashable, float | None]]:
+    """The most probable class of every example, and how probable it is."""
+    if not learner.steps:
+        return [(None, None)] * len(x)
+    shares, classes = learner.predict_proba(x), learner.classes
+    best = shares.argmax(1)
+    return [
+        (classes[number], round(float(row[number]), 6))
+        for row, number in zip(shares, best, strict=True)
+    ]
+
+
+def _output(predictions: str | Path | BinaryIO | None, feed: Feed) -> Path | BinaryIO | None:
+    if not isinstance(predictions, str | Path):
+        return predictions
+    path = Path(predictions).absolute()
+    check_writable(predictions)
+    if str(path) in {str(Path(source).absolute()) for source in feed.sources}:
+        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
+    return path

@@ -1,0 +1,42 @@
+"""A state that an earlier version saved is still continued."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from recollect.cli.main import main
+
+# Saved by version 0.1 after `recollect stream - --memory 10 --hidden 4 --seed 1` with 40 rows.
+OLD = Path(__file__).parent / "files" / "state-0.1"
+WORDS = ["--memory", "10", "--hidden", "4", "--seed", "1", "--replayed", "--checkpoint"]
+
+
+def state(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "000000000000060.recollect")
+
+
+def test_it_ends_as_if_one_version_had_learned_it_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = tmp_path / "rows.csv"
+    lines = [f"{n * 7 % 13},{n * 5 % 11},{'abc'[n // 20 % 3]}\n" for n in range(60)]
+    rows.write_text("".join(lines))
+    shutil.copytree(OLD, tmp_path / "old")
+    for name in ("old", "new"):
+        with rows.open() as source:
+            monkeypatch.setattr(sys, "stdin", source)
+            assert main(["stream", "-", *WORDS, str(tmp_path / name)]) == 0
+    said = capsys.readouterr().err
+    assert said == "recollect: continuing after 40 examples (--fresh starts over)\n"
+    old, new = state(tmp_path / "old"), state(tmp_path / "new")
+    assert {*old} == {*new}
+    for name, tensor in new.items():
+        torch.testing.assert_close(old[name], tensor, msg=name)
+    facts = [(tmp_path / name / "stream.json").read_text() for name in ("old", "new")]
+    assert facts[0] == facts[1]
