@@ -71,8 +71,8 @@ def test_a_copy_and_the_model_change_apart(build: Callable[[], nn.Module], runs:
 @every_network
 def test_what_is_saved_predicts_as_the_model_did(build: Callable[[], nn.Module], runs: int) -> None:
     model, (x, _) = model_of(build, runs), examples(runs, 9)
-    state = State(model.zero_copy("old"))
-    assert all(not tensor.any() for tensor in state.values())
+    state = State(model.snapshot("old"))
+    assert torch.equal(model.stored(state, "old").logits(x), model.logits(x))
     modules = [copy.deepcopy(module).train() for module in _modules(build, runs)]
     train(model)
     for run, module in enumerate(modules):
@@ -143,7 +143,7 @@ def test_an_average_moves_weights_and_statistics_towards_another(
 def test_an_average_can_be_saved_in_a_state() -> None:
     """A moving average of the networks, as many methods keep one."""
     model = model_of(normalised)
-    state, x = State(model.zero_copy("mean")), examples(2, 9)[0]
+    state, x = State(model.snapshot("mean")), examples(2, 9)[0]
     model.save(state, "mean")
     expected = tensors(model)
     for _ in range(3):

@@ -197,7 +197,7 @@ def test_the_head_is_found_in_any_network() -> None:
     ]  # fmt: skip
     for build in builds:
         fleet = Fleet([LwF()], build, seeds=[0], lr=[0.1], classes=CLASSES, shape=(6,))
-        weight, bias = fleet.network.head(fleet.weights)
+        weight, bias = fleet.model.head()
         assert bias is not None
         assert (weight.shape, bias.shape) == ((1, 4, CLASSES), (1, CLASSES))
         x = torch.rand(1, 3, 6)

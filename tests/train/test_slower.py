@@ -32,7 +32,7 @@ def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled, "_KNOWN", {})
     monkeypatch.setattr(compiled, "_FAILED", set())
     monkeypatch.setattr(slower, "_SAID", set())
-    monkeypatch.setattr("recollect.train.fleet.compiler_exists", lambda: True)
+    monkeypatch.setattr("recollect.train.execution.compiler_exists", lambda: True)
 
 
 NETS = {"mlp": mlp, "convolutional": convolutional}

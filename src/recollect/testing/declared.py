@@ -113,10 +113,10 @@ def boundaries(trial: Trial) -> None:
     methods, usages = with_usage(trial.methods)
     fleet = without.fleet(methods=methods)
     before = state_of(fleet)
-    weights = state_of(without.walked(fleet))
-    weights = {name: t for name, t in weights.items() if name.startswith("weights.")}
+    after = state_of(without.walked(fleet))
+    learned = {name: t for name, t in after.items() if name.startswith(("weights.", "state."))}
     advice = "declare Needs(boundaries=True)"
-    if all(torch.equal(before[name], tensor) for name, tensor in weights.items()):
+    if all(torch.equal(before[name], tensor) for name, tensor in learned.items()):
         raise Broken(f"without boundaries nothing is learned: {advice}")
     if any(not bool(tensor.isfinite().all()) for tensor in weights.values()):
         raise Broken(f"without boundaries its weights are not finite: {advice}")

@@ -50,8 +50,8 @@ def finite(trial: Trial) -> None:
                     f"zero, a division by what may be zero, or a rate that is too high"
                 )
     before, after = state_of(trial.fleet()), state_of(trial.end)
-    weights = [name for name in before if name.startswith("weights.")]
-    if all(torch.equal(before[name], after[name]) for name in weights):
+    learned = [name for name in before if name.startswith(("weights.", "state."))]
+    if all(torch.equal(before[name], after[name]) for name in learned):
         raise Broken(
             "no weight has changed: `update` must call step.model.descend, or `loss` have a "
             "gradient"
