@@ -69,10 +69,12 @@ def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
 
 
 def joined(batches: Sequence[Tensor]) -> Tensor:
+    """Batches `[K, n, ...]` as one; a single one is not copied."""
     return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
 
 
 def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
+    """Make a module with torch's generator seeded, or copy the one that is given."""
     if isinstance(build, nn.Module):
         return copy.deepcopy(build)
     module: object = build
@@ -89,6 +91,7 @@ def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Mo
 
 
 def strategy_for(module: nn.Module) -> Strategy:
+    """How K copies of a module are called, going by its layers."""
     if getattr(module, "broadcasts_runs", False):
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]

@@ -33,8 +33,8 @@ class HAL(Method):
     add `lambda` times the mean squared change of the anchors' logits to what they descend on.
 
     As in the publication, replays and hindsight come from the newest examples of earlier tasks;
-    its rings have a share for every class, ours for every task. Anchors go through the networks in evaluation mode.
-    With `reservoir` 1, both come from a reservoir of the whole stream instead.
+    its rings have a share for every class, ours for every task. Anchors go through the networks in
+    evaluation mode. With `reservoir` 1, both come from a reservoir of the whole stream instead.
 
     `recollect reproduce seq-mnist --methods hal` makes its rows of the paper's table.
 
