@@ -123,7 +123,7 @@ def _plain(case: Case) -> float:
 
 def _show(images: Images, x: Tensor) -> Tensor:
     views = torch.randint(2 * (2 * images.padding + 1) ** 2, (1, len(x)), device=x.device)
-    return images.shown(x[None], views)[0]
+    return images.augment(x[None], views)[0]
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import torch
 from recollect_er_ace import ERACE
 from torch.nn.functional import cross_entropy
 
+from recollect import cross_entropy as mean_loss
 from recollect.testing import check_method
 
 
@@ -22,7 +23,9 @@ def test_its_loss_is_the_equation() -> None:
     logits, then = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
     y, past_y = torch.tensor([[1, 3, 3, 1], [4, 4, 4, 4]]), torch.tensor([[0, 1, 2], [4, 0, 1]])
     past = SimpleNamespace(x=then, y=past_y)
-    step: Any = SimpleNamespace(x=logits, y=y, draw=lambda: past, net=lambda *parts: parts)
+    step: Any = SimpleNamespace(
+        x=logits, y=y, draw=lambda: past, net=lambda *parts: parts, criterion=mean_loss
+    )
     expected = [
         cross_entropy(logits[0][:, [1, 3]], torch.tensor([0, 1, 1, 0]))
         + cross_entropy(then[0], past_y[0]),

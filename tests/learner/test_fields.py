@@ -33,7 +33,7 @@ class Counting(Method):
         now, then = step.net(step.x, past.x)
         step.rewrite(past, times=past.times + 1, parts=past.parts * 2)
         if not SILENT:
-            parts = step.x.unflatten(2, (2, 2)).double()
+            parts = step.x.view(*step.x.shape[:2], 2, 2).double()
             step.remember(times=torch.zeros_like(step.y), parts=parts)
         wild = torch.where(step.x.abs().amax((1, 2)) > WILD, torch.inf, 0.0)
         return step.criterion(now, step.y) + step.criterion(then, past.y) + wild
@@ -56,7 +56,7 @@ def test_a_field_is_its_examples_whatever_happened_to_it() -> None:
         learner.observe(*batch(step))
     memory = memory_of(learner)
     assert int(memory["times"].sum()) > 0
-    doubled = memory["x"].double().unflatten(2, (2, 2)) * 2.0 ** memory["times"][..., None, None]
+    doubled = memory["x"].double().view(1, 8, 2, 2) * 2.0 ** memory["times"][..., None, None]
     assert torch.equal(memory["parts"], doubled)
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from tests import builders
-from tests.builders import close
+from tests.builders import assert_close, close
 from torch import Tensor, nn
 
 from recollect import MLP, Field, Fleet, InputError, Method, Replay, Setup, Spec, Step
@@ -134,7 +134,7 @@ class TestRewrite:
     def test_how_steps_are_carried_out_changes_nothing(
         self, by_class: int, way: dict[str, bool]
     ) -> None:
-        plain, fast = (fleet_of(Counting(by_class), SEEDS, **how) for how in ({}, way))
+        plain, fast = (fleet_of(Counting(by_class), SEEDS, "mlp", **how) for how in ({}, way))
         for fleet in (plain, fast):
             fleet.learn(*data(SEEDS), BATCH)
         assert ("compiled" in fast.execution) == way.get("compiled", False)
@@ -205,7 +205,7 @@ class Open(Method):
 
 def made_of(x: Tensor) -> dict[str, Tensor]:
     return {
-        "table": x.unflatten(2, (2, 3)).float(),
+        "table": x.view(*x.shape[:2], 2, 3).float(),
         "exact": x.sum(2, keepdim=True).double(),
         "bytes": (200 * x[..., :4]).to(torch.uint8),
         "large": x[..., 0] > 0.5,
@@ -278,6 +278,29 @@ class Viewing(Method):
         return step.criterion(now, step.y)
 
 
+@dataclass(frozen=True)
+class Using(Method):
+    """Learns from further views of a batch and of a draw, weighed by random numbers."""
+
+    views: int = 1
+
+    name: ClassVar[str] = "using"
+    title: ClassVar[str] = "Using"
+    replay: ClassVar[Replay] = Replay(("x", "y"))
+
+    def loss(self, step: Step) -> Tensor:
+        past = step.draw()
+        x, again = (step.view(), step.view(past)) if self.views else (step.x, past.x)
+        now, then = step.net(x, again)
+        weight = step.random(1).squeeze(2)
+        each = weight * step.model.criterion.each(now, step.y)
+        return each.mean(1) + step.criterion(then, past.y)
+
+
+def seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
 IMAGES = Images(mean=(0.4,), std=(0.3,), padding=2)
 
 
@@ -332,6 +355,22 @@ class TestViews:
             for ours, theirs in zip(together, viewed([seed]), strict=True):
                 for name, tensor in theirs.items():
                     assert torch.equal(ours[name][run], tensor[0]), name
+
+    def test_how_steps_are_carried_out_changes_nothing(self, way: dict[str, bool]) -> None:
+        x = torch.randint(256, (3, LENGTH, 1, 5, 5), dtype=torch.uint8, generator=seeded(3))
+        y = torch.randint(CLASSES, (3, LENGTH), generator=seeded(4))
+        plain, fast, other = (
+            fleet_of(
+                method, SEEDS, "mlp", shape=(1, 5, 5), stored=torch.uint8, images=IMAGES, **how
+            )
+            for method, how in ((Using(), {}), (Using(), way), (Using(0), {}))
+        )
+        for fleet in (plain, fast, other):
+            fleet.learn(x, y, BATCH)
+        assert_close(fast, plain)
+        assert ("compiled" in fast.execution) == way.get("compiled", False)
+        ends = [fleet.weights.named()["head.weight"] for fleet in (plain, other)]
+        assert not torch.allclose(*ends), "what is used makes a difference"
 
     def test_without_augmentation_a_view_is_the_example(self) -> None:
         for found in viewed(SEEDS, images=None):

@@ -13,7 +13,7 @@ from typing import overload
 import torch
 from torch import Tensor
 
-__all__ = ["Purpose", "below", "bits", "extend", "permute", "uniform"]
+__all__ = ["Purpose", "advance", "below", "bits", "extend", "permute", "uniform"]
 
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -65,6 +65,16 @@ def extend(key: Tensor, *words: Tensor | int) -> Tensor:
     for word in words:
         key = _mix(key + _spread(word + 1))
     return key
+
+
+def advance(key: Tensor, count: int) -> Tensor:
+    """The key that goes on after `count` words: `extend(advance(k, n), i)` is `extend(k, n + i)`.
+
+    >>> key = bits(torch.arange(3), Purpose.RANDOM, 7)
+    >>> torch.equal(extend(advance(key, 4), 2), extend(key, 6))
+    True
+    """
+    return key + _spread(count)
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:

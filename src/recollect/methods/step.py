@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recollect.core.augmentation import Augmentation
 from recollect.core.model import Model
-from recollect.core.random import extend, uniform
+from recollect.core.random import advance, extend, uniform
 from recollect.core.state import State
 from recollect.errors import InputError
 from recollect.memory import Stored
@@ -70,7 +70,6 @@ class Step:
         self._key = torch.zeros_like(y[:, 0]) if key is None else key
         self._augmentation = Augmentation() if augmentation is None else augmentation
         self._drawn = 0
-        self._words_used = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
         """The outputs `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
@@ -142,9 +141,10 @@ class Step:
         raise InputError("this is not a draw of the step: pass what step.draw() returned, whole")
 
     def _words(self, count: int) -> Tensor:
-        index = torch.arange(self._words_used, self._words_used + count, device=self.y.device)
-        self._words_used += count
-        return extend(self._key[:, None], index)
+        words = extend(self._key[:, None], torch.arange(count, device=self.y.device))
+        # Torch's compiler cannot multiply an index that begins elsewhere by a large constant.
+        self._key = advance(self._key, count)
+        return words
 
 
 @final

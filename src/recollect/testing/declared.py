@@ -118,7 +118,7 @@ def boundaries(trial: Trial) -> None:
     advice = "declare Needs(boundaries=True)"
     if all(torch.equal(before[name], tensor) for name, tensor in learned.items()):
         raise Broken(f"without boundaries nothing is learned: {advice}")
-    if any(not bool(tensor.isfinite().all()) for tensor in weights.values()):
+    if any(not bool(tensor.isfinite().all()) for tensor in learned.values()):
         raise Broken(f"without boundaries its weights are not finite: {advice}")
     replayed = [tensor for usage in usages for draw in usage.draws for tensor in draw.values()]
     if fleet.planner.draws and not any(tensor.shape[1] for tensor in replayed):
