@@ -48,8 +48,11 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     """
     return {
         each.name: Hyperparameter(
-            each.name, each.default, each.metadata.get("help", ""), each.type in ("int", int)
-        )  # type: ignore[arg-type]
+            name=each.name,
+            default=each.default,  # type: ignore[arg-type]
+            help=each.metadata.get("help", ""),
+            static=each.type in ("int", int),
+        )
         for each in fields(kind)
     }
 
