@@ -48,11 +48,8 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     """
     return {
         each.name: Hyperparameter(
-            name=each.name,
-            default=each.default,  # type: ignore[arg-type]
-            help=each.metadata.get("help", ""),
-            static=each.type in ("int", int),
-        )
+            each.name, each.default, each.metadata.get("help", ""), each.type in ("int", int)
+        )  # type: ignore[arg-type]
         for each in fields(kind)
     }
 
