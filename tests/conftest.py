@@ -17,7 +17,7 @@ from hypothesis import settings
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from recollect import MLP
+from recollect import MLP, Fleet
 from recollect.streams import TaskStream, from_arrays
 from recollect.streams.data import catalogue
 from recollect.train.compiled import compiler_exists
@@ -128,6 +128,20 @@ def toy_stream() -> TaskStream:
 
     x, y = some(70)
     return from_arrays(x, y, test=some(40), tasks=[[0, 2], [1, 3]], name="toy")
+
+
+@pytest.fixture
+def trained_fleets(monkeypatch: pytest.MonkeyPatch) -> list[Fleet]:
+    """Every fleet that `train` makes, in order."""
+    made: list[Fleet] = []
+
+    class Noted(Fleet):
+        def __init__(self, *given: Any, **named: Any) -> None:
+            super().__init__(*given, **named)
+            made.append(self)
+
+    monkeypatch.setattr("recollect.train.loop.Fleet", Noted)
+    return made
 
 
 @pytest.fixture(scope="session")

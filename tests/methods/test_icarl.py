@@ -269,23 +269,15 @@ def job_of(stream: TaskStream, *, network: Callable[[], nn.Module], epochs: int 
 
 @pytest.mark.parametrize("net", ["mlp", "normalised"])
 def test_stopped_anywhere_it_ends_as_if_it_never_had(
-    net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained_fleets: list[Fleet]
 ) -> None:
     monkeypatch.setattr("recollect.train.loop.STRETCH", 4)
-    fleets: list[Fleet] = []
-
-    class Noted(Fleet):
-        def __init__(self, *given: object, **named: object) -> None:
-            super().__init__(*given, **named)  # type: ignore[arg-type]
-            fleets.append(self)
-
-    monkeypatch.setattr("recollect.train.loop.Fleet", Noted)
     job = job_of(stream_of(), network=NETS[net])
     whole, again, stops = whole_and_stopped(job, tmp_path)
     assert again == whole
     assert stops == whole[0].steps == sum(-(-n // 4) for n in (16, 3 + 12, 15 + 11))
-    for name, tensor in fleets[0].tensors().items():
-        assert torch.equal(fleets[-1].tensors()[name], tensor), name
+    for name, tensor in trained_fleets[0].tensors().items():
+        assert torch.equal(trained_fleets[-1].tensors()[name], tensor), name
 
 
 def test_forward_transfer_is_not_defined() -> None:

@@ -369,8 +369,8 @@ class TestViews:
             fleet.learn(x, y, BATCH)
         assert_close(fast, plain)
         assert ("compiled" in fast.execution) == way.get("compiled", False)
-        ends = [fleet.weights.named()["head.weight"] for fleet in (plain, other)]
-        assert not torch.allclose(*ends), "what is used makes a difference"
+        end, without = (fleet.weights.named()["head.weight"] for fleet in (plain, other))
+        assert not torch.allclose(end, without), "what is used makes a difference"
 
     def test_without_augmentation_a_view_is_the_example(self) -> None:
         for found in viewed(SEEDS, images=None):

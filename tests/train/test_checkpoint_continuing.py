@@ -74,25 +74,20 @@ class TestContinuing:
             assert [path.suffix for path in folder.iterdir()] == [".json"], "the state is gone"
 
     def test_everything_that_learning_changes_is_the_same(
-        self, toy_stream: TaskStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, toy_stream: TaskStream, tmp_path: Path, trained_fleets: list[Fleet]
     ) -> None:
         """Weights, statistics and memory, and not only the accuracies they lead to."""
-        fleets: list[Fleet] = []
-
-        class Noted(Fleet):
-            def __init__(self, *given: Any, **named: Any) -> None:
-                super().__init__(*given, **named)
-                fleets.append(self)
-
-        monkeypatch.setattr("recollect.train.loop.Fleet", Noted)
         job = job_of(toy_stream, *PAIRS["derpp"], network=normalised)
         whole_and_stopped(job, tmp_path)
-        whole, last = fleets[0].tensors(), fleets[-1].tensors()
-        assert len(fleets) == job.steps + 2
+        whole, last = trained_fleets[0].tensors(), trained_fleets[-1].tensors()
+        assert len(trained_fleets) == job.steps + 2
         assert {name.split(".")[0] for name in whole} >= {"weights", "buffers", "memory"}
         for name, tensor in whole.items():
             assert torch.equal(tensor, last[name]), name
-        assert (fleets[0].seen, fleets[0].steps) == (fleets[-1].seen, fleets[-1].steps)
+        assert (trained_fleets[0].seen, trained_fleets[0].steps) == (
+            trained_fleets[-1].seen,
+            trained_fleets[-1].steps,
+        )
 
     def test_a_run_that_diverged_is_still_said_to_have(
         self, toy_stream: TaskStream, tmp_path: Path

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 import torch
@@ -131,23 +131,15 @@ class TestStopped:
         epochs: int,
         toy_stream: TaskStream,
         tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
+        trained_fleets: list[Fleet],
     ) -> None:
-        fleets: list[Fleet] = []
-
-        class Noted(Fleet):
-            def __init__(self, *given: Any, **named: Any) -> None:
-                super().__init__(*given, **named)
-                fleets.append(self)
-
-        monkeypatch.setattr("recollect.train.loop.Fleet", Noted)
         job = job_of(toy_stream, Rehearsing(), Rehearsing(), network=normalised, epochs=epochs)
         whole, again, stops = whole_and_stopped(job, tmp_path)
         assert again == whole
         assert stops == whole[0].steps == 4 * (epochs + 2) + 4 * (epochs + 1)
-        for name, tensor in fleets[0].tensors().items():
-            assert torch.equal(fleets[-1].tensors()[name], tensor), name
-        assert fleets[-1].clock == fleets[0].clock
+        for name, tensor in trained_fleets[0].tensors().items():
+            assert torch.equal(trained_fleets[-1].tensors()[name], tensor), name
+        assert trained_fleets[-1].clock == trained_fleets[0].clock
 
     @pytest.mark.usefixtures("short_stretches")
     def test_each_stretch_learns_what_it_would_have(
