@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 import recollect
-from recollect import ER, SGD, DataError, DERpp, InputError, Method, Results
+from recollect import ER, SGD, DataError, DERpp, InputError, Method, Needs, Replay, Results
 from recollect.methods import Step
 from recollect.streams import TaskStream
 from recollect.train import Result
@@ -212,7 +212,7 @@ class Bounded(Method):
 
     name: ClassVar[str] = "bounded"
     title: ClassVar[str] = "Bounded"
-    needs_boundaries: ClassVar[bool] = True
+    needs: ClassVar[Needs] = Needs(boundaries=True)
 
     def loss(self, step: Step) -> Tensor:
         return SGD().loss(step)
@@ -241,7 +241,7 @@ class Numberless(Bounded):
 
 @dataclass(frozen=True)
 class Silent(Bounded):
-    remembers: ClassVar[tuple[str, ...]] = ("x", "logits")
+    replay: ClassVar[Replay] = Replay(("x", "logits"))
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ class Silent(Bounded):
         (Undecorated, {"weight": 2}, r"'weight' .*: put @dataclass\(frozen=True\) above the class"),
         (Nameless, {}, 'Nameless has no name: give it one, as in name = "mine"'),
         (OneForAll, {}, r"the loss has the shape \[\] for 2 runs: return one value per run"),
-        (Numberless, {}, "the loss is a float and no tensor: return one value per run"),
+        (Numberless, {}, "the loss is a float, not a tensor: return one value per run"),
         (Silent, {"buffer": 9}, r"Bounded declares .* call step.remember\(logits=...\)"),
     ],
 )

@@ -59,7 +59,7 @@ def test_the_energy_is_that_of_the_matrix_written_out(toy_stream: TaskStream) ->
                 sums[run] += RATES[run] / size * explicit(other, run, some_x, some_y)
             rows.append(list(sums))
             other.learn(some_x, some_y, 8)
-        other.end_task(count=35)
+        other.next_task(35)
     assert ours.shape == (10, 2)
     torch.testing.assert_close(ours, torch.tensor(rows, dtype=torch.float64), rtol=1e-10, atol=0)
     for mine, theirs in zip(fleet.weights, other.weights, strict=True):
@@ -167,6 +167,7 @@ def test_logits_at_task_ends_are_as_a_plain_loop_has_them(
             without += sum(empty)
         by_hand.end_task()
         fleet.end_task(lambda places: (x, y), until - first, BATCH)
+        fleet.next_task(until - first)
         wanted = torch.stack([t for _, _, t in by_hand.buffer if t is not None])
         kept = fleet.memory.fields().logits[0, : len(by_hand.buffer)]
         torch.testing.assert_close(kept, wanted, rtol=0, atol=1e-11)

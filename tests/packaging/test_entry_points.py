@@ -27,12 +27,11 @@ import recollect
 class Weighted(recollect.Method):
     """Replays with a weight [of its own]."""
 
-    weight: float = 1.0
+    weight: float = recollect.hyper(1.0, "weight of the replayed loss")
 
     name: ClassVar[str] = "weighted"
     title: ClassVar[str] = "Weighted!"
-    remembers: ClassVar[tuple[str, ...]] = ("x", "y")
-    draws: ClassVar[int] = 1
+    replay: ClassVar[recollect.Replay] = recollect.Replay(("x", "y"))
 
     def loss(self, step):
         past = step.draw()
@@ -134,8 +133,7 @@ def _scattered(told: str, said: str) -> bool:
 def test_help_of_a_hyperparameter_is_shown_where_it_is_an_option(
     install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code = GOOD.replace("= 1.0", "= field(default=1.5, metadata={'help': 'share (in %) replayed'})")
-    install(code.replace("import dataclass", "import dataclass, field"))
+    install(GOOD.replace('(1.0, "weight of the replayed loss")', '(1.5, "share (in %) replayed")'))
     for command in ("run", "search", "stream"):
         with pytest.raises(SystemExit):
             main([command, "--help"])
@@ -183,16 +181,28 @@ def test_results_outlive_the_package(
         ("raise SystemExit(3)", "weighted = acme_code:Weighted", "cannot be imported (SystemExit"),
         ("raise ValueError('a\\nb')", "weighted = acme_code:Weighted", "(ValueError: a b)"),
         (GOOD, "weighted = acme_code:Missing", "cannot be imported (AttributeError"),
-        ("Weighted = dict", "weighted = acme_code:Weighted", "is no subclass of recollect.Method"),
+        (
+            "Weighted = dict",
+            "weighted = acme_code:Weighted",
+            "is not a subclass of recollect.Method",
+        ),
         ("from recollect import Method", "m = acme_code:Method", "its class has the name None"),
         (GOOD, "other = acme_code:Weighted", "its class has the name 'weighted'"),
         (GOOD.replace('"weighted"', '"We ird"'), "We ird = acme_code:Weighted", "small letters"),
         (GOOD.replace('"weighted"', '"derpp"'), "derpp = acme_code:Weighted", "already"),
         (GOOD.replace("Weighted!", "DER++"), "weighted = acme_code:Weighted", "already"),
         (GOOD.replace("Weighted!", "[/]"), "weighted = acme_code:Weighted", "plain text"),
-        (GOOD.replace("loss(", "lose("), "weighted = acme_code:Weighted", "neither loss nor learn"),
+        (
+            GOOD.replace("loss(", "lose("),
+            "weighted = acme_code:Weighted",
+            "neither loss nor update",
+        ),
         (GOOD.replace(" weight:", " seeds:"), "weighted = acme_code:Weighted", "an option seeds"),
-        (GOOD.replace('("x", "y")', "7"), "weighted = acme_code:Weighted", "remembers = 7"),
+        (
+            GOOD.replace('recollect.Replay(("x", "y"))', "7"),
+            "weighted = acme_code:Weighted",
+            "its replay is 7, not a recollect.Replay",
+        ),
     ],
 )
 def test_a_broken_one_is_told_in_a_sentence_and_the_rest_works(

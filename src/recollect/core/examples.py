@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from recollect.core.losses import Criterion, cross_entropy
+from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
@@ -21,7 +21,7 @@ def gradient_dots(
     buffers: Mapping[str, Tensor],
     x: Tensor,
     y: Tensor,
-    criterion: Criterion = cross_entropy,
+    criterion: Criterion = CROSS_ENTROPY,
 ) -> Tensor:
     """The inner products of the gradients of single examples, `[K, n, n]`.
 

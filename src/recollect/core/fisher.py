@@ -10,7 +10,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from recollect.core.losses import Criterion, cross_entropy
+from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
@@ -25,7 +25,7 @@ def fisher_information(
     x: Tensor,
     classes: Tensor | None = None,
     draws: Tensor | None = None,
-    criterion: Criterion = cross_entropy,
+    criterion: Criterion = CROSS_ENTROPY,
 ) -> Weights:
     """The diagonal of the Fisher information, summed over the examples x `[K, n, ...]`.
 

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 __all__ = [
+    "CROSS_ENTROPY",
     "Criterion",
     "CrossEntropy",
     "cross_entropy",
@@ -81,7 +82,16 @@ class CrossEntropy:
                 yield (functional.one_hot(answer, size) - p) * drawn.shape[2] ** -0.5
 
 
-cross_entropy = CrossEntropy()
+CROSS_ENTROPY = CrossEntropy()
+
+
+def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
+    """The mean cross-entropy of every run: logits `[K, B, C]`, labels `[K, B]`, result `[K]`.
+
+    >>> cross_entropy(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long))
+    tensor([1.3863, 1.3863])
+    """
+    return CROSS_ENTROPY(logits, labels)
 
 
 def log_softmax_among(classes: Tensor, logits: Tensor) -> Tensor:

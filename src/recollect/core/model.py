@@ -11,7 +11,7 @@ from recollect.core.examples import gradient_dots
 from recollect.core.fisher import fisher_information
 from recollect.core.gradients import Gradients
 from recollect.core.inputs import as_input
-from recollect.core.losses import Criterion, cross_entropy
+from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
 from recollect.core.state import State
@@ -34,7 +34,7 @@ class Model:
     >>> from torch import nn
     >>> network = Network(lambda: nn.Linear(4, 3), seeds=[0, 1])
     >>> model = Model(network, network.weights, network.buffers, torch.tensor([0.1, 0.2]))
-    >>> loss = cross_entropy(model(torch.ones(2, 5, 4)), torch.zeros(2, 5, dtype=torch.long))
+    >>> loss = CROSS_ENTROPY(model(torch.ones(2, 5, 4)), torch.zeros(2, 5, dtype=torch.long))
     >>> model.descend(model.gradient(loss))
     >>> model.logits(torch.ones(2, 5, 4)).shape, model.runs
     (torch.Size([2, 5, 3]), 2)
@@ -47,7 +47,7 @@ class Model:
         buffers: Mapping[str, Tensor],
         rate: Tensor,
         optimiser: Optimiser | None = None,
-        criterion: Criterion = cross_entropy,
+        criterion: Criterion = CROSS_ENTROPY,
     ) -> None:
         self.network = network
         self.weights = weights

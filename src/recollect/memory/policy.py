@@ -67,6 +67,9 @@ class Drawn(NamedTuple):
     """The slots to replay, `[steps, K, n]`, and which of them are real, if not all are.
 
     Where a run has fewer examples than asked for, a slot that is not `valid` fills the shape.
+
+    >>> Drawn(torch.tensor([[[0, 2]]])).valid is None
+    True
     """
 
     slots: Tensor

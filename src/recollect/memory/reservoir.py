@@ -63,6 +63,10 @@ def without_replacement(arrivals: Arrivals, filled: Tensor, sizes: tuple[int, ..
     """Uniform draws from 0..filled-1, where `filled` `[steps]` may change from step to step.
 
     All draws of a step have one size.
+
+    >>> arrivals = Arrivals(torch.tensor([0]), Clock(), steps=1, batch=10)
+    >>> without_replacement(arrivals, torch.tensor([3]), sizes=(3,)).slots.sort().values
+    tensor([[[0, 1, 2]]])
     """
     first, device = arrivals.clock.steps, arrivals.seeds.device
     when = torch.arange(first, first + arrivals.steps, device=device)[:, None, None]

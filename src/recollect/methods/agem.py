@@ -47,6 +47,9 @@ class AGEMR(Method):
     """A-GEM with a reservoir for its memory, which needs no task boundaries.
 
     `recollect reproduce mnist-360 --methods agem-r` makes its rows of the paper's table.
+
+    >>> AGEMR.needs.boundaries
+    False
     """
 
     name: ClassVar[str] = "agem-r"

@@ -25,6 +25,9 @@ class ERRing(Method):
     """ER with the last examples of every class, an equal share each.
 
     `recollect run seq-mnist er-ring --buffer 20`
+
+    >>> ERRing.replay.names
+    ('x', 'y')
     """
 
     name: ClassVar[str] = "er-ring"
@@ -50,6 +53,9 @@ class ERKMeans(Method):
     to it. A batch is taken as a whole: all of it comes to centres, and then the centres move.
 
     `recollect run seq-mnist er-kmeans --buffer 20`
+
+    >>> ERKMeans.replay.names
+    ('x', 'y')
     """
 
     name: ClassVar[str] = "er-kmeans"
@@ -93,6 +99,9 @@ class ERMoF(Method):
     batch is taken as a whole: first the means move, then the closest are chosen.
 
     `recollect run seq-mnist er-mof --buffer 20`
+
+    >>> ERMoF.replay.names
+    ('x', 'y')
     """
 
     name: ClassVar[str] = "er-mof"

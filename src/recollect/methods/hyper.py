@@ -18,6 +18,9 @@ class Hyperparameter:
 
     One that is `static` is a whole number that changes the shape or the course of a step, so all
     runs of a fleet share it. The others are numbers that may differ from run to run.
+
+    >>> Hyperparameter("lambda_", 1.0, "weight of the penalty", static=False).symbol
+    'lambda'
     """
 
     name: str
@@ -45,6 +48,10 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     """The hyper-parameters of a method by name, in the order of their declaration.
 
     A field that is annotated `int` is static.
+
+    >>> from recollect.methods import GSS
+    >>> [(name, each.static) for name, each in hyperparameters(GSS).items()]
+    [('gmbs', True), ('nb', True), ('whole', True)]
     """
     return {
         each.name: Hyperparameter(
@@ -58,12 +65,22 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
 
 
 def static(kind: type[Method]) -> tuple[str, ...]:
-    """The names of those that all runs of a fleet share."""
+    """The names of those that all runs of a fleet share.
+
+    >>> from recollect.methods import MER
+    >>> static(MER), varying(MER)
+    (('nb', 'inner'), ('beta', 'gamma'))
+    """
     return tuple(name for name, each in hyperparameters(kind).items() if each.static)
 
 
 def varying(kind: type[Method]) -> tuple[str, ...]:
-    """The names of those that may differ within a fleet."""
+    """The names of those that may differ within a fleet.
+
+    >>> from recollect import DERpp
+    >>> varying(DERpp)
+    ('alpha', 'beta')
+    """
     return tuple(name for name, each in hyperparameters(kind).items() if not each.static)
 
 

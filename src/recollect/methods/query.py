@@ -24,6 +24,17 @@ class Query:
     `x` `[K, n, ...]` are the inputs of the networks. `task` is the task that the examples belong
     to, for methods that need it; there are `classes` to choose from. `inputs` turns stored examples
     into inputs of the networks.
+
+    >>> import torch
+    >>> from recollect import MLP, SGD, Fleet
+    >>> class Loud(SGD):
+    ...     def predict(self, query: Query) -> Tensor:
+    ...         print(query.x.shape, query.classes)
+    ...         return query.model.logits(query.x)
+    >>> fleet = Fleet([Loud()], lambda: MLP(4, 3), seeds=[0], lr=[0.1], classes=3, shape=(4,))
+    >>> fleet.predict(torch.zeros(1, 5, 4)).shape
+    torch.Size([1, 5, 4]) 3
+    torch.Size([1, 5, 3])
     """
 
     x: Tensor

@@ -25,6 +25,9 @@ Build = Callable[[], nn.Module] | nn.Module
 class Needs:
     """What a method asks of a stream: the requirements of the paper's Table 1.
 
+    >>> Needs(boundaries=True).boundaries, Needs().batch_size is None
+    (True, True)
+
     Attributes:
         boundaries: It is told where tasks begin and end.
         task_id: A prediction must say which task an example belongs to.
@@ -95,6 +98,9 @@ class Spec:
 
     There are `runs` runs with a memory of `capacity` examples each; the stream has `classes` in
     `tasks` tasks of at most `per_task` classes, and examples of a `shape`.
+
+    >>> Spec(runs=2, capacity=200, classes=10, tasks=5, per_task=2, shape=(28, 28)).tasks
+    5
     """
 
     runs: int
@@ -115,6 +121,10 @@ class Setup:
         replay: What is stored and how many draws a step has, if the hyper-parameters decide.
         state: Makes the tensors `[K, ...]` that the method keeps from step to step.
         network: Makes the network that is trained of the one that the user gave.
+
+    >>> from recollect.memory import TaskRing
+    >>> Setup(policy=TaskRing(60), state=lambda model: {"steps": torch.zeros(model.runs)}).policy
+    TaskRing(capacity=60, whole=False)
     """
 
     policy: Policy | None = None
@@ -124,7 +134,12 @@ class Setup:
 
 
 def setup_of(method: Method, spec: Spec) -> Setup:
-    """The setup of a method with what it leaves out filled in; without a replay, no policy."""
+    """The setup of a method with what it leaves out filled in; without a replay, no policy.
+
+    >>> from recollect import ER
+    >>> setup_of(ER(), Spec(1, 200, 10, 5, 2, (28, 28))).policy
+    Reservoir(capacity=200)
+    """
     setup = method.setup(spec)
     stores = setup.replay or method.replay
     if stores is None:

@@ -127,6 +127,7 @@ def weighted_sums(fleet: Fleet, stream: Stream, batch: int, rates: Tensor) -> Te
                 terms.append(energy(fleet, some, labels) * rates / labels.shape[1])
                 fleet.learn(some, labels, batch)
         fleet.end_task(pick, count, batch)
+        fleet.next_task(count)
     return torch.stack(terms).double().cumsum(0)
 
 

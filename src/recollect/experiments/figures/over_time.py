@@ -116,7 +116,7 @@ def _tasks(count: int) -> list[int]:
 
 
 def _line(summary: Summary, setting: str, task: int | None) -> Line:
-    run, matrices = summary.first, [run.matrix[setting] for run in summary.runs]
+    run, matrices = summary.first, [r.matrix[setting] for r in summary.runs if setting in r.matrix]
     points: list[Point] = []
     for after in range(len(matrices[0])):
         if task is not None and after < task - 1:
