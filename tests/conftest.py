@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 from hypothesis import settings
+from tests.slow import SLOW, TORTURE
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -29,6 +30,17 @@ torch.set_num_threads(1)
 # A machine that is busy with something else is no failure.
 settings.register_profile("no deadline", deadline=None)
 settings.load_profile("no deadline")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of slow files, and those that `make torture` runs in full."""
+    here = Path(__file__).parent
+    for item in items:
+        name = item.path.relative_to(here).as_posix() if item.path.is_relative_to(here) else ""
+        if name in SLOW:
+            item.add_marker(pytest.mark.slow)
+        if name in TORTURE:
+            item.add_marker(pytest.mark.torture)
 
 
 @pytest.fixture(autouse=True)

