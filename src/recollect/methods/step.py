@@ -17,6 +17,8 @@ from recollect.memory import Stored
 
 __all__ = ["Step"]
 
+PLAIN = Augmentation()
+
 
 class Step:
     """One step of K runs: the batch that arrived, the model, and draws from memory.
@@ -68,7 +70,7 @@ class Step:
         self.slots = y[:, :0] if slots is None else slots
         self.outcome = Outcome()
         self._key = torch.zeros_like(y[:, 0]) if key is None else key
-        self._augmentation = Augmentation() if augmentation is None else augmentation
+        self._augmentation = PLAIN if augmentation is None else augmentation
         self._drawn = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:

@@ -111,7 +111,10 @@ class Stepper:
         """One step of all runs; the loss `[K]`."""
         given = self._inputs(x, y, slots, key, self._memory.read(read), views, valid)
         self._names = tuple(given)
-        pieces = zip(*(tensor.chunk(len(self._states)) for tensor in given.values()), strict=True)
+        pieces = [tuple(given.values())]
+        if len(self._states) > 1:
+            chunks = (tensor.chunk(len(self._states)) for tensor in given.values())
+            pieces = list(zip(*chunks, strict=True))
         take = self._learn_fast if self._usual else self._learn
         learn = [
             partial(take, state, sizes, *piece)
@@ -202,11 +205,13 @@ class Stepper:
         given = dict(zip(self._names, piece, strict=True))
         past = {n.removeprefix("past "): t for n, t in given.items() if n.startswith("past ")}
         spans = list(zip([0, *accumulate(sizes)], sizes, strict=False))
-        raw = given.get("raw past")
-        augmentation = Augmentation(
-            self._images, given.get("raw x"),
-            [] if raw is None else [raw.narrow(1, *span) for span in spans], self._network.dtype,
-        )  # fmt: skip
+        augmentation = None
+        if self._images is not None:
+            raw = given.get("raw past")
+            draws = [] if raw is None else [raw.narrow(1, *span) for span in spans]
+            augmentation = Augmentation(
+                self._images, given.get("raw x"), draws, self._network.dtype
+            )
         step = Step(
             given["x"], given["y"],
             Model(self._network, state.weights, state.buffers, state.rate, self._optimiser),
