@@ -153,7 +153,7 @@ class _Noting(Fleet):
         key = plan.pop("key")
         if self.kind.name == "gss":  # two random words for every example
             size = 2 * plan["slots"].shape[2]
-            plan["luck"] = extend(key[..., None], torch.arange(size)).unflatten(2, (-1, 2))
+            plan["luck"] = extend(key[..., None], torch.arange(size)).view(*key.shape, -1, 2)
         for name, stack in plan.items():
             if name in ("read", "write"):
                 stack = torch.where(stack == spare, self.memory.capacity, stack - first)

@@ -66,7 +66,7 @@ class SLDA(Method):
         share = torch.as_tensor(self.shrinkage, dtype=torch.float64).view(-1, 1, 1)
         identity = torch.eye(means.shape[2], dtype=torch.float64, device=means.device)
         shrunk = (1 - share) * query.state["covariance"] + share * identity
-        weights = torch.linalg.solve(shrunk, means.mT)  # [K, D, C]
+        weights: Tensor = torch.linalg.solve(shrunk, means.mT)  # [K, D, C]
         offsets = (means.mT * weights).sum(1, keepdim=True) / 2
         scores = query.model.features(query.x).double() @ weights - offsets
         return scores.masked_fill(counts.unsqueeze(1) == 0, UNKNOWN).to(query.model.rate.dtype)
