@@ -109,7 +109,7 @@ def test_a_learner_that_has_seen_nothing_can_be_saved(tmp_path: Path) -> None:
     learner = Learner(network(), ER(), memory="3 kB", lr=0.2, seed=4, replay=7, window=9)
     again = by_file(learner, network(), tmp_path)
     assert again.seen == 0
-    assert again._settings == learner._settings
+    assert again._factory.settings == learner._factory.settings
     assert learner.observe(*batch(0)) == again.observe(*batch(0))
     assert again._packed() == learner._packed()
 

@@ -1,4 +1,4 @@
-"""A network whose last layer gets outputs for classes that are new."""
+"""Add outputs for new classes to the last layer of a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.core.dense import Dense
 from recollect.core.features import Features
 from recollect.errors import InputError
 
-__all__ = ["laid_over", "outputs_of", "padded", "said", "with_outputs"]
+__all__ = ["first_line", "outputs_of", "overlaid", "padded", "with_outputs"]
 
 
 def outputs_of(module: nn.Module, example: Tensor) -> int:
@@ -26,7 +26,7 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
     except Exception as error:  # it is the user's network: there is no list of what it may raise
         hint = " (whole numbers are for embeddings: convert others to float32)"
         raise InputError(
-            f"the network cannot take examples of shape {list(example.shape)}: {said(error)}"
+            f"the network cannot take examples of shape {list(example.shape)}: {first_line(error)}"
             f"{'' if example.is_floating_point() else hint}"
         ) from error
     finally:
@@ -41,7 +41,7 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
 def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     """A copy of a module whose last linear layer has so many outputs.
 
-    The new ones start as such a layer starts; those that were there say what they said.
+    The new outputs are initialised as torch does; the others compute what they did before.
 
     >>> small = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> grown = with_outputs(small, 5)
@@ -88,7 +88,7 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
     for part, parameter in new.named_parameters():
         before = getattr(old, part)
-        parameter.copy_(laid_over(before, parameter))
+        parameter.copy_(overlaid(before, parameter))
         parameter.requires_grad_(before.requires_grad)
     if not name:
         return new
@@ -97,20 +97,20 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     return copied
 
 
-def said(error: Exception) -> str:
-    """The first line of what an error says, or its name."""
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its type."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def laid_over(tensor: Tensor, larger: Tensor) -> Tensor:
-    """The larger tensor, with this one in the place of its first entries along every axis."""
-    room = larger.clone()
-    room[tuple(slice(size) for size in tensor.shape)] = tensor
-    return room
+def overlaid(tensor: Tensor, larger: Tensor) -> Tensor:
+    """A copy of the larger tensor that begins with this one along every axis."""
+    result = larger.clone()
+    result[tuple(slice(size) for size in tensor.shape)] = tensor
+    return result
 
 
 def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
-    """The tensor with zeros after its end along every axis, up to a shape."""
+    """The tensor with zeros appended along every axis, up to a shape."""
     if tensor.shape == shape:
         return tensor
-    return laid_over(tensor, tensor.new_zeros(shape))
+    return overlaid(tensor, tensor.new_zeros(shape))
