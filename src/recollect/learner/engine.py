@@ -15,7 +15,14 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import DivergedError, InputError, RecollectError
 from recollect.learner.examples import Kind
-from recollect.learner.growth import first_line, outputs_of, overlaid, padded, with_outputs
+from recollect.learner.growth import (
+    NOT_THE_LOGITS,
+    first_line,
+    outputs_of,
+    overlaid,
+    padded,
+    with_outputs,
+)
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
 from recollect.train import Fleet
@@ -73,11 +80,7 @@ class Engine:
             self.module = module = with_outputs(module, outputs, settings.seed)
             has = outputs_of(module, blank)
             if has < outputs:
-                raise InputError(
-                    "the last linear layer of the network does not give its logits, so it cannot "
-                    "get more of them: give it one for every class, and say which there will be "
-                    "(classes=[...])"
-                )
+                raise InputError(NOT_THE_LOGITS)
         self.outputs = has
         plain = settings.optimiser.lower() == "sgd" and not settings.options
         self.fleet = Fleet(
@@ -156,7 +159,7 @@ class Engine:
             part, _, rest = name.partition(".")
             if part == "state" and tensor.shape != shapes[name]:
                 raise InputError(
-                    f"{settings.method.title} keeps something for every class: say which "
+                    f"{settings.method.title} has state for every class: say which "
                     f"there will be (classes=[...])"
                 )
             if part == "memory":

@@ -11,7 +11,13 @@ from recollect.core.dense import Dense
 from recollect.core.features import Features
 from recollect.errors import InputError
 
-__all__ = ["first_line", "outputs_of", "overlaid", "padded", "with_outputs"]
+__all__ = ["NOT_THE_LOGITS", "first_line", "outputs_of", "overlaid", "padded", "with_outputs"]
+
+LIST_CLASSES = "give it one for every class, and say which there will be (classes=[...])"
+NOT_THE_LOGITS = (
+    "the last linear layer of the network does not give its logits, so it cannot get more "
+    f"of them: {LIST_CLASSES}"
+)
 
 
 def outputs_of(module: nn.Module, example: Tensor) -> int:
@@ -60,23 +66,18 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
         )
     old = features.head
     if old.weight.shape[1 if isinstance(old, Dense) else 0] > outputs:  # type: ignore[index]
-        raise InputError(
-            "the last linear layer of the network does not give its logits, so it cannot get more "
-            "of them: give it one for every class, and say which there will be (classes=[...])"
-        )
+        raise InputError(NOT_THE_LOGITS)
     if type(old) not in (nn.Linear, Dense) or old._forward_pre_hooks:
         raise InputError(
             "the last linear layer has ways of its own, such as a weight norm, which one with more "
-            "outputs would not have: give it one for every class, and say which there will be "
-            "(classes=[...])"
+            f"outputs would not have: {LIST_CLASSES}"
         )
     name = next(name for name, each in copied.named_modules() if each is old)
     shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
     if len(shared) > 1:
         raise InputError(
             f"the last linear layer shares its weights ({', '.join(shared)}), so it cannot get "
-            f"more outputs: give it one for every class, and say which there will be "
-            f"(classes=[...])"
+            f"more outputs: {LIST_CLASSES}"
         )
     new: nn.Linear | Dense
     with torch.random.fork_rng(devices=[]):  # the user's generator is left alone
