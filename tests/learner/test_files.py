@@ -342,3 +342,11 @@ def test_checkpoint_needs_a_folder() -> None:
     learner.observe(*batch(0))
     with pytest.raises(InputError, match="no folder for checkpoints"):
         learner.checkpoint()
+
+
+def test_a_folder_that_is_named_later_keeps_as_many_files(tmp_path: Path) -> None:
+    learner = Learner(network(), ER(), keep=1)
+    for step in range(3):
+        learner.observe(*batch(step))
+        newest = learner.checkpoint(tmp_path)
+    assert list(tmp_path.iterdir()) == [newest]
