@@ -109,7 +109,7 @@ def test_a_learner_that_has_seen_nothing_can_be_saved(tmp_path: Path) -> None:
     learner = Learner(network(), ER(), memory="3 kB", lr=0.2, seed=4, replay=7, window=9)
     again = by_file(learner, network(), tmp_path)
     assert again.seen == 0
-    assert again._settings == learner._settings
+    assert again._factory.settings == learner._factory.settings
     assert learner.observe(*batch(0)) == again.observe(*batch(0))
     assert again._packed() == learner._packed()
 
@@ -342,3 +342,11 @@ def test_checkpoint_needs_a_folder() -> None:
     learner.observe(*batch(0))
     with pytest.raises(InputError, match="no folder for checkpoints"):
         learner.checkpoint()
+
+
+def test_a_folder_that_is_named_later_keeps_as_many_files(tmp_path: Path) -> None:
+    learner = Learner(network(), ER(), keep=1)
+    for step in range(3):
+        learner.observe(*batch(step))
+        newest = learner.checkpoint(tmp_path)
+    assert list(tmp_path.iterdir()) == [newest]

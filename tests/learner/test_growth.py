@@ -13,7 +13,8 @@ from torch.nn.utils.parametrizations import weight_norm
 
 from recollect import DER, ER, MLP, SGD, DERpp, InputError, Learner
 from recollect.core.optimiser import optimisers
-from recollect.learner.engine import Engine, bytes_in
+from recollect.learner.engine import Engine
+from recollect.learner.settings import bytes_in
 from recollect.methods import METHODS
 
 

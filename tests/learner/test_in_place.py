@@ -143,7 +143,7 @@ def test_a_saved_learner_has_its_own_frozen_weights() -> None:
     assert engine is not None
     state = {name: tensor.clone() for name, tensor in engine.fleet.tensors().items()}
     state["weights.0.weight"] += 1
-    engine.restore(state, engine.fleet.clock)
+    engine.fleet.restore(state, engine.fleet.clock)
     before = learner._packed()
     with pytest.raises((DivergedError, InputError)):
         learner.observe(np.full_like(X, 3e38), Y)

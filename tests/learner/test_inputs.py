@@ -117,8 +117,8 @@ def test_views_that_torch_cannot_share() -> None:
     x = np.arange(24, dtype=np.float32).reshape(6, 4)[::-1, ::-1]
     frozen = x.copy()
     frozen.flags.writeable = False
-    one, other = (Learner(nn.Linear(4, 2), SGD(), classes=[0, 1], lr=1e-3) for _ in range(2))
-    other._module = one._module
+    module = nn.Linear(4, 2)
+    one, other = (Learner(module, SGD(), classes=[0, 1], lr=1e-3) for _ in range(2))
     assert one.observe(x, [0, 1] * 3) == other.observe(frozen, [0, 1] * 3)
 
 

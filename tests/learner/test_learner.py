@@ -153,8 +153,8 @@ def test_follow_learns_from_a_data_loader() -> None:
     x = torch.randn(23, 4)
     data = torch.utils.data.TensorDataset(x, torch.arange(23) % 3)
     loader = torch.utils.data.DataLoader(data, batch_size=5)
-    one, other = (Learner(MLP(4, 1, hidden=(8,)), ER(), seed=1) for _ in range(2))
-    other._module = one._module
+    module = MLP(4, 1, hidden=(8,))
+    one, other = (Learner(module, ER(), seed=1) for _ in range(2))
     losses = list(one.follow(loader))
     assert losses == [other.observe(*batch) for batch in loader]
     assert one.seen == 23

@@ -49,8 +49,8 @@ def test_a_masked_array_of_which_nothing_is_masked_is_an_array() -> None:
 
 @pytest.mark.parametrize("kind", ["f2", "f4", "f8", "i2", "i4", "i8", "u2"])
 def test_numbers_may_come_with_their_bytes_in_the_other_order(kind: str) -> None:
-    one, other = (Learner(nn.Sequential(Floats(), MLP(4, 1)), ER(), seed=1) for _ in range(2))
-    other._module = one._module
+    module = nn.Sequential(Floats(), MLP(4, 1))
+    one, other = (Learner(module, ER(), seed=1) for _ in range(2))
     x = np.arange(8).reshape(2, 4)
     for order, learner in ((">", one), ("<", other)):
         learner.observe(x.astype(order + kind), np.array([3, 300], f"{order}i4"))

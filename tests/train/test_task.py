@@ -121,6 +121,23 @@ def test_more_than_the_memory_has_cannot_be_rehearsed(
         fleet.start_task(picked(x, y), 6)
 
 
+def test_requests_at_the_wrong_end_of_a_task_are_refused(tiny_net: Callable[[], MLP]) -> None:
+    @dataclass(frozen=True)
+    class Confused(Rehearsing):
+        def start_task(self, task: Task) -> None:
+            task.extend(1)
+
+        def end_task(self, task: Task) -> None:
+            task.rehearse(1)
+
+    fleet = fleet_of([Confused()], tiny_net, memory=8, replay=1)
+    x, y = torch.rand(1, 6, 6, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.int64)
+    with pytest.raises(InputError, match=r"call task\.extend in end_task"):
+        fleet.start_task(picked(x, y), 6)
+    with pytest.raises(InputError, match=r"call task\.rehearse in start_task"):
+        fleet.end_task(picked(x, y), 6)
+
+
 class TestStopped:
     """A job that is stopped in rehearsed or further epochs continues there."""
 

@@ -1,4 +1,4 @@
-"""Examples as they come, made into tensors or refused."""
+"""Convert the examples of a stream to tensors, or refuse them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ import torch
 from torch import Tensor
 
 from recollect.errors import InputError
+from recollect.train import device_named
 
-__all__ = ["Kind", "batch_of", "tensor_of"]
+__all__ = ["Kind", "batch_of", "device_of", "holds_labels", "tensor_of"]
 
-KEPT = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
+STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
 WIDENED = {
     torch.float64: torch.float32, torch.bool: torch.float32, torch.int8: torch.int64,
     torch.int16: torch.int64, torch.uint16: torch.int64, torch.uint32: torch.int64,
 }  # fmt: skip
 
-NO_NUMBERS = {"O": "objects", "U": "texts", "S": "bytes"}  # numpy's letters for what is none
+NOT_NUMBERS = {"O": "objects", "U": "texts", "S": "bytes"}  # by numpy's letter
 
 
 @final
@@ -45,16 +46,23 @@ class Kind:
                 f"{_name(self.dtype)!r})"
             )
 
+    def batch(self, x: Tensor, device: torch.device) -> tuple[Tensor, bool]:
+        """x as a batch `[n, ...]` of this kind on a device, and whether it was a batch already."""
+        several = x.dim() != len(self.shape)
+        batch = batch_of(x, (len(x) if x.dim() else 0) if several else None, device)
+        self.check(batch)
+        return batch, several
+
 
 def tensor_of(x: object) -> Tensor:
-    """x as a tensor of a type that is kept: bytes, floats, or whole numbers (token ids)."""
+    """x as a tensor of a type that can be stored: bytes, floats, or whole numbers (token ids)."""
     if not isinstance(x, Tensor):
         _refuse_masked(x)
         found_in = type(x).__name__
         try:
             array = np.asarray(x)
-            if array.dtype.kind in NO_NUMBERS and hasattr(x, "__array__"):
-                found_in += f" of {NO_NUMBERS[array.dtype.kind]}"
+            if array.dtype.kind in NOT_NUMBERS and hasattr(x, "__array__"):
+                found_in += f" of {NOT_NUMBERS[array.dtype.kind]}"
             if not array.dtype.isnative:
                 array = array.astype(array.dtype.newbyteorder("="))
             found = torch.from_numpy(array.copy() if _unsafe(array) else array)
@@ -68,7 +76,7 @@ def tensor_of(x: object) -> Tensor:
         raise InputError("examples must be plain tensors, neither sparse nor quantised")
     if found.dtype in WIDENED:
         found = found.to(WIDENED[found.dtype])
-    if found.dtype not in KEPT:
+    if found.dtype not in STORED:
         raise InputError(f"examples cannot be of the type {_name(found.dtype)}")
     return found
 
@@ -88,20 +96,36 @@ def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
     return x.to(device)
 
 
+def holds_labels(y: object, examples: Tensor, kind: Kind | None) -> bool:
+    """Whether a tuple is not one label but those of a batch, as a DataLoader gives them."""
+    if not isinstance(y, tuple) or not examples.dim() or len(examples) != len(y):
+        return False
+    axes = len(kind.shape) if kind else max(examples.dim() - 1, 1)
+    return examples.dim() == axes + 1
+
+
+def device_of(device: torch.device | str) -> torch.device:
+    """The device of this name; refused if there is none."""
+    try:
+        found = torch.device(device)
+    except (RuntimeError, TypeError):
+        return device_named(str(device))  # "auto", or refused with those that there are
+    return device_named(str(found)) if found.type == "cuda" else found
+
+
 def _finite(x: Tensor) -> bool:
-    """Whether all of x is finite: seen from the sum, unless that is too large for its type."""
+    # The sum is faster; it may overflow.
     return math.isfinite(float(x.sum())) or bool(torch.isfinite(x).all())
 
 
 def _refuse_masked(x: object) -> None:
-    """Refuse an array of numpy's, or a list of them, of which something is masked."""
     for array in x if isinstance(x, list | tuple) else [x]:
         if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
             raise InputError("an example has values that are masked, so it has no numbers there")
 
 
 def _unsafe(array: np.ndarray) -> bool:
-    """Whether torch cannot look at the array where it lies."""
+    """Whether torch cannot share the array's memory."""
     return not array.flags.writeable or any(stride < 0 for stride in array.strides)
 
 

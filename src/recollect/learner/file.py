@@ -1,17 +1,19 @@
-"""A learner's file on the disk; what is inside is made by `recollect.files`."""
+"""Read and write the file of a learner; `recollect.files` packs its contents."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from recollect.errors import DataError
 from recollect.files import write_bytes
 
-__all__ = ["read", "write"]
+__all__ = ["naming", "read", "write"]
 
 
 def write(path: Path, data: bytes) -> None:
-    """Put a file in its place, whole or not at all, and on the disk when this returns."""
+    """Write a file atomically; it is on the disk when this returns."""
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise DataError(f"{path} cannot be written: it is a device or a pipe, and no file")
@@ -20,8 +22,18 @@ def write(path: Path, data: bytes) -> None:
         raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
 
 
+@contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Begin the message of a `DataError` with the path of the file, unless it names it already."""
+    try:
+        yield
+    except DataError as error:
+        message = str(error)
+        raise DataError(message if str(path) in message else f"{path}: {message}") from None
+
+
 def read(path: Path) -> bytes:
-    """What a file holds."""
+    """The contents of a file."""
     try:
         return path.read_bytes()
     except OSError as error:

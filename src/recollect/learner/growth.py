@@ -1,4 +1,4 @@
-"""A network whose last layer gets outputs for classes that are new."""
+"""Add outputs for new classes to the last layer of a network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ from recollect.core.dense import Dense
 from recollect.core.features import Features
 from recollect.errors import InputError
 
-__all__ = ["laid_over", "outputs_of", "padded", "said", "with_outputs"]
+__all__ = ["NOT_THE_LOGITS", "first_line", "outputs_of", "overlaid", "padded", "with_outputs"]
+
+LIST_CLASSES = "give it one for every class, and say which there will be (classes=[...])"
+NOT_THE_LOGITS = (
+    "the last linear layer of the network does not give its logits, so it cannot get more "
+    f"of them: {LIST_CLASSES}"
+)
 
 
 def outputs_of(module: nn.Module, example: Tensor) -> int:
@@ -26,7 +32,7 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
     except Exception as error:  # it is the user's network: there is no list of what it may raise
         hint = " (whole numbers are for embeddings: convert others to float32)"
         raise InputError(
-            f"the network cannot take examples of shape {list(example.shape)}: {said(error)}"
+            f"the network cannot take examples of shape {list(example.shape)}: {first_line(error)}"
             f"{'' if example.is_floating_point() else hint}"
         ) from error
     finally:
@@ -41,7 +47,7 @@ def outputs_of(module: nn.Module, example: Tensor) -> int:
 def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     """A copy of a module whose last linear layer has so many outputs.
 
-    The new ones start as such a layer starts; those that were there say what they said.
+    The new outputs are initialised as torch does; the others compute what they did before.
 
     >>> small = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> grown = with_outputs(small, 5)
@@ -60,23 +66,18 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
         )
     old = features.head
     if old.weight.shape[1 if isinstance(old, Dense) else 0] > outputs:  # type: ignore[index]
-        raise InputError(
-            "the last linear layer of the network does not give its logits, so it cannot get more "
-            "of them: give it one for every class, and say which there will be (classes=[...])"
-        )
+        raise InputError(NOT_THE_LOGITS)
     if type(old) not in (nn.Linear, Dense) or old._forward_pre_hooks:
         raise InputError(
             "the last linear layer has ways of its own, such as a weight norm, which one with more "
-            "outputs would not have: give it one for every class, and say which there will be "
-            "(classes=[...])"
+            f"outputs would not have: {LIST_CLASSES}"
         )
     name = next(name for name, each in copied.named_modules() if each is old)
     shared = [n for n, p in copied.named_parameters(remove_duplicate=False) if p is old.weight]
     if len(shared) > 1:
         raise InputError(
             f"the last linear layer shares its weights ({', '.join(shared)}), so it cannot get "
-            f"more outputs: give it one for every class, and say which there will be "
-            f"(classes=[...])"
+            f"more outputs: {LIST_CLASSES}"
         )
     new: nn.Linear | Dense
     with torch.random.fork_rng(devices=[]):  # the user's generator is left alone
@@ -88,7 +89,7 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
     for part, parameter in new.named_parameters():
         before = getattr(old, part)
-        parameter.copy_(laid_over(before, parameter))
+        parameter.copy_(overlaid(before, parameter))
         parameter.requires_grad_(before.requires_grad)
     if not name:
         return new
@@ -97,20 +98,20 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     return copied
 
 
-def said(error: Exception) -> str:
-    """The first line of what an error says, or its name."""
+def first_line(error: Exception) -> str:
+    """The first line of an error's message, or its type."""
     return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
 
 
-def laid_over(tensor: Tensor, larger: Tensor) -> Tensor:
-    """The larger tensor, with this one in the place of its first entries along every axis."""
-    room = larger.clone()
-    room[tuple(slice(size) for size in tensor.shape)] = tensor
-    return room
+def overlaid(tensor: Tensor, larger: Tensor) -> Tensor:
+    """A copy of the larger tensor that begins with this one along every axis."""
+    result = larger.clone()
+    result[tuple(slice(size) for size in tensor.shape)] = tensor
+    return result
 
 
 def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
-    """The tensor with zeros after its end along every axis, up to a shape."""
+    """The tensor with zeros appended along every axis, up to a shape."""
     if tensor.shape == shape:
         return tensor
-    return laid_over(tensor, tensor.new_zeros(shape))
+    return overlaid(tensor, tensor.new_zeros(shape))

@@ -1,4 +1,4 @@
-"""The labels that a learner has met, and the output of its network that belongs to each."""
+"""The labels that a learner knows, and the output of its network that belongs to each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recollect.errors import DataError, InputError
 
-__all__ = ["Labels", "labels_of", "listed"]
+__all__ = ["Labels", "decoded", "encoded", "labels_of", "listed", "predictions_of"]
 
 PLAIN_BITS = 1024
 ALWAYS_LABELS = "iubUS"  # numpy's letters for whole numbers, truth values, texts and bytes
@@ -31,22 +31,22 @@ class Labels:
 
     known: tuple[Hashable, ...] = ()
     fixed: bool = False
-    _places: dict[Hashable, int] = field(init=False, repr=False, compare=False)
+    _index: dict[Hashable, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        places = {label: place for place, label in enumerate(self.known)}
-        if len(places) < len(self.known):
+        index = {label: output for output, label in enumerate(self.known)}
+        if len(index) < len(self.known):
             raise InputError("a label occurs twice among the classes")
-        object.__setattr__(self, "_places", places)
+        object.__setattr__(self, "_index", index)
 
     def __len__(self) -> int:
         return len(self.known)
 
     def with_new(self, labels: Iterable[Hashable]) -> Labels:
-        """These and those of `labels` that were unknown; refused if the classes are fixed."""
-        if all(label in self._places for label in labels):
+        """These labels and the unknown ones of `labels`; refused if the classes are fixed."""
+        if all(label in self._index for label in labels):
             return self
-        new = [label for label in dict.fromkeys(labels) if label not in self._places]
+        new = [label for label in dict.fromkeys(labels) if label not in self._index]
         if self.fixed:
             raise InputError(
                 f"unknown label {new[0]!r}: the classes of this learner are fixed "
@@ -57,7 +57,7 @@ class Labels:
 
     def numbers(self, labels: Iterable[Hashable]) -> list[int]:
         """The outputs of known labels; -1 for one that is unknown."""
-        return [self._places.get(label, -1) for label in labels]
+        return [self._index.get(label, -1) for label in labels]
 
     def as_json(self) -> list[Any]:
         """The labels as plain data."""
@@ -99,8 +99,19 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
     return [_plain(y)], False
 
 
+def predictions_of(predicted: Any, count: int, several: bool) -> list[Hashable]:
+    """The labels that were predicted; refused unless there is one for every example."""
+    labels, batch = labels_of(predicted)
+    if batch != several or len(labels) != count:
+        raise InputError(
+            f"predicted must be what predict gave: {f'{count} labels' if several else 'a label'}, "
+            f"not {predicted!r:.60}"
+        )
+    return labels
+
+
 def listed(classes: object) -> tuple[Hashable, ...]:
-    """The labels of a list of all there will be; a text is one label, and no list of letters.
+    """The labels of a list of classes; a text is refused, since it is not a list of letters.
 
     >>> listed(range(3))
     (0, 1, 2)
@@ -111,7 +122,7 @@ def listed(classes: object) -> tuple[Hashable, ...]:
 
 
 def _plain(label: Any) -> Hashable:
-    """A label that equals itself and can be looked up, and no array's scalar."""
+    """A label as a dictionary's key; refused unless it is hashable and equals itself."""
     if label is np.ma.masked:
         raise InputError("a label is masked, so there is none to learn")
     if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.dim() == 0):
@@ -169,4 +180,4 @@ def decoded(data: Any) -> Hashable:
             return float(value)
         if kind == "tuple" and isinstance(value, list):
             return tuple(decoded(each) for each in value)
-    raise DataError(f"{data!r} is no label that was written by recollect")
+    raise DataError(f"{data!r} is not a label that was written by recollect")

@@ -1,10 +1,11 @@
-"""The engineer's face: a network that learns from whatever arrives, and does not forget."""
+"""A network that learns from a stream of examples, and can predict at any time."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, final
 
@@ -12,20 +13,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recollect.core.transforms import Transform, Transforms
-from recollect.errors import DataError, DivergedError, InputError
+from recollect.core.transforms import Transform
+from recollect.errors import DataError, InputError
 from recollect.files import pack, unpack
 from recollect.learner import saved
 from recollect.learner.checkpoints import Checkpoints
-from recollect.learner.engine import Engine, Settings
-from recollect.learner.examples import Kind, batch_of, tensor_of
-from recollect.learner.file import read, write
-from recollect.learner.labels import Labels, encoded, labels_of, listed
-from recollect.learner.moment import Moment
+from recollect.learner.engine import EngineFactory, transforms_of
+from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
+from recollect.learner.fair_lock import FairLock
+from recollect.learner.file import naming, read, write
+from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
 from recollect.learner.record import Metrics, Record
-from recollect.learner.turns import Turns
-from recollect.methods import Method, every_method
-from recollect.train.devices import device_named
+from recollect.learner.settings import Settings, check_arguments
+from recollect.learner.snapshot import Snapshot
+from recollect.methods import Method
 
 __all__ = ["Learner"]
 
@@ -35,13 +36,13 @@ class Learner:
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
-    of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its own.
-    Labels are any hashable values. One that is new takes an output that waited for it; when none
-    is left, the network's last linear layer gets more, `spare` of them to wait. Outputs that wait
-    learn to say no. With `classes`, which lists all there will be, none is added. `transform`
-    and `replay_transform` change the batches that are learned and replayed, but not what is kept
-    or predicted. With a folder for `checkpoints`, the state is saved there after every
-    `checkpoint_every` steps, and the newest `keep` are kept.
+    of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its options.
+    Labels are any hashable values. A new one gets an unused output of the network; when there is
+    none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
+    like those of classes that do not occur. With `classes`, which lists all labels there will be,
+    no output is added. `transform` and `replay_transform` change the batches that are learned and
+    replayed, but not what is stored or predicted. With a folder for `checkpoints`, the state is
+    saved there after every `checkpoint_every` steps, and the newest `keep` files stay.
 
     One thread may observe while others predict. The network that is passed is copied.
 
@@ -76,25 +77,19 @@ class Learner:
         checkpoint_every: int | None = None,
         keep: int = 3,
     ) -> None:
-        self._settings = Settings(
+        settings = Settings(
             method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare
         )
-        saved.check(module, self._settings, window, fixed=classes is not None)
-        self._module = copy.deepcopy(module)
-        self._transforms = None
-        if transform is not None or replay_transform is not None:
-            saved.check_transforms(transform=transform, replay_transform=replay_transform)
-            self._transforms = Transforms(transform, replay_transform)
-        self._device = _device(device)
-        self._checkpoints = None
-        if checkpoints is not None:
-            self._checkpoints = Checkpoints(Path(checkpoints), checkpoint_every, keep)
-        elif checkpoint_every is not None:
-            raise InputError("checkpoint_every needs a folder: say checkpoints='...'")
+        check_arguments(module, settings, window, fixed=classes is not None)
+        transforms = transforms_of(transform, replay_transform)
+        self._factory = EngineFactory(
+            copy.deepcopy(module), settings, transforms, device_of(device)
+        )
+        folder = None if checkpoints is None else Path(checkpoints)
+        self._checkpoints = Checkpoints(folder, checkpoint_every, keep)
         labels = Labels() if classes is None else Labels(listed(classes), True)
-        self._now = Moment(None, labels, Record.empty(window))
-        self._turns = Turns()
-        self._continues = False
+        self._now = Snapshot(None, labels, Record.empty(window))
+        self._lock = FairLock()
         self.saved: int | None = None
         self.notes: dict[str, Any] = {}
 
@@ -120,12 +115,12 @@ class Learner:
 
     @property
     def method(self) -> Method:
-        """How it learns."""
-        return self._settings.method
+        """The method it learns with."""
+        return self._factory.settings.method
 
     @property
     def memory_bytes(self) -> int:
-        """What it holds besides its network: it does not grow with the stream."""
+        """The bytes of memory and state, without the network: it does not grow with the stream."""
         return self._now.engine.fleet.bytes_per_run if self._now.engine else 0
 
     def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
@@ -135,42 +130,36 @@ class Learner:
         them earlier, which saves a forward pass (None in a list: there was no prediction).
 
         It is one step, whatever the size of the batch. What cannot be learned from raises an
-        `InputError`, and a step to where nothing is finite a `DivergedError`: in either case, and
-        if the process is interrupted here, the learner is exactly what it was. A checkpoint that
-        cannot be written is a `DataError`: then the step was learned, but not saved.
+        `InputError`, and a step after which something is not finite a `DivergedError`: in either
+        case, and if the process is interrupted here, the learner is exactly what it was. A
+        checkpoint that cannot be written is a `DataError`: the step was learned, but not saved.
         """
-        examples = tensor_of(x)
-        labels, several = labels_of(list(y) if self._is_batch(examples, y) else y)
-        batch = batch_of(examples, len(labels) if several else None, self._device)
-        with self._turns.one():
+        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
+        labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
+        batch = batch_of(examples, len(labels) if several else None, self._factory.device)
+        with self._lock:
             before = self._now
             known = before.labels.with_new(labels)
-            if self._checkpoints is not None and known is not before.labels:
+            if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or self._engine(batch, known)
+            engine = before.engine or self._factory.first(batch, known)
             engine.kind.check(batch)
             if predicted is None:
-                guessed = self._guesses(before, batch)
+                guessed = before.guesses(batch)
             else:
-                guessed = np.array(known.numbers(_as_many(predicted, len(labels), several)))
+                guessed = np.array(known.numbers(predictions_of(predicted, len(labels), several)))
             if len(known) > engine.outputs:
-                engine = engine.grown(len(known) + self._settings.spare)
-            numbers = known.numbers(labels)
+                engine = engine.grown(len(known) + self._factory.settings.spare)
+            numbers = np.array(known.numbers(labels), dtype=np.int64)
             engine.begin()
             try:
-                loss = engine.step(batch, torch.tensor(numbers, device=self._device))
-                outcome = np.array(numbers)
-                record = before.record.after(outcome, outcome == guessed)
-                self._now = Moment(engine, known, record)
-            except DivergedError:
-                raise DivergedError(
-                    "the loss or the weights are not finite after this step, which was taken "
-                    "back: take a lower lr, or scale the examples"
-                ) from None
+                loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
+                record = before.record.after(numbers, numbers == guessed)
+                self._now = Snapshot(engine, known, record)
             finally:
                 if self._now is before:
                     engine.undo()
-            if self._checkpoints is not None and self._checkpoints.due(self.steps):
+            if self._checkpoints.due(self.steps):
                 try:
                     self._save_checkpoint()
                 except InputError as error:  # which would say that nothing was changed
@@ -190,40 +179,37 @@ class Learner:
 
     def predict(self, x: Any) -> Any:
         """The label of one example, or a list of labels for a batch."""
-        logits, several = self._look(x)
+        logits, several = self._logits(x)
         known = self._now.labels.known
-        labels = [known[place] for place in logits.argmax(1).tolist()]
+        labels = [known[index] for index in logits.argmax(1).tolist()]
         return labels if several else labels[0]
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """The probability of every class in `classes`, `[n, classes]` for a batch."""
-        logits, several = self._look(x)
+        logits, several = self._logits(x)
         shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
         return shares if several else shares[0]
 
     def metrics(self) -> Metrics:
         """How well it predicted what it was about to learn: overall, lately, per class."""
-        now = self._now
-        return now.record.metrics(now.labels.known)
+        return self._now.metrics()
 
     def trained_module(self) -> nn.Module:
         """A copy of the network with all that was learned, for use without recollect."""
-        with self._turns.one():
-            return self._ready().trained()
+        with self._lock:
+            return self._now.ready().trained()
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file: whole or not at all, and on the disk when this returns."""
-        with self._turns.one():
+        with self._lock:
             write(Path(path), self._packed())
             self.saved = self.seen
 
     def checkpoint(self, folder: str | Path | None = None) -> Path:
         """Save into the folder of checkpoints now; the file. A `folder` becomes that folder."""
-        with self._turns.one():
-            now = self._checkpoints
-            if folder is not None and (now is None or now.folder != Path(folder)):
-                self._checkpoints = replace(now or Checkpoints(Path()), folder=Path(folder))
-                self._continues = False
+        with self._lock:
+            if folder is not None and self._checkpoints.folder != Path(folder):
+                self._checkpoints = replace(self._checkpoints, folder=Path(folder), owned=False)
             return self._save_checkpoint()
 
     @classmethod
@@ -242,18 +228,15 @@ class Learner:
     ) -> Learner:
         """The learner that was saved, in a network of the same architecture.
 
-        It continues as if it had never stopped. The network's own weights do not matter; a
-        `method` of your own, and transforms, are passed again, for a file holds no code.
+        It continues as if it had never stopped. The weights of `module` do not matter. A
+        `method` that is not the library's and transforms are passed again: a file has no code.
         """
         extras = {
             "transform": transform, "replay_transform": replay_transform, "device": device,
             "checkpoints": checkpoints, "checkpoint_every": checkpoint_every, "keep": keep,
         }  # fmt: skip
-        try:
+        with naming(path):
             return cls._from_bytes(read(Path(path)), module, method, extras)
-        except DataError as error:
-            told = str(error)
-            raise DataError(told if str(path) in told else f"{path}: {told}") from None
 
     @classmethod
     def resume(
@@ -265,139 +248,51 @@ class Learner:
         A file that is damaged is passed over for the one before. Checkpoints go on in the same
         folder; the other arguments are those of `load`.
         """
-        if Path(folder).is_file():
-            raise InputError(f"{folder} is a file: Learner.load takes one, and resume a folder")
-        files = Checkpoints(Path(folder)).files()
-        for place, path in enumerate(files):
-            try:
-                return cls.load(path, module, checkpoints=checkpoints or folder, **extras)
-            except DataError:
-                if place == len(files) - 1:
-                    raise
-        return None
+        load = partial(cls.load, module=module, checkpoints=checkpoints or folder, **extras)
+        return Checkpoints(Path(folder)).newest(load)
 
     def resumed(self, folder: str | Path) -> Learner | None:
         """This learner as the newest checkpoint in a folder has it, or None if there is none.
 
         A checkpoint that was made with other arguments (method, memory, lr, ...) is refused.
         """
-        library = every_method().get(self.method.name) is type(self.method)
-        method = None if library else self.method
-        found = Learner.resume(folder, self._module, method=method, **self._extras())
-        for each in fields(Settings) if found else ():
-            now, then = (getattr(one._settings, each.name) for one in (self, found) if one)
-            if now != then:
-                raise InputError(
-                    f"the learner in {folder} was made with {each.name}={then!r}, not "
-                    f"{each.name}={now!r}"
-                )
+        method, extras = self._factory.settings.custom_method(), self._factory.arguments()
+        found = Learner.resume(folder, self._factory.module, method=method, **extras)
+        if found:
+            self._factory.settings.check_same(found._factory.settings, folder)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
-        with self._turns.one():
-            return Learner._from_bytes, (self._packed(), self._module, self.method, self._extras())
-
-    def _extras(self) -> dict[str, Any]:
-        """The arguments that no file holds."""
-        return {
-            "transform": self._transforms and self._transforms.arriving,
-            "replay_transform": self._transforms and self._transforms.replayed,
-            "device": str(self._device),
-        }
+        with self._lock:
+            rest = self._factory.module, self.method, self._factory.arguments()
+            return Learner._from_bytes, (self._packed(), *rest)
 
     @classmethod
     def _from_bytes(
         cls, data: bytes, module: nn.Module, method: Method | None, extras: Mapping[str, Any]
     ) -> Learner:
         facts, tensors = unpack(data)
-        with saved.careful():
+        with saved.as_data_error():
             saved.check_facts(facts, tensors)
-            told = saved.told(facts, method)
-            learner = cls(module, classes=saved.classes(facts), **told, **extras)
-            learner._now = saved.moment(facts, tensors, learner._now.record, learner._made)
+            learner = cls(module, **saved.arguments(facts, method), **extras)
+            learner._now = saved.snapshot(facts, tensors, learner._factory)
             learner.notes = dict(facts["notes"])
         learner.saved = learner.seen
-        learner._continues = learner._checkpoints is not None
+        learner._checkpoints.owned = True
         return learner
 
-    def _is_batch(self, examples: Tensor, y: object) -> bool:
-        """Whether a tuple is not one label but those of a batch, as a DataLoader gives them."""
-        if not isinstance(y, tuple) or not examples.dim() or len(examples) != len(y):
-            return False
-        engine = self._now.engine
-        axes = len(engine.kind.shape) if engine else max(examples.dim() - 1, 1)
-        return examples.dim() == axes + 1
-
     def _packed(self) -> bytes:
-        facts = saved.facts(self._settings, self._now, self.notes)
+        facts = saved.facts(self._factory.settings, self._now, self.notes)
         return pack(facts, saved.tensors(self._now))
 
     def _save_checkpoint(self) -> Path:
-        if self._checkpoints is None:
-            raise InputError("this learner has no folder for checkpoints: say checkpoints='...'")
-        if not self._continues and self._checkpoints.files():
-            raise InputError(
-                f"{self._checkpoints.folder} holds the checkpoints of another learner: go on with "
-                f"that one by Learner.resume, or name another folder"
-            )
-        path = self._checkpoints.save(self._packed(), self.seen)
-        self.saved, self._continues = self.seen, True
+        path = self._checkpoints.save(self._packed, self.seen)
+        self.saved = self.seen
         return path
 
-    def _engine(self, batch: Tensor, known: Labels) -> Engine:
-        """The engine for examples such as these, the first that arrive."""
-        kind = Kind(tuple(batch.shape[1:]), batch.dtype)
-        engine = self._made(kind, len(known))
-        if engine.outputs > len(known) or known.fixed or not self._settings.spare:
-            return engine
-        try:
-            return self._made(kind, len(known) + self._settings.spare)
-        except InputError:  # it cannot grow, and may never have to
-            return engine
-
-    def _made(self, kind: Kind, outputs: int) -> Engine:
-        return Engine(self._module, self._settings, kind, outputs, self._transforms, self._device)
-
-    def _ready(self) -> Engine:
-        if self._now.engine is None:
-            raise InputError("nothing was observed yet: call observe first")
-        return self._now.engine
-
-    def _look(self, x: Any) -> tuple[Tensor, bool]:
+    def _logits(self, x: Any) -> tuple[Tensor, bool]:
         """The logits of the known classes `[n, classes]`, and whether x was a batch."""
-        found = tensor_of(x)
-        with self._turns.one():
-            engine, known = self._ready(), len(self._now.labels)
-            several = found.dim() != len(engine.kind.shape)
-            batch = batch_of(
-                found, (len(found) if found.dim() else 0) if several else None, self._device
-            )
-            engine.kind.check(batch)
-            return engine.logits(batch)[:, :known], several
-
-    def _guesses(self, now: Moment, batch: Tensor) -> np.ndarray:
-        """The classes, by number, that were predicted for a batch before it is learned."""
-        if now.engine is None or not now.labels:
-            return np.full(len(batch), -1)
-        found: np.ndarray = now.engine.logits(batch)[:, : len(now.labels)].argmax(1).cpu().numpy()
-        return found
-
-
-def _as_many(predicted: Any, count: int, several: bool) -> list[Hashable]:
-    """The labels that were predicted, if there is one for every example."""
-    labels, batch = labels_of(predicted)
-    if batch != several or len(labels) != count:
-        raise InputError(
-            f"predicted must be what predict gave: {f'{count} labels' if several else 'a label'}, "
-            f"not {predicted!r:.60}"
-        )
-    return labels
-
-
-def _device(device: torch.device | str) -> torch.device:
-    """The device that is meant, if it is there."""
-    try:
-        found = torch.device(device)
-    except (RuntimeError, TypeError):
-        return device_named(str(device))  # "auto", or refused with those that there are
-    return device_named(str(found)) if found.type == "cuda" else found
+        examples = tensor_of(x)
+        with self._lock:
+            batch, several = self._now.ready().kind.batch(examples, self._factory.device)
+            return self._now.logits(batch), several

@@ -1,9 +1,9 @@
-"""How well a learner predicted what it was about to learn."""
+"""The prequential accuracy of a learner."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import final
 
 import numpy as np
@@ -21,7 +21,7 @@ class Metrics:
     """Prequential accuracy: every example was predicted first and learned afterwards.
 
     `accuracy` is over all that was seen, `recent` over the last ones, `per_class` over all of a
-    class; each is a share between 0 and 1, and None while there is nothing to tell.
+    class; each is a share between 0 and 1, and None without examples.
 
     >>> print(Metrics(seen=200, accuracy=0.9, recent=0.95, per_class={"up": 0.85, "down": 0.95}))
     200 examples, accuracy 90.00 %, recently 95.00 %
@@ -33,12 +33,11 @@ class Metrics:
     per_class: Mapping[Hashable, float | None]
 
     def __str__(self) -> str:
-        shares = (f"{100 * share:.2f} %" if share is not None else "-" for share in self._two())
-        overall, recent = shares
+        overall, recent = (
+            "-" if share is None else f"{100 * share:.2f} %"
+            for share in (self.accuracy, self.recent)
+        )
         return f"{self.seen} examples, accuracy {overall}, recently {recent}"
-
-    def _two(self) -> tuple[float | None, float | None]:
-        return self.accuracy, self.recent
 
 
 @final
@@ -53,7 +52,7 @@ class Record:
 
     @classmethod
     def empty(cls, window: int) -> Record:
-        """Nothing was predicted yet."""
+        """The record before the first prediction."""
         none = np.zeros(0, dtype=np.int64)
         return cls(none, none, np.zeros(window, dtype=np.uint8))
 
@@ -71,12 +70,9 @@ class Record:
         )
 
     def metrics(self, known: tuple[Hashable, ...]) -> Metrics:
-        """What it says, with the labels' names."""
+        """The accuracies, with the known labels as the classes' names."""
         filled = min(self.seen, len(self.ring))
-        met, right = (
-            _padded(self.met, len(known)).tolist(),
-            _padded(self.right, len(known)).tolist(),
-        )
+        right, met = (_padded(each, len(known)).tolist() for each in (self.right, self.met))
         each = zip(known, right, met, strict=True)
         return Metrics(
             self.seen,
@@ -86,16 +82,18 @@ class Record:
         )
 
     def tensors(self) -> dict[str, Tensor]:
-        """All of it but `seen`."""
+        """The tensors to save; `seen` is saved apart."""
         parts = {"right": self.right, "met": self.met, "ring": self.ring}
         return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
-    def restored(self, tensors: Mapping[str, Tensor], seen: int) -> Record:
-        """The record that `tensors` came from."""
-        parts = {name: tensors[name].numpy().copy() for name in ("right", "met", "ring")}
-        if any(part.dtype != getattr(self, name).dtype for name, part in parts.items()):
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], seen: int) -> Record:
+        """The record that was saved as `tensors` and `seen`."""
+        types = {"right": np.int64, "met": np.int64, "ring": np.uint8}
+        parts = {name: tensors[name].numpy().copy() for name in types}
+        if any(part.dtype != types[name] for name, part in parts.items()):
             raise DataError("the record of predictions is of another kind")
-        return replace(self, **parts, seen=seen)
+        return cls(**parts, seen=seen)
 
 
 def _padded(counts: np.ndarray, size: int) -> np.ndarray:

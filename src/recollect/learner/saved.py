@@ -1,102 +1,34 @@
-"""What of a learner goes into a file, and how it comes back."""
+"""What a learner's file contains, and the learner that is made from it."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from recollect.errors import DataError, InputError, RecollectError
-from recollect.learner.engine import Engine, Settings, bytes_in
+from recollect.learner.engine import Engine, EngineFactory
 from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels
-from recollect.learner.moment import Moment
 from recollect.learner.record import Record
+from recollect.learner.settings import LARGEST, Settings, is_whole
+from recollect.learner.snapshot import Snapshot
 from recollect.memory import Clock
-from recollect.methods import METHODS, Method, Spec, every_method, setup_of
+from recollect.methods import METHODS, Method, every_method
 
-__all__ = [
-    "careful",
-    "check",
-    "check_facts",
-    "check_transforms",
-    "classes",
-    "facts",
-    "moment",
-    "tensors",
-    "told",
-]
+__all__ = ["arguments", "as_data_error", "check_facts", "facts", "snapshot", "tensors"]
 
-LARGEST = 2**63
-MOST_SPARE = 10_000
 # What tensors were called in files of version 0.1.
 OLD_NAMES = {"own": "state", "met": "counts"}
 
 
-def check(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
-    """Refuse what no learner can be made of."""
-    if not isinstance(module, nn.Module):
-        raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
-    if next(module.parameters(), None) is None:
-        raise InputError("the network has no weights, so there is nothing that could learn")
-    if not any(weight.requires_grad for weight in module.parameters()):
-        raise InputError(
-            "all weights of the network are frozen, so there is nothing that could learn: leave "
-            "those of its last layer with requires_grad=True"
-        )
-    method = settings.method
-    if not isinstance(method, Method):
-        raise InputError(
-            f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
-        )
-    if method.needs.boundaries or method.needs.task_id or method.needs.all_data:
-        fit = [m.title for m in METHODS.values() if _for_streams(m)]
-        raise InputError(
-            f"{method.title} needs to be told where tasks begin and end, and a stream does not "
-            f"say; these do not: {', '.join(fit)}"
-        )
-    if not fixed and _uses_labels(method):
-        raise InputError(
-            f"{method.title} shares its memory among the classes: say which there will be "
-            f"(classes=[...])"
-        )
-    if isinstance(settings.memory, str):
-        bytes_in(settings.memory)
-    numbers = {"memory": settings.memory, "replay": settings.replay, "window": window}
-    for name, number in numbers.items():
-        if name == "memory" and isinstance(number, str):
-            continue
-        if not _whole(number) or int(number) < 1:
-            raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
-    if not _whole(settings.spare) or not 0 <= settings.spare <= MOST_SPARE:
-        raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
-    if not _whole(settings.seed) or not 0 <= settings.seed < LARGEST:
-        raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
-    if not isinstance(settings.optimiser, str):
-        raise InputError(
-            f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
-            f"{settings.optimiser!r}"
-        )
-    lr: object = settings.lr
-    if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
-        raise InputError(f"lr must be a positive number, not {lr!r}")
-
-
-def check_transforms(**transforms: object) -> None:
-    """Refuse transforms that are no functions."""
-    for name, transform in transforms.items():
-        if transform is not None and not callable(transform):
-            raise InputError(f"{name} must be a function of a batch, not {transform!r}")
-
-
-def facts(settings: Settings, moment: Moment, notes: Mapping[str, Any]) -> dict[str, Any]:
-    """All of a learner but its tensors."""
-    engine, labels, record = moment
+def facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
+    """The state of a learner without its tensors, as plain data."""
+    engine, labels, record = snapshot
     kind = engine.kind if engine else None
     return {
         "method": settings.method.name,
@@ -119,8 +51,8 @@ def facts(settings: Settings, moment: Moment, notes: Mapping[str, Any]) -> dict[
     }
 
 
-def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
-    """The arguments that the learner was made with."""
+def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
+    """The arguments that the learner was made with; `method` is one that a file cannot name."""
     name = facts["method"]
     if method is None:
         known = METHODS.get(name) or every_method().get(name)
@@ -131,17 +63,17 @@ def told(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
         method = known(**facts["hyperparameters"])
     elif method.name != name:
         raise InputError(f"the saved learner learned with {name}, not with {method.name}")
+    labels = Labels.from_json(facts["labels"], fixed=True)
     names = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare", "window")
-    return {"method": method, **{name: facts[name] for name in names}}
-
-
-def classes(facts: Mapping[str, Any]) -> list[Hashable] | None:
-    """The classes, if they were fixed."""
-    return list(Labels.from_json(facts["labels"], fixed=True).known) if facts["fixed"] else None
+    return {
+        "method": method,
+        "classes": list(labels.known) if facts["fixed"] else None,
+        **{name: facts[name] for name in names},
+    }
 
 
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-    """Refuse facts that contradict each other or the tensors, before anything is made of them."""
+    """Refuse facts that contradict each other or the tensors."""
     clock, kind = facts["clock"], facts["kind"]
     counts = [facts["predicted"], facts["outputs"], facts["window"]]
     if clock is not None:
@@ -149,7 +81,7 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
     weights = _part(tensors, "engine.weights").values()
     sound = (
-        all(_whole(count) and 0 <= count < LARGEST for count in counts)
+        all(is_whole(count) and 0 <= count < LARGEST for count in counts)
         and isinstance(facts["labels"], list)
         and isinstance(facts["fixed"], bool)
         and isinstance(facts["notes"], dict)
@@ -170,27 +102,24 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         raise DataError("it does not hold a whole learner: its facts contradict each other")
 
 
-def tensors(moment: Moment) -> dict[str, Tensor]:
+def tensors(snapshot: Snapshot) -> dict[str, Tensor]:
     """Every tensor of a learner."""
-    kept = {f"record.{name}": tensor for name, tensor in moment.record.tensors().items()}
-    learned = moment.engine.fleet.tensors() if moment.engine else {}
-    return {**kept, **{f"engine.{name}": tensor for name, tensor in learned.items()}}
+    recorded = {f"record.{name}": tensor for name, tensor in snapshot.record.tensors().items()}
+    learned = snapshot.engine.fleet.tensors() if snapshot.engine else {}
+    return {**recorded, **{f"engine.{name}": tensor for name, tensor in learned.items()}}
 
 
-def moment(
-    facts: Mapping[str, Any],
-    tensors: Mapping[str, Tensor],
-    empty: Record,
-    make: Callable[[Kind, int], Engine],
-) -> Moment:
-    """The saved moment; `make` makes an engine for examples of a kind, with so many outputs."""
+def snapshot(
+    facts: Mapping[str, Any], tensors: Mapping[str, Tensor], factory: EngineFactory
+) -> Snapshot:
+    """The snapshot that was saved as facts and tensors."""
     labels = Labels.from_json(facts["labels"], fixed=facts["fixed"])
-    record = empty.restored(_part(tensors, "record"), int(facts["predicted"]))
+    record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
     if facts["kind"] is None:
-        return Moment(None, labels, record)
+        return Snapshot(None, labels, record)
     kind = _kind(facts["kind"])
     try:
-        engine = make(kind, facts["outputs"])
+        engine = Engine(factory, kind, facts["outputs"])
     except InputError as error:
         raise InputError(f"the saved learner does not go into this network: {error}") from error
     if engine.outputs != facts["outputs"]:
@@ -201,25 +130,23 @@ def moment(
     clock = facts["clock"]
     past, counts = tuple(clock["past"]), tuple(clock["counts"])
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
-    engine.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
-    return Moment(engine, labels, record)
+    engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    return Snapshot(engine, labels, record)
 
 
 def _kind(saved: Mapping[str, Any]) -> Kind:
     dtype = getattr(torch, saved["dtype"])
     if not isinstance(dtype, torch.dtype):
-        raise DataError(f"{saved['dtype']!r} is no type of examples")
+        raise DataError(f"{saved['dtype']!r} is not a type of examples")
     return Kind(tuple(int(size) for size in saved["shape"]), dtype)
 
 
 @contextmanager
-def careful() -> Iterator[None]:
-    """Facts that make no sense are a `DataError`, however they fail."""
+def as_data_error() -> Iterator[None]:
+    """Turn whatever facts that make no sense raise into a `DataError`."""
     try:
         yield
-    except RecollectError:
-        raise
-    except torch.OutOfMemoryError:
+    except (RecollectError, torch.OutOfMemoryError):
         raise
     except Exception as error:
         raise DataError(f"it does not hold a whole learner: {error!r}") from None
@@ -233,16 +160,3 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 def _new_name(name: str) -> str:
     part, _, rest = name.partition(".")
     return f"{OLD_NAMES.get(part, part)}.{rest}"
-
-
-def _uses_labels(method: Method) -> bool:
-    policy = setup_of(method, Spec(1, 1, 1, 1, 1, ())).policy
-    return policy is not None and policy.uses_labels
-
-
-def _for_streams(method: type[Method]) -> bool:
-    return not (method.needs.boundaries or method.needs.task_id or method.needs.all_data)
-
-
-def _whole(number: object) -> bool:
-    return isinstance(number, int) and not isinstance(number, bool)

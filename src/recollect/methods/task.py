@@ -23,8 +23,12 @@ ROWS = 1000
 @final
 @dataclass
 class Requests:
-    """What a method asks of the training loop: examples to rehearse, and further epochs."""
+    """What a method asks of the training loop: examples to rehearse, and further epochs.
 
+    Examples can be rehearsed with a task that begins, and a task that ends can be extended.
+    """
+
+    ending: bool = False
     rehearsed: int = 0
     epochs: int = 0
 
@@ -107,12 +111,16 @@ class Task:
         They arrive in one random order with the examples of the task, in every epoch. The memory
         must not change before the task ends.
         """
+        if self.requests.ending:
+            raise InputError("a task is rehearsed from its start: call task.rehearse in start_task")
         if not 0 <= count <= self.memory.capacity:
             raise InputError(f"a memory of {self.memory.capacity} has no {count} examples")
         self.requests.rehearsed = count
 
     def extend(self, epochs: int) -> None:
         """Train on the task that ends for so many more epochs."""
+        if not self.requests.ending:
+            raise InputError("a task is extended when it ends: call task.extend in end_task")
         self.requests.epochs = epochs
 
     def _parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

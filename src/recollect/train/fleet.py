@@ -22,6 +22,7 @@ from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.methods import Method, Query, Spec, Task, setup_of
+from recollect.methods.task import Requests
 from recollect.train.ahead import Ahead
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs
 from recollect.train.execution import Stacks, fast_arithmetic, fast_steps
@@ -196,21 +197,11 @@ class Fleet:
         `examples` returns those of the task at an index `[K, n]` below `count`; they come in
         batches of this size. The result is how many stored examples arrive again with them.
         """
-        if not self.kind.needs.boundaries:
-            return 0
-        task = self._task(examples, count, batch)
-        with fast_arithmetic(self.device):
-            self._method.start_task(task)
-        return task.requests.rehearsed
+        return self._requests(examples, count, batch, ending=False).rehearsed
 
     def end_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
         """Tell a method that needs boundaries that a task ends; how many epochs it wants more."""
-        if not self.kind.needs.boundaries:
-            return 0
-        task = self._task(examples, count, batch)
-        with fast_arithmetic(self.device):
-            self._method.end_task(task)
-        return task.requests.epochs
+        return self._requests(examples, count, batch, ending=True).epochs
 
     def next_task(self, count: int = 0) -> None:
         """Go on to the next task, after one of so many examples."""
@@ -287,13 +278,18 @@ class Fleet:
             self.network.begin(self.clock.task)
             self._stepper.arrange(self.clock.task)
 
-    def _task(self, examples: Examples, count: int, batch: int) -> Task:
-        steps = self.clock.steps
-        return Task(
+    def _requests(self, examples: Examples, count: int, batch: int, *, ending: bool) -> Requests:
+        requests, steps = Requests(ending), self.clock.steps
+        if not self.kind.needs.boundaries:
+            return requests
+        task = Task(
             self.clock, self.seeds, self.model, self.state, self.memory, count, batch,
             self.planner.replay, examples, self._inputs,
-            partial(training_logits, self.network, self.images, self.seeds, steps, batch),
+            partial(training_logits, self.network, self.images, self.seeds, steps, batch), requests,
         )  # fmt: skip
+        with fast_arithmetic(self.device):
+            (self._method.end_task if ending else self._method.start_task)(task)
+        return requests
 
 
 def _by_step(stretch: Tensor, steps: int) -> Tensor:

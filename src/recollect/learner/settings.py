@@ -1,0 +1,142 @@
+"""The settings of a learner, and what is refused among them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, final
+
+import torch
+from torch import nn
+
+from recollect.errors import InputError
+from recollect.learner.examples import Kind
+from recollect.methods import METHODS, Method, Spec, every_method, setup_of
+
+__all__ = ["LARGEST", "Settings", "bytes_in", "check_arguments", "is_whole"]
+
+LARGEST = 2**63
+MOST_SPARE = 10_000
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+
+
+@final
+@dataclass(frozen=True)
+class Settings:
+    """The arguments of a learner that what it learns depends on."""
+
+    method: Method
+    memory: int | str
+    lr: float
+    seed: int
+    replay: int
+    optimiser: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    spare: int = 0
+
+    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
+        """How many examples the memory stores, of this kind and with so many logits."""
+        if isinstance(self.memory, int) or self.method.replay is None:
+            return self.memory if isinstance(self.memory, int) else 0
+        layout = self.method.replay.layout((kind.shape, kind.dtype), outputs, dtype)
+        each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
+        found = bytes_in(self.memory) // each
+        if found < 1:
+            raise InputError(
+                f"a memory of {self.memory} has no room for an example of {each} bytes"
+            )
+        return found
+
+    def custom_method(self) -> Method | None:
+        """The method if it is not the library's, so that a file cannot name it."""
+        known = every_method().get(self.method.name) is type(self.method)
+        return None if known else self.method
+
+    def check_same(self, saved: Settings, folder: str | Path) -> None:
+        """Refuse a learner that was saved in a folder with other settings than these."""
+        for name in (each.name for each in fields(self)):
+            now, then = getattr(self, name), getattr(saved, name)
+            if now != then:
+                raise InputError(
+                    f"the learner in {folder} was made with {name}={then!r}, not {name}={now!r}"
+                )
+
+
+def bytes_in(size: str) -> int:
+    """How many bytes a size with a unit is.
+
+    >>> bytes_in("64 MB"), bytes_in("1.5 GiB"), bytes_in("200kb")
+    (64000000, 1610612736, 200000)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", size)
+    if not found or found[2].lower() not in UNITS:
+        raise InputError(
+            f"a memory is a number of examples or a size such as '64 MB', not {size!r}"
+        )
+    return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
+    """Refuse arguments that a learner cannot be made with."""
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
+    if next(module.parameters(), None) is None:
+        raise InputError("the network has no weights, so there is nothing that could learn")
+    if not any(weight.requires_grad for weight in module.parameters()):
+        raise InputError(
+            "all weights of the network are frozen, so there is nothing that could learn: leave "
+            "those of its last layer with requires_grad=True"
+        )
+    method = settings.method
+    if not isinstance(method, Method):
+        raise InputError(
+            f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
+        )
+    if not _for_streams(type(method)):
+        fit = [m.title for m in METHODS.values() if _for_streams(m)]
+        raise InputError(
+            f"{method.title} needs to be told where tasks begin and end, and a stream does not "
+            f"say; these do not: {', '.join(fit)}"
+        )
+    if not fixed and _uses_labels(method):
+        raise InputError(
+            f"{method.title} shares its memory among the classes: say which there will be "
+            f"(classes=[...])"
+        )
+    if isinstance(settings.memory, str):
+        bytes_in(settings.memory)
+    numbers = {"memory": settings.memory, "replay": settings.replay, "window": window}
+    for name, number in numbers.items():
+        if name == "memory" and isinstance(number, str):
+            continue
+        if not is_whole(number) or int(number) < 1:
+            raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
+    if not is_whole(settings.spare) or not 0 <= settings.spare <= MOST_SPARE:
+        raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
+    if not is_whole(settings.seed) or not 0 <= settings.seed < LARGEST:
+        raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
+    if not isinstance(settings.optimiser, str):
+        raise InputError(
+            f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
+            f"{settings.optimiser!r}"
+        )
+    lr: object = settings.lr
+    if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
+        raise InputError(f"lr must be a positive number, not {lr!r}")
+
+
+def is_whole(number: object) -> bool:
+    """Whether something is an int; True and False are not."""
+    return isinstance(number, int) and not isinstance(number, bool)
+
+
+def _uses_labels(method: Method) -> bool:
+    policy = setup_of(method, Spec(1, 1, 1, 1, 1, ())).policy
+    return policy is not None and policy.uses_labels
+
+
+def _for_streams(method: type[Method]) -> bool:
+    return not (method.needs.boundaries or method.needs.task_id or method.needs.all_data)
