@@ -125,7 +125,7 @@ def test_gates_that_are_shut_keep_what_was_learnt() -> None:
     with torch.no_grad():
         for entries in gates:  # no gate stands in the middle
             entries[:, 0] += torch.where(entries[:, 0] > 0, 0.1, -0.1)
-    fleet._method.end_task(fleet._task(picked(x[:, 0], y[:, 0]), LENGTH, BATCH))
+    fleet.end_task(picked(x[:, 0], y[:, 0]), LENGTH, BATCH)
     before = fleet.predict(x[:, 0], 0)[..., :PER_TASK]
     for task in (1, 2):
         learn_task(fleet, x[:, task], y[:, task], BATCH, epochs=4)
