@@ -71,7 +71,7 @@ class Stubborn(Plain):
         return self.loss(step).detach()
 
 
-@breaks("finite", "its state 'count' is [1] for 3 runs: make it [K, ...]")
+@breaks("draws", "the state 'count' of Plain has the shape [1] for 3 runs: make it [K, ...]")
 @dataclass(frozen=True)
 class Sharing(Plain):
     """Has one state for all."""

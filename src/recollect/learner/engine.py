@@ -25,6 +25,7 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.methods import Method
 from recollect.train import Fleet
 from recollect.train.guard import Guard
 
@@ -73,6 +74,7 @@ class Engine:
     def __init__(self, factory: EngineFactory, kind: Kind, outputs: int) -> None:
         settings, device = factory.settings, factory.device
         self._factory, self.kind = factory, kind
+        self._user_errors = _user_errors(settings.method)
         self.module = module = factory.module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), _dtype(module))
         has = outputs_of(module, blank)
@@ -116,7 +118,7 @@ class Engine:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
         self._guard.note()
         try:
-            with _USER_ERRORS:
+            with self._user_errors:
                 return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
         except DivergedError:
             raise DivergedError(
@@ -136,7 +138,7 @@ class Engine:
 
     def logits(self, x: Tensor) -> Tensor:
         """The scores `[n, outputs]` of a batch `[n, ...]`, in evaluation mode."""
-        with _USER_ERRORS:
+        with self._user_errors:
             parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -226,8 +228,11 @@ class Engine:
 
 
 @final
+@dataclass(frozen=True)
 class _UserErrors:
-    """Turns whatever the user's network and transforms raise into an `InputError`."""
+    """Turns whatever the user's network, transforms and method raise into an `InputError`."""
+
+    whose: str
 
     def __enter__(self) -> None:
         pass
@@ -240,11 +245,14 @@ class _UserErrors:
             return
         if not isinstance(error, RecollectError | torch.OutOfMemoryError | MemoryError):
             raise InputError(
-                f"the network or a transform cannot take these examples: {first_line(error)}"
+                f"{self.whose} cannot take these examples: {first_line(error)}"
             ) from error
 
 
-_USER_ERRORS = _UserErrors()
+def _user_errors(method: Method) -> _UserErrors:
+    own = not type(method).__module__.startswith("recollect.")
+    others = "the network or a transform"
+    return _UserErrors(f"the method {method.title}, {others}" if own else others)
 
 
 def transforms_of(

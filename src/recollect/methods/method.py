@@ -8,12 +8,23 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from recollect.errors import InputError
 from recollect.methods.query import Query
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task
 
 __all__ = ["Method"]
+
+# Declarations of the first version, of which nothing else would tell that they are ignored.
+RENAMED = {
+    "remembers": 'replay = Replay(("x", "y"), draws=1)',
+    "shaping": "an annotation: hyper-parameters annotated `int` are static",
+    "luck": "step.random(n), without a declaration",
+    "needs_boundaries": "needs = Needs(boundaries=True)",
+    "needs_task": "needs = Needs(task_id=True)",
+    "needs_all_data": "needs = Needs(all_data=True)",
+}
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,11 @@ class Method(ABC):
     >>> Careful(0.5), Careful.replay, Careful.needs.boundaries
     (Careful(weight=0.5), None, False)
     """
+
+    def __init_subclass__(cls) -> None:
+        for old, new in RENAMED.items():
+            if old in vars(cls):
+                raise InputError(f"{cls.__name__}: `{old}` of recollect 0.1 is now {new}")
 
     name: ClassVar[str]
     title: ClassVar[str]

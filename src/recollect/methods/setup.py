@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.model import Model
+from recollect.errors import InputError
 from recollect.memory import Policy, Reservoir
 
 if TYPE_CHECKING:
@@ -83,6 +84,12 @@ class Replay:
     ) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
         """The shape and type of every field, given those of an example and the outputs."""
         known = {"x": x, "y": ((), torch.int64), "logits": ((outputs,), dtype)}
+        for each in self.fields:
+            if isinstance(each, str) and each not in known:
+                raise InputError(
+                    f"a memory knows the fields x, y and logits by name: declare {each!r} as "
+                    f"Field({each!r}, shape, dtype)"
+                )
         return {
             each if isinstance(each, str) else each.name: (
                 known[each] if isinstance(each, str) else (each.shape, each.dtype)

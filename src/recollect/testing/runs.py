@@ -30,11 +30,6 @@ def finite(trial: Trial) -> None:
     if refused:
         raise Broken(f"it refuses every network of the kit, such as an MLP: {refused}")
     trajectory, runs = trial.trajectory, len(trial.methods)
-    for name, tensor in trajectory.fleet.state.items():
-        if tensor.shape[:1] != (runs,):
-            raise Broken(
-                f"its state {name!r} is {list(tensor.shape)} for {runs} runs: make it [K, ...]"
-            )
     if isinstance(trajectory.error, InputError):
         raise Broken(str(trajectory.error))
     for step, snapshot in enumerate(trajectory.snapshots, 1):

@@ -12,7 +12,7 @@ from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.methods import Method, static
 
-__all__ = ["check_alike", "check_batch", "check_network", "check_runs"]
+__all__ = ["check_alike", "check_batch", "check_network", "check_runs", "check_state"]
 
 
 def check_runs(
@@ -36,6 +36,16 @@ def check_runs(
             raise InputError(f"the runs of a fleet share {name}, which is static")
     if kind.replay is not None and (memory < 1 or replay < 1):
         raise InputError(f"{kind.title} needs a memory and a replay size of at least 1")
+
+
+def check_state(kind: type[Method], state: Mapping[str, Tensor], runs: int) -> None:
+    """Refuse state without a run axis."""
+    for name, tensor in state.items():
+        if tensor.dim() == 0 or len(tensor) != runs:
+            raise InputError(
+                f"the state {name!r} of {kind.title} has the shape {list(tensor.shape)} for {runs} "
+                f"runs: make it [K, ...], such as torch.zeros(spec.runs)"
+            )
 
 
 def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, classes: int) -> None:

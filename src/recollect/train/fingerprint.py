@@ -44,6 +44,7 @@ class NetworkFacts:
         for _, tensor in tensors if module is network else ():
             weights.update(_bytes(tensor))
         facts = [repr(module), [(n, [*t.shape]) for n, t in tensors], weights.hexdigest()]
+        facts += [_attributes(module)] if _attributes(module) else []
         kinds = {type(layer) for layer in module.modules()}
         own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
         return cls(
@@ -51,6 +52,17 @@ class NetworkFacts:
             tuple(sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__))),
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
         )
+
+
+def _attributes(module: nn.Module) -> list[list[str]]:
+    """The plain attributes of layers of other packages: what they compute may depend on them."""
+    return [
+        [f"{path}.{name}", repr(value)]
+        for path, layer in module.named_modules()
+        if type(layer).__module__.partition(".")[0] not in ("torch", "recollect")
+        for name, value in sorted(vars(layer).items())
+        if name != "training" and isinstance(value, bool | int | float | str | tuple | None)
+    ]
 
 
 def network_fingerprint(network: Callable[[], nn.Module] | nn.Module) -> str:

@@ -24,7 +24,7 @@ from recollect.memory import Clock, Memory
 from recollect.methods import Method, Query, Spec, Task, setup_of
 from recollect.methods.task import Requests
 from recollect.train.ahead import Ahead
-from recollect.train.checks import check_alike, check_batch, check_network, check_runs
+from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
 from recollect.train.execution import Stacks, fast_arithmetic, fast_steps
 from recollect.train.guard import Guard
 from recollect.train.planner import Planner
@@ -112,6 +112,7 @@ class Fleet:
             self.network.noisy, counts,
         )  # fmt: skip
         self.state = State(setup.state(self.model)).to(self.device)
+        check_state(self.kind, self.state, self.runs)
         self.optimiser = (
             Optimiser(optimiser[0], self.weights, lr[0], optimiser[1]) if optimiser else None
         )
