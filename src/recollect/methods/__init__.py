@@ -11,12 +11,19 @@ from recollect.methods.gem import GEM
 from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
 from recollect.methods.hat import HAT
-from recollect.methods.hyper import Hyperparameter, hyper, hyperparameters, static, symbol, varying
 from recollect.methods.icarl import ICaRL
 from recollect.methods.joint import Joint
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.method import Method
+from recollect.methods.options import (
+    Hyperparameter,
+    hyper,
+    hyperparameters,
+    static,
+    symbol,
+    varying,
+)
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN

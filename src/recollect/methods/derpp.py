@@ -8,8 +8,8 @@ from typing import ClassVar
 from torch import Tensor
 
 from recollect.core.losses import squared_distance
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Replay
 from recollect.methods.step import Step
 

@@ -12,8 +12,8 @@ from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
 from recollect.methods.er import ER
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Replay, Setup, Spec
 from recollect.methods.step import Step
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, uniform
 from recollect.core.weights import Weights
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import TaskShares
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task

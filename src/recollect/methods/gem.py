@@ -10,8 +10,8 @@ from torch import Tensor
 
 from recollect.core.quadratic import lowest
 from recollect.memory import TaskRing
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 

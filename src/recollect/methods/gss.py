@@ -10,8 +10,8 @@ from torch import Tensor
 
 from recollect.core.model import Model
 from recollect.memory import Chosen, last_in_slot
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Replay, Setup, Spec
 from recollect.methods.step import Step
 

@@ -13,8 +13,8 @@ from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, uniform
 from recollect.errors import InputError
 from recollect.memory import Arrivals, Policy, Reservoir, TaskRing
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task

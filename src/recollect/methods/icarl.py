@@ -14,8 +14,8 @@ from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import TaskShares
 from recollect.memory.herding import herd, unit
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.query import Query
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step

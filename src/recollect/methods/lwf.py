@@ -12,8 +12,8 @@ from recollect.core.losses import cross_entropy_among, log_softmax_among
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import final
 
-from recollect.methods.hyper import hyperparameters, symbol
 from recollect.methods.method import Method
+from recollect.methods.options import hyperparameters, symbol
 from recollect.methods.setup import Needs, Replay
 
 __all__ = ["GROUP", "RESERVED", "Others", "look_for"]

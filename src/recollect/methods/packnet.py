@@ -11,8 +11,8 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.query import Query
 from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step

@@ -13,8 +13,8 @@ from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
 from recollect.methods.ewc import fisher_of
-from recollect.methods.hyper import hyper
 from recollect.methods.method import Method
+from recollect.methods.options import hyper
 from recollect.methods.setup import Needs, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Task
