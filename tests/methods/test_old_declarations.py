@@ -32,8 +32,9 @@ class Plain(Method):
 
 
 def fleet_of(method: Method, **sizes: Any) -> Fleet:
-    net = {"seeds": [0, 1], "lr": [0.1, 0.1], "classes": 3, "shape": (4,)}
-    return Fleet([method] * 2, lambda: MLP(4, 3), **net, **sizes)
+    return Fleet(
+        [method] * 2, lambda: MLP(4, 3), seeds=[0, 1], lr=[0.1, 0.1], classes=3, shape=(4,), **sizes
+    )
 
 
 def test_an_unknown_field_is_to_be_declared() -> None:
