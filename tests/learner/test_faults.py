@@ -20,7 +20,7 @@ WORKER = Path(__file__).with_name("fault_worker.py")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 @pytest.mark.parametrize(
     ("network", "kills", "during"),
-    [("mlp", times(100), 5 if FULL else 0), ("dropout and AdamW", times(40), int(FULL))],
+    [("mlp", times(100), 5), ("dropout and AdamW", times(40), 1)],
 )
 def test_a_learner_that_is_killed_again_and_again_ends_as_one_that_was_not(
     network: str, kills: int, during: int, tmp_path: Path
@@ -34,7 +34,8 @@ def test_a_learner_that_is_killed_again_and_again_ends_as_one_that_was_not(
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["kills"] == kills
-    assert told["during a save"] >= during, told
+    if FULL:  # a few kills need not fall into a save
+        assert told["during a save"] >= during, told
     assert told["failed"] == 0, done.stderr
     assert told["resumed before a reported save"] == 0
     ends = sorted((tmp_path / "killed").iterdir())

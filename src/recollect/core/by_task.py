@@ -8,7 +8,7 @@ __all__ = ["ByTask"]
 
 
 class ByTask(nn.Module):
-    """A module that goes by the number of a task, from 0: the one that is learned or predicted."""
+    """A module whose computation depends on the number of the task, from 0."""
 
     task = 0
 

@@ -65,13 +65,14 @@ class ERKMeans(Method):
     def setup(self, spec: Spec) -> Setup:
         """The centres, how many examples came to each, and the features of what is stored."""
 
+        share = _share(spec)
+
         def state(model: Model) -> dict[str, Tensor]:
             size = (spec.runs, spec.capacity + 1, model.feature_size)
             rows = torch.zeros(size, dtype=torch.float64)
-            count = torch.zeros(spec.runs, spec.classes, _share(spec), dtype=torch.int64)
+            count = torch.zeros(spec.runs, spec.classes, share, dtype=torch.int64)
             return {"centre": rows, "count": count, "kept": rows.clone()}
 
-        _share(spec)
         return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
 
     def update(self, step: Step) -> Tensor:

@@ -30,7 +30,7 @@ class Needs:
     (True, True)
 
     Attributes:
-        boundaries: It is told where tasks begin and end.
+        boundaries: `start_task` and `end_task` are called between tasks.
         task_id: A prediction must say which task an example belongs to.
         all_data: It sees all tasks at once.
         revisits: It reads examples of a task apart from its epochs.
