@@ -156,6 +156,12 @@ def trained_fleets(monkeypatch: pytest.MonkeyPatch) -> list[Fleet]:
     return made
 
 
+@pytest.fixture
+def unchecked_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """First steps are not taken on copies beforehand, for methods that note what they are given."""
+    monkeypatch.setattr("recollect.train.mixing.FirstSteps.expect", lambda self, sizes: False)
+
+
 @pytest.fixture(scope="session")
 def sizes_of_results() -> Callable[[], AbstractContextManager[list[int]]]:
     """Watches, for a while, the number of elements of every tensor that an operation makes."""

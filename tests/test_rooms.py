@@ -95,7 +95,7 @@ def test_a_room_imports_what_it_may(room: str) -> None:
         ("core", "from recollect.memory import Memory"),
         ("core", "def f():\n    from recollect import memory"),
         ("methods", "import recollect.train.fleet"),
-        ("live", "from recollect.cli.notices import notice"),
+        ("live", "from recollect.cli.screen import notice"),
         ("cli", "from recollect.testing import check_method"),
         ("streams", "import PIL"),
         ("train", "def f():\n    import rich"),

@@ -29,7 +29,7 @@ from tools.table_parts import (
     table_words,
 )
 
-from recollect.experiments.figures.styles import title_of as figure_title
+from recollect.experiments.figures.chart import title_of as figure_title
 from recollect.experiments.labels import SCORES as ALL_SCORES
 from recollect.experiments.labels import SETTINGS
 from recollect.experiments.reproduce import cells

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from recollect.core.losses import cross_entropy, squared_distance
     from recollect.errors import DataError, DivergedError, InputError, RecollectError, TimeUp
+    from recollect.experiments.comparison import compare
     from recollect.experiments.results import Results
     from recollect.experiments.run import run
+    from recollect.experiments.search import search
     from recollect.learner import Learner, Metrics
     from recollect.live import LiveStream
     from recollect.methods import (
@@ -30,14 +32,15 @@ if TYPE_CHECKING:
         hyper,
     )
     from recollect.nets import MLP, ResNet18
-    from recollect.streams import from_arrays
-    from recollect.train import Fleet
+    from recollect.streams import from_arrays, from_dataset, from_folder
+    from recollect.train import Callback, Fleet
 
 __all__ = [
     "DER",
     "ER",
     "MLP",
     "SGD",
+    "Callback",
     "DERpp",
     "DataError",
     "DivergedError",
@@ -60,10 +63,14 @@ __all__ = [
     "Step",
     "Task",
     "TimeUp",
+    "compare",
     "cross_entropy",
     "from_arrays",
+    "from_dataset",
+    "from_folder",
     "hyper",
     "run",
+    "search",
     "squared_distance",
 ]
 
@@ -74,7 +81,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "core.losses": ("cross_entropy", "squared_distance"),
     "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),
-    "experiments": ("Results", "run"),
+    "experiments": ("Results", "compare", "run", "search"),
     "learner": ("Learner", "Metrics"),
     "live": ("LiveStream",),
     "methods": (
@@ -82,8 +89,8 @@ _HOMES = {
         "Setup", "Spec", "Step", "Task", "hyper",
     ),
     "nets": ("MLP", "ResNet18"),
-    "streams": ("from_arrays",),
-    "train": ("Fleet",),
+    "streams": ("from_arrays", "from_dataset", "from_folder"),
+    "train": ("Callback", "Fleet"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = {

@@ -12,6 +12,7 @@ __all__ = [
     "MissingExtraError",
     "RecollectError",
     "SlowerWarning",
+    "Terminated",
     "TimeUp",
     "nearest",
     "unknown_name",
@@ -92,6 +93,21 @@ class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the 
     ...     print("the same call continues")
     the same call continues
     """
+
+
+class Terminated(SystemExit):
+    """SIGTERM came; the text says what was saved. The exit status is 143.
+
+    >>> Terminated("terminated before the first step").code
+    143
+    """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__(143)
+        self.text = text
+
+    def __str__(self) -> str:
+        return self.text
 
 
 class SlowerWarning(UserWarning):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from tests.browser.chromium import PROGRAM, Chromium
 
+from recollect.experiments.figures.examples import BatchesData, Shown
 from recollect.experiments.figures.fisher import Curve, FisherData
-from recollect.experiments.figures.mnist360 import BatchesData, Shown
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
 from recollect.experiments.files import Stored
 from recollect.experiments.report import build, drawn_in, write
@@ -59,6 +59,15 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     rows += [made("seq-mnist", "er", 200, seed, hyperparameters={"lr": 0.5, "bs": 10})
              for seed in range(2)]  # fmt: skip
     rows += [made("seq-mnist", method, 20, seed) for method in ("er", "er-ring") for seed in (0, 1)]
+    rows += [
+        made("seq-mnist", "noisy", 500, seed, accuracy={"class": value, "task": value})
+        for seed, value in enumerate((68.0, 70.5, 66.0, 90.0))
+    ]
+    rows += [
+        made("two networks", "mine", 500, seed, accuracy={"domain": 70.0 + seed, "task": 99.0},
+             matrix={}, network=name.lower(), network_class=name, method_title="My method")
+        for seed, name in enumerate(("Small", "Large"))
+    ]  # fmt: skip
     folder = tmp_path_factory.mktemp("report")
     _write_figures(folder)
     write(build(rows, drawn_in(folder)), folder / "report.html")

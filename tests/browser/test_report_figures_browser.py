@@ -36,6 +36,7 @@ def test_figures_follow_filters_and_hovering(browser: Chromium, report: str) -> 
         "buffer 200",
         "65.00 ±1.00 over 3 seeds",
         "160 kB stored",
+        "1 of 2 configurations: the best mean accuracy of those with 3 seeds, Class-IL",
     ]
     assert count(browser, "figure svg.dim [data-key=er].lit") >= 1
     browser.click('[data-filter=method] [data-value="derpp"]')
@@ -118,13 +119,29 @@ def test_tasks_can_be_seen_one_by_one(browser: Chromium, report: str) -> None:
     assert captions == ["rot-mnist, Domain-IL\ntask 7"]
 
 
-def test_a_figure_that_is_not_there_says_what_makes_it(browser: Chromium, bare_report: str) -> None:
+def test_a_figure_without_runs_is_not_shown(browser: Chromium, bare_report: str) -> None:
     browser.open(bare_report + "#figures")
-    browser.wait("!!document.querySelector('[data-figure=fisher]')")
-    for name in ("fisher", "mnist-360"):
-        said = texts(browser, f"[data-figure={name}] .command code")
-        assert said == [
-            f"recollect figures {name} --format json", "recollect report --figures figures"
-        ]  # fmt: skip
-    assert texts(browser, "[data-figure=wall-clock] .command code")[0].startswith("make bench")
-    assert "recollect run seq-mnist METHOD" in texts(browser, "[data-figure=tiny-memories] p")[0]
+    browser.wait(f"{plots('memory')} === 2")
+    shown = browser.js(
+        "[...document.querySelectorAll('[data-figure]')].map((e) => e.dataset.figure)"
+    )
+    assert shown == ["memory", "time", "over-time", "transfer"]
+
+
+def test_an_axis_of_close_values_has_ticks(browser: Chromium, bare_report: str) -> None:
+    browser.open(bare_report + "#figures")
+    browser.wait(f"{plots('memory')} === 2")
+    labels = texts(browser, "[data-figure=memory] figure:first-child svg text")
+    assert sum(label.endswith(" kB") for label in labels) >= 3
+
+
+def test_a_point_that_stands_for_several_configurations_says_so(
+    browser: Chromium, report: str
+) -> None:
+    browser.open(report + "#figures?benchmark=seq-mnist&method=er")
+    browser.wait("!!document.querySelector('figure svg[tabindex]')")
+    browser.js("document.querySelector('figure svg[tabindex]').focus()")
+    browser.press("ArrowRight")
+    assert "1 of 2 configurations: the best mean" in texts(browser, "#said")[0]
+    browser.press("ArrowRight")
+    assert "configurations" not in texts(browser, "#said")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,41 @@ import numpy as np
 import pytest
 
 from recollect.cli.main import main
+
+
+class Said(NamedTuple):
+    """What a command came to."""
+
+    status: int
+    out: str
+    err: str
+
+    def rows(self) -> list[list[str]]:
+        """What stands in the cells of the table's rows, without its head and empty cells."""
+        lines = self.out.splitlines()
+        rule = next(n for n, line in enumerate(lines) if "───" in line)
+        end = next((n for n, line in enumerate(lines) if line.startswith("✓ |")), len(lines) - 1)
+        rows = [line for line in lines[rule + 1 : end] if line.strip()]
+        return [re.findall(r"-?[\d.]+ ±[\d.]+|General CL|\S+", row) for row in rows]
+
+    def listed(self) -> list[list[str]]:
+        """The cells of a list's rows, without its head."""
+        lines = [line for line in self.out.splitlines() if line.startswith("│")]
+        return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
+
+
+Command = Callable[..., Said]
+
+
+@pytest.fixture
+def command(bare_machine: None, capsys: pytest.CaptureFixture[str]) -> Command:
+    """`recollect` on a bare machine."""
+
+    def say(*words: str) -> Said:
+        status = main([*words])
+        return Said(status, *capsys.readouterr())
+
+    return say
 
 
 class Streamed(NamedTuple):

@@ -4,58 +4,19 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
+from tests.cli.conftest import Command
 
 import recollect
 from recollect import Results
-from recollect.cli.main import main
 from recollect.cli.reproduce import print_table
-from recollect.methods import METHODS
-from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark
+from recollect.experiments.labels import SETTINGS
+from recollect.streams import Benchmark, Stream, benchmark
 from recollect.train import Result
-
-
-class Said(NamedTuple):
-    """What a command came to."""
-
-    status: int
-    out: str
-    err: str
-
-    def rows(self) -> list[list[str]]:
-        """What stands in the cells of the table's rows, without its head and empty cells."""
-        lines = self.out.splitlines()
-        rule = next(n for n, line in enumerate(lines) if "───" in line)
-        end = next((n for n, line in enumerate(lines) if line.startswith("✓ |")), len(lines) - 1)
-        rows = [line for line in lines[rule + 1 : end] if line.strip()]
-        return [re.findall(r"-?[\d.]+ ±[\d.]+|General CL|\S+", row) for row in rows]
-
-    def listed(self) -> list[list[str]]:
-        """The cells of a list's rows, without its head."""
-        lines = [line for line in self.out.splitlines() if line.startswith("│")]
-        return [[cell.strip() for cell in line.strip("│").split("│")] for line in lines]
-
-
-Command = Callable[..., Said]
-
-
-@pytest.fixture
-def command(bare_machine: None, capsys: pytest.CaptureFixture[str]) -> Command:
-    """`recollect` on a bare machine."""
-
-    def say(*words: str) -> Said:
-        status = main([*words])
-        return Said(status, *capsys.readouterr())
-
-    return say
 
 
 def test_run_prints_means_over_seeds(command: Command) -> None:
@@ -101,6 +62,32 @@ def test_run_in_two_processes(command: Command) -> None:
     command(*words, "1")
     one = json.loads(Path("runs.json").read_text())
     assert [r["matrix"] for r in one] == [r["matrix"] for r in two]
+
+
+def test_run_records_what_is_asked_for_and_trains_what_lacks_it(
+    command: Command, tmp_path: Path
+) -> None:
+    line = ["run", "seq-digits", "er", "--buffer", "50", "--seeds", "1", "--workers", "1"]
+    file, nets = tmp_path / "runs.json", tmp_path / "nets"
+    asked = ["--curves", "50", "--confusion", "--save-networks", str(nets), "--json", str(file)]
+    said = command(*line)
+    assert "in the store" not in said.err
+    assert "any-time" not in said.out
+    said = command(*line, *asked)
+    assert "in the store" not in said.err
+    assert "1 of 1 runs are in the store" in command(*line, *asked).err
+    (run,) = (Result.from_json(data) for data in json.loads(file.read_text()))
+    assert run.curves is not None
+    assert run.curves.steps == [29, 50, 58, 88, 100, 117, 146]
+    shown = ", ".join(
+        f"{n} {run.anytime_accuracy[s]:.2f}" for s, n in SETTINGS.items() if s in run.accuracy
+    )
+    assert f"any-time accuracy: {shown}" in " ".join(said.out.split())
+    assert run.confusion is not None
+    assert [str(each) for each in nets.iterdir()] == [run.network_file]
+    assert "in the store" not in command(*line, "--curves", "40").err
+    assert "1 of 1" in command(*line, "--confusion", "--save-networks", str(nets)).err
+    assert "curves must be" in command(*line, "--curves", "-1").err
 
 
 def test_run_without_a_buffer_takes_the_papers_smallest_and_says_so(command: Command) -> None:
@@ -235,30 +222,6 @@ def test_a_table_that_cannot_be_printed_costs_no_results(
     assert written["method"] == "sgd"
 
 
-def without_a_reader(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command whose output nobody reads any more, as with `| head`."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        return subprocess.run(
-            [sys.executable, "-m", "recollect.cli.main", *words],
-            stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60, cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        )  # fmt: skip
-    finally:
-        os.close(writer)
-
-
-def test_a_reader_that_has_left_costs_no_results(tmp_path: Path) -> None:
-    words = ("run", "seq-digits", "sgd", "--seeds", "1", "--workers", "1", "--json", "runs.json")
-    assert without_a_reader(tmp_path, *words).stderr == ""
-    assert len(json.loads((tmp_path / "runs.json").read_text())) == 1
-
-
-def test_a_reader_that_has_left_is_no_error(tmp_path: Path) -> None:
-    assert without_a_reader(tmp_path, "benchmarks").returncode == 0
-
-
 def test_nothing_moves_where_there_is_no_terminal(command: Command) -> None:
     for words in (
         ("run", "seq-digits", "sgd", "--seeds", "2", "--workers", "2"),
@@ -284,36 +247,6 @@ def test_a_method_without_class_il_has_an_empty_cell_beside_others(command: Comm
     said = command("run", "seq-digits", "pnn", "--seeds", "1", "--workers", "1")
     assert "Task-IL" in said.out
     assert "Class-IL" not in said.out
-
-
-def test_methods_are_listed_with_what_they_need(command: Command) -> None:
-    said = command("methods")
-    assert (said.status, said.err) == (0, "")
-    cells = {row[0]: row for row in said.listed() if row[0]}
-    assert list(cells)[: len(METHODS)] == list(METHODS)
-    assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta", "x, y, logits"]
-    assert cells["joint"][4] == "all data"
-    assert cells["pnn"][4].startswith("task")
-    assert cells["sgd"][2:5] == ["lr", "-", "-"]
-    assert cells["DER++"][1:] == ["✓"] * 4
-    assert cells["PNN"][1:] == ["-", "-", "✓", "-"]
-
-
-def test_benchmarks_are_listed_with_their_settings(command: Command) -> None:
-    said = command("benchmarks")
-    assert (said.status, said.err) == (0, "")
-    cells = {row[0]: row for row in said.listed() if row[0]}
-    assert list(cells) == list(BENCHMARKS)
-    assert cells["seq-mnist"][2:5] == ["5", "10", "mnist"]
-    assert cells["mnist-360"][1] == "General CL"
-    assert cells["rot-digits"][2:5] == ["20", "32", "digits"]
-
-
-def test_the_version(command: Command, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        command("--version")
-    assert left.value.code == 0
-    assert capsys.readouterr().out == f"recollect {recollect.__version__}\n"
 
 
 def test_end_to_end_in_a_process_of_its_own(tmp_path: Path, python: Callable[..., str]) -> None:

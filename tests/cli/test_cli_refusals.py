@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -224,11 +225,14 @@ def test_values_are_given_with_spaces(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_interrupt_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    def interrupt(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
-
+    words = "; nothing was training: what was saved before stays, and the same command continues"
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("recollect.cli.common.train_all", interrupt)
-    assert main([*TRAINING, "--json", "x.json"]) == 130
-    assert capsys.readouterr().err == "recollect: interrupted; the same command continues\n"
+    for number, name in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
+
+        def interrupt(*_: object, number: signal.Signals = number, **__: object) -> None:
+            signal.raise_signal(number)
+
+        monkeypatch.setattr("recollect.cli.common.train_all", interrupt)
+        assert main([*TRAINING, "--json", "x.json"]) == 128 + number
+        assert capsys.readouterr().err == f"recollect: {name}{words}\n"
     assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from recollect.cli.main import main
-from recollect.experiments.estimate import seconds_for
+from recollect.experiments.estimate import seconds_by_method
 from recollect.experiments.plan import plan
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
@@ -70,9 +70,9 @@ def test_an_estimate_grows_with_the_work_and_shrinks_with_cores() -> None:
         )
 
     one, many = jobs(5), jobs(50)
-    few = seconds_for(one, 1)
+    few = seconds_by_method(one, 1)["er"]
     assert few > 0
-    assert seconds_for(many, 1) > 3 * few
+    assert seconds_by_method(many, 1)["er"] > 3 * few
 
 
 @pytest.mark.skipif(
@@ -83,7 +83,7 @@ def test_tensorboard_gets_every_accuracy(tmp_path: Path) -> None:
 
     folder = tmp_path / "board"
     assert main(["run", "seq-digits", "er", "--buffer", "20", "--seeds", "2", "--workers", "1",
-                 "--tensorboard", str(folder)]) == 0  # fmt: skip
+                 "--curves", "50", "--confusion", "--tensorboard", str(folder)]) == 0  # fmt: skip
     runs = sorted({path.parent for path in folder.rglob("events.*")})
     assert [path.name for path in runs] == ["seed0", "seed1"]
     events = EventAccumulator(str(runs[1])).Reload()
@@ -92,3 +92,15 @@ def test_tensorboard_gets_every_accuracy(tmp_path: Path) -> None:
     assert logged == pytest.approx([row[0] for row in result.matrix["class"]], rel=1e-5)
     (final,) = events.Scalars("final accuracy/task")
     assert final.value == pytest.approx(result.accuracy["task"], rel=1e-5)
+    (final,) = events.Scalars("final anytime accuracy/class")
+    assert final.value == pytest.approx(result.anytime_accuracy["class"], rel=1e-5)
+    assert result.curves is not None
+    curve = {event.step: event.value for event in events.Scalars("curve loss")}
+    expected = dict(zip(result.curves.steps, result.curves.loss, strict=True))
+    assert curve == pytest.approx(expected, rel=1e-5)
+    means = [event.value for event in events.Scalars("curve class/mean of tasks so far")]
+    assert means == pytest.approx(result.curves.mean("class"), rel=1e-5)
+    by_class = [event.value for event in events.Scalars("class accuracy/class")]
+    assert by_class == pytest.approx(result.class_accuracy["class"], rel=1e-5)
+    (image,) = events.Images("confusion/class")
+    assert (image.width, image.height) == (80, 80)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from recollect.cli.main import COMMANDS, build_parser
+from recollect.cli.main import COMMANDS, build_parser, main
 
 SHORT = """
 import resource, sys
@@ -34,12 +35,15 @@ def test_version_and_help_import_neither_torch_nor_numpy(word: str) -> None:
     assert float(seconds) < 0.3
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("name", ["methods", "run", "stream"])
-def test_an_interrupt_while_it_starts_is_one_line(name: str, tmp_path: Path) -> None:
+def test_a_signal_while_it_starts_is_one_line(
+    name: str, number: signal.Signals, tmp_path: Path
+) -> None:
     (tmp_path / "torch.py").write_text(
         "import os, signal, time\n"
         "try:\n"
-        "    os.kill(os.getpid(), signal.SIGINT)\n"
+        f"    os.kill(os.getpid(), {number:d})\n"
         "    time.sleep(60)\n"
         "except BaseException as error:\n"
         "    raise ImportError('torch is broken') from error\n"
@@ -49,7 +53,7 @@ def test_an_interrupt_while_it_starts_is_one_line(name: str, tmp_path: Path) -> 
         [sys.executable, "-m", "recollect.cli.main", name], capture_output=True, text=True,
         env={**os.environ, "PYTHONPATH": path}, timeout=30,
     )  # fmt: skip
-    assert (done.returncode, done.stderr) == (130, "recollect: stopped\n")
+    assert (done.returncode, done.stderr) == (128 + number, "recollect: stopped before it began\n")
 
 
 def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
@@ -57,7 +61,7 @@ def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
 import signal, sys
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 from recollect.cli import main
-main.build_parser = lambda words: signal.raise_signal(signal.SIGINT) or sys.exit(7)
+main.build_parser = lambda *words: signal.raise_signal(signal.SIGINT) or sys.exit(7)
 main.main(["methods"])
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == 7
@@ -68,6 +72,39 @@ def test_every_command_has_options_of_its_own_when_it_is_called() -> None:
         with pytest.raises(SystemExit) as end:
             build_parser([name]).parse_args([name, "--help"])
         assert end.value.code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["run --help seq-digits derpp", "search seq-digits DER++ -h", "stream --method=derpp -h"],
+)
+def test_help_with_a_method_lists_the_options_of_that_method(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def listed(words: list[str]) -> str:
+        with pytest.raises(SystemExit) as end:
+            main(words)
+        assert end.value.code == 0
+        return capsys.readouterr().out
+
+    said = listed(words.split())
+    assert "--alpha" in said
+    assert "--beta" in said
+    assert "--gmbs" not in said
+    assert "--help" not in said.partition("hyper-parameters:")[2]
+    said = listed([words.split()[0], "--help"])
+    assert "--gmbs" in said
+    assert "--help" in said.partition("hyper-parameters:")[2], "it says how to see those of one"
+
+
+def test_help_for_a_method_without_memory_has_no_replay(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "seq-digits", "sgd", "--help"])
+    said = capsys.readouterr().out
+    assert "--bs" in said
+    assert "--mbs" not in said
 
 
 def test_names_of_the_package_are_there_when_they_are_used() -> None:

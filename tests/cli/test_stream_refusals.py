@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from recollect.cli.main import main
+from recollect.errors import RecollectError
+from recollect.feeds import Reading, open_feed
 
 Stream = Callable[..., Any]
 Sensors = Callable[..., Path]
@@ -26,7 +28,7 @@ Sensors = Callable[..., Path]
         (("sensors.csv", "--method", "joint"), "JOINT is not fit for a stream"),
         (("sensors.csv", "--method", "pnn"), "PNN is not fit for a stream"),
         (("sensors.csv", "--method", "er-ring"), "ER (ring) shares its memory among the classes"),
-        (("sensors.csv", "--method", "sgd", "--memory", 5), "SGD keeps no memory"),
+        (("sensors.csv", "--method", "sgd", "--memory", 5), "SGD has no memory"),
         (("sensors.csv", "--method", "er", "--alpha", 1), "ER has no hyper-parameter 'alpha'"),
         (("sensors.csv", "--alpha", -1), "alpha must be at least 0"),
         (("sensors.csv", "--alpha", "nan"), "alpha must be at least 0"),
@@ -95,3 +97,37 @@ def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None
     assert said.status == 2
     assert "say which there will be (--classes A B C)" in said.err
     assert "classes=" not in said.err
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words", "option", "argument"),
+    [
+        ("a", "1,x\n", (), "give --format, one of csv,", "kind"),
+        ("a.csv", '{"v": 1}\n', (), "give --format jsonl", "kind="),
+        ("a.csv", "v,w,kind\n1,2,x\n1,y,x\n", (), "--ignore 'w' leaves the column", "ignore="),
+        ("a.csv", "v,kind\n1,x\n1,2,x\n", (), "(--skip-bad leaves such rows out)", "skip_bad"),
+        ("a.jsonl", '{"v": 1}\n', (), "give --label, --features and --ignore as", "give label"),
+        ("a.parquet", "", ("--follow",), "leave --follow out", "follow="),
+    ],
+)  # fmt: skip
+def test_errors_of_a_feed_name_options(
+    name: str, text: str, words: tuple[str, ...], option: str, argument: str, stream: Stream
+) -> None:
+    Path(name).write_text(text)
+    said = stream(name, *words)
+    assert said.status == 2
+    assert option in said.err
+    assert argument not in said.err
+    with pytest.raises(RecollectError) as refused:
+        list(open_feed(name, Reading(follow="--follow" in words)).records())
+    assert argument in str(refused.value)
+    assert "--" not in str(refused.value)
+
+
+def test_a_file_that_was_replaced_is_told_in_options(stream: Stream, sensors: Sensors) -> None:
+    path = sensors(40)
+    assert stream(path).status == 0
+    path.write_text(path.read_text()[:100])
+    said = stream(path)
+    assert said.status == 2
+    assert "it is another file now (--fresh starts over)" in said.err

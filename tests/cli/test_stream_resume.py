@@ -17,7 +17,7 @@ import pytest
 from safetensors.torch import load_file
 
 from recollect.cli.main import main
-from recollect.live.predictions import Predictions
+from recollect.live.state import Predictions
 
 Stream = Callable[..., Any]
 Sensors = Callable[..., Path]

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
 
 from recollect import MLP
+from recollect.core.model import Model
+from recollect.core.network import Network
+
+
+def model_of(network: Network) -> Model:
+    runs = network.weights.runs
+    rate = torch.ones(runs, dtype=network.dtype)
+    return Model(network, network.weights, network.buffers, rate)
 
 
 def mlp() -> nn.Module:

@@ -6,12 +6,10 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.core.networks import dense, mlp, normalised
+from tests.core.networks import dense, mlp, model_of, normalised
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recollect.core.examples import gradient_dots
-from recollect.core.losses import CROSS_ENTROPY
 from recollect.core.network import Network
 
 SEEDS = [3, 0]
@@ -30,7 +28,7 @@ def test_inner_products_are_those_of_gradients_one_by_one(build: Callable[[], nn
     x = torch.rand(2, 6, 1, 3, 3, dtype=torch.float64, generator=generator)
     y = torch.randint(3, (2, 6), generator=generator)
     before = {name: tensor.clone() for name, tensor in network.buffers.items()}
-    dots = gradient_dots(network, network.weights, network.buffers, x, y, CROSS_ENTROPY)
+    dots = model_of(network).gradient_dots(x, y)
     for run, seed in enumerate(SEEDS):
         torch.manual_seed(seed)
         module = build().double().eval()

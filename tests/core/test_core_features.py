@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect import MLP
-from recollect.core.features import Features
+from recollect.core.modules import Features
 from recollect.core.network import Network, Strategy
 from recollect.errors import InputError
 

@@ -8,12 +8,12 @@ from itertools import accumulate
 
 import pytest
 import torch
+from tests.core.networks import model_of
 from torch import Tensor, nn
 
 from recollect import MLP, ResNet18
 from recollect.core import per_example
 from recollect.core.dense import Dense
-from recollect.core.fisher import fisher_information
 from recollect.core.layers import Layers
 from recollect.core.network import Network
 
@@ -175,7 +175,7 @@ def test_it_is_the_sum_over_examples_and_answers(
     """Three examples have as many positions as `Turned` has along its first axis."""
     network, x = made(build), examples(count)
     before = {name: tensor.clone() for name, tensor in network.buffers.items()}
-    found = fisher_information(network, network.weights, network.buffers, x).named()
+    found = model_of(network).fisher_information(x).named()
     for run in range(2):
         compare(found, run, slow(alone(build, network, run), x[run], list(range(CLASSES))))
     assert network.module.training
@@ -187,7 +187,7 @@ def test_it_is_the_sum_over_examples_and_answers(
 def test_only_some_classes_may_compete(build: Callable[[], nn.Module]) -> None:
     network, x = made(build), examples()
     classes = torch.tensor([[True, False, True], [False, True, True]])
-    found = fisher_information(network, network.weights, network.buffers, x, classes).named()
+    found = model_of(network).fisher_information(x, classes).named()
     for run, own in enumerate(([0, 2], [1, 2])):
         compare(found, run, slow(alone(build, network, run), x[run], own))
 
@@ -200,7 +200,7 @@ def test_answers_may_be_drawn(build: Callable[[], nn.Module], own: list[int]) ->
     draws = torch.rand(2, COUNT, 4, dtype=torch.float64, generator=generator)
     draws[:, 0] = torch.tensor([0.0, 0.5, 0.99, 0.9999])
     classes = torch.tensor([c in own for c in range(CLASSES)]).expand(2, -1)
-    found = fisher_information(network, network.weights, network.buffers, x, classes, draws)
+    found = model_of(network).fisher_information(x, classes, draws)
     for run in range(2):
         module = alone(build, network, run)
         compare(found.named(), run, slow(module, x[run], own, draws[run]))
@@ -208,11 +208,11 @@ def test_answers_may_be_drawn(build: Callable[[], nn.Module], own: list[int]) ->
 
 def test_many_numbers_are_taken_a_part_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     network, x = made(normalised), examples()
-    at_once = fisher_information(network, network.weights, network.buffers, x)
+    at_once = model_of(network).fisher_information(x)
     monkeypatch.setattr(per_example, "NUMBERS_AT_ONCE", 5 * (9 * 4 + 8 + 8 + 24) + 1)
     sizes: list[int] = []
     network.module.register_forward_hook(lambda _, inputs, __: sizes.append(len(inputs[0])))
-    by_part = fisher_information(network, network.weights, network.buffers, x)
+    by_part = model_of(network).fisher_information(x)
     assert sizes == [1, 5, 5, 5, 4] * 2
     for one, other in zip(at_once, by_part, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-12, atol=0)

@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from tests.core.networks import dense, mlp, normalised
+from tests.core.networks import dense, mlp, model_of, normalised
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect.core.dense import Dense
-from recollect.core.model import Model
 from recollect.core.network import Network
 
 SEEDS, SIZES = [3, 0, 8], [4, 1, 7]
@@ -65,7 +64,7 @@ def test_gradients_of_parts_are_those_of_passes_one_by_one(
     ]
     shares = torch.rand(3, len(SIZES), dtype=torch.float64, generator=generator) - 0.5
     network = Network(build, SEEDS, dtype=torch.float64)
-    model = Model(network, network.weights, network.buffers, torch.ones(3))
+    model = model_of(network)
     losses, gradients = model.gradients(batches)
     dots, mixed = gradients.dots(), gradients.mixed(shares).named()
     for run, seed in enumerate(SEEDS):
@@ -86,7 +85,7 @@ def test_gradients_of_parts_are_those_of_passes_one_by_one(
 
 def test_inner_products_of_single_precision_are_double() -> None:
     network = Network(mlp, SEEDS)
-    model = Model(network, network.weights, network.buffers, torch.ones(3))
+    model = model_of(network)
     batch = (torch.rand(3, 2, 9), torch.zeros(3, 2, dtype=torch.int64))
     _, gradients = model.gradients([batch] * 5)
     dots = gradients.dots()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch.nn import functional
 
-from recollect.core.inputs import as_input
+from recollect.core.images import as_input
 from recollect.core.losses import cross_entropy, squared_distance
 
 GENERATOR = torch.Generator().manual_seed(0)

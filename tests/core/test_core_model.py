@@ -15,7 +15,7 @@ from torch.nn import functional
 from recollect.core.losses import cross_entropy
 from recollect.core.model import Model
 from recollect.core.network import Network
-from recollect.core.state import State
+from recollect.core.weights import State
 
 SEEDS, RATES = [3, 0], [0.1, 0.4]
 every_network = pytest.mark.parametrize("build", [mlp, dense, normalised])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -160,3 +161,17 @@ def test_something_else_than_a_module_is_refused() -> None:
     build = cast(Any, lambda: 3)
     with pytest.raises(InputError, match=r"must be a torch\.nn\.Module.*not int"):
         Network(build, SEEDS)
+
+
+@pytest.mark.parametrize("build", [mlp, dense, normalised])
+@pytest.mark.parametrize("shape", [(2, 5, 1, 4, 3), (2, 16), (2,)])
+def test_inputs_of_a_wrong_shape_are_refused(
+    build: Callable[[], nn.Module], shape: tuple[int, ...]
+) -> None:
+    """With the shape that the network was tried with, and the one that was given."""
+    network = Network(build, [0, 1])
+    network.settle(torch.zeros(2, 2, *SHAPE))
+    message = "takes examples of shape [1, 4, 4]: inputs must be [2, n, 1, 4, 4] (runs, examples"
+    with pytest.raises(InputError, match=re.escape(message)) as error:
+        network(network.weights, torch.zeros(shape))
+    assert str(error.value).endswith(f"not {list(shape)}")

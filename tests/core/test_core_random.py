@@ -131,7 +131,7 @@ def test_a_seed_keeps_its_meaning_for_ever() -> None:
     assert {p.name: int(p) for p in Purpose} == {
         "ORDER": 1, "SLOT": 2, "DRAW": 3, "SPLIT": 4, "PIXELS": 5, "ANGLE": 6, "GROUP": 7,
         "NOISE": 8, "VIEW": 9, "KEEP": 10, "RANDOM": 11, "ANCHOR": 12, "WARM": 13,
-        "ANSWER": 14, "RECORD": 15,
+        "ANSWER": 14, "RECORD": 15, "CLASSES": 20, "TASKS": 21,
     }  # fmt: skip
     seeds = torch.tensor([0, 1, 42, 2**40, -1])
     assert bits(seeds, Purpose.DRAW, 3, 4).tolist() == [

@@ -13,8 +13,11 @@ from recollect.cli.main import build_parser
 from recollect.methods import every_method, method
 from recollect.streams import BENCHMARKS
 
-# Methods of packages that a page shows how to write; without them, their options are unknown.
-OF_OTHERS = {"weighted-er"}
+# Methods that a page shows how to write; without them, their options are unknown.
+OF_OTHERS = {
+    "weighted-er", "weighted.py:WeightedER", "path/to/weighted.py:WeightedER",
+    "mypackage.methods:WeightedER",
+}  # fmt: skip
 
 
 def commands(name: str) -> list[str]:

@@ -73,6 +73,11 @@ def test_the_learner_starts_in_ten_lines() -> None:
     assert len([line for line in first.text.splitlines() if line.strip()]) <= 10
 
 
+def test_own_data_become_a_comparison_in_less_than_twenty_lines() -> None:
+    first = next(block for block in blocks("docs/tutorials/own-data.md") if block.runs)
+    assert len([line for line in first.text.splitlines() if line.strip()]) < 20
+
+
 def check_what_is_said(name: str, printed: dict[int, str]) -> None:
     """A block of text right after one that is run is what that one prints.
 

@@ -10,15 +10,9 @@ import torch
 from tests.experiments.some_results import PLAIN, some
 
 from recollect.errors import DataError, InputError
-from recollect.experiments.figures import (
-    memory,
-    mnist360,
-    over_time,
-    tiny_memories,
-    transfer,
-    wall_clock,
-)
-from recollect.experiments.figures.runs import Line, Point, cells
+from recollect.experiments.figures import Material, over_time, recipe, scores, wall_clock
+from recollect.experiments.figures.examples import batches
+from recollect.experiments.figures.runs import Line, Point
 from recollect.streams import benchmark
 
 # Which runs count
@@ -26,13 +20,13 @@ from recollect.streams import benchmark
 
 def test_a_point_stands_for_tests_with_the_epochs_of_the_benchmark() -> None:
     others = [replace(PLAIN, validation=True, seed=1), replace(PLAIN, epochs=2, seed=2)]
-    (found,) = cells([PLAIN, *others])
+    (found,) = Material([PLAIN, *others]).cells
     assert found.runs == (PLAIN,)
 
 
 def test_a_seed_counts_once_and_the_first_time() -> None:
     again = replace(PLAIN, accuracy={"class": 10.0})
-    (found,) = cells([PLAIN, again, replace(PLAIN, seed=1)])
+    (found,) = Material([PLAIN, again, replace(PLAIN, seed=1)]).cells
     assert [(run.seed, run.accuracy["class"]) for run in found.runs] == [(0, 80.0), (1, 80.0)]
 
 
@@ -41,11 +35,21 @@ def test_of_several_configurations_the_papers_counts_or_that_with_most_seeds() -
         replace(PLAIN, seed=seed, hyperparameters={**PLAIN.hyperparameters, "lr": 0.1})
         for seed in range(5)
     ]
-    (found,) = cells([*searched, PLAIN])
+    (found,) = Material([*searched, PLAIN]).cells
     assert found.runs == (PLAIN,)
     few = [replace(run, hyperparameters={"lr": 1.0}) for run in searched[:2]]
-    (found,) = cells([*few, *searched])
+    (found,) = Material([*few, *searched]).cells
     assert found.runs == tuple(searched)
+
+
+def test_an_ablation_with_the_papers_values_does_not_stand_for_the_method() -> None:
+    """GEM without its ridge has all that the paper prints, and comes first in `results`."""
+    printed = {"lr": 0.1, "gamma": 0.5, "bs": 128, "mbs": 128}
+    gem = replace(PLAIN, benchmark="perm-mnist", method="gem", accuracy={"domain": 66.8})
+    ablated = replace(gem, hyperparameters={**printed, "ridge": 0.0})
+    gem = replace(gem, hyperparameters={**printed, "ridge": 0.001})
+    (found,) = Material([ablated, gem]).cells
+    assert found.runs == (gem,)
 
 
 # The data of each figure
@@ -59,7 +63,7 @@ def test_memory_has_the_accuracy_at_the_bytes_of_the_state() -> None:
         *some("er", 10, [30.0], memory_bytes=8_000),
         *some("er-ring", 200, [70.0], memory_bytes=158_400),
     ]
-    of_class, of_task = memory.data(runs).panels
+    of_class, of_task = scores.memory(Material(runs)).panels
     assert (of_class.benchmark, of_class.setting, of_task.setting) == ("seq-mnist", "class", "task")
     sgd, derpp = of_class.lines
     assert sgd == Line("sgd", (Point(0.0, 19.5, 0.5**0.5, 2),))
@@ -80,7 +84,7 @@ def test_tiny_memories_are_those_that_a_variant_of_er_was_run_with() -> None:
         *some("er", 10, [30.0, 30.0]),
         *some("fdr", 10, [30.0, 30.0]),
     ]
-    (panel,) = tiny_memories.data(runs).panels
+    (panel,) = scores.tiny_memories(Material(runs)).panels
     assert (panel.benchmark, panel.setting) == ("seq-mnist", "class")
     assert [line.method for line in panel.lines] == ["er", "er-ring", "derpp"]
     assert [(p.x, p.mean) for p in panel.lines[2].points] == [(10.0, 32.0), (20.0, 46.0)]
@@ -97,7 +101,7 @@ def test_over_time_follows_a_task_from_when_it_is_learnt() -> None:
         *some("gem", 500, [1.0]),
         *some("joint", None, [1.0], matrix={"class": [[95.0, 95.0, 95.0]]}),
     ]
-    first, second, mean = over_time.data(runs, methods=("derpp", "joint")).panels
+    first, second, mean = over_time.data(Material(runs), methods=("derpp", "joint")).panels
     assert [panel.task for panel in (first, second, mean)] == [1, 2, None]
     assert {panel.tasks for panel in (first, second, mean)} == {3}
     (line,) = first.lines
@@ -115,7 +119,7 @@ def test_transfer_has_every_score_that_was_measured() -> None:
         *some("er", 200, [1.0], forgetting={"class": 9.0}),
         *some("sgd", None, [1.0], forgetting={"class": 99.0}),
     ]
-    forgetting, bwt = transfer.data(runs).scores
+    forgetting, bwt = scores.transfer(Material(runs)).scores
     assert (forgetting.metric, bwt.metric) == ("forgetting", "bwt")
     (panel,) = forgetting.panels
     assert [line.method for line in panel.lines] == ["sgd", "er", "derpp"]
@@ -132,7 +136,7 @@ def test_wall_clock_has_the_quickest_and_the_slowest_run_of_a_machine() -> None:
         *some("er", 500, [1.0], train_seconds=0.01, validation=True),
         *some("er-ring", 500, [1.0], train_seconds=9.0),
     ]
-    cpu, gpu = wall_clock.data(runs).panels
+    cpu, gpu = wall_clock.data(Material(runs)).panels
     assert (cpu.title, cpu.unit) == ("seq-mnist, CPU", "seconds a run")
     assert cpu.bars == (wall_clock.Bar("er", 1.5, 1.5), wall_clock.Bar("derpp", 2.0, 3.0))
     assert gpu.bars == (wall_clock.Bar("er", 0.1, 0.1),)
@@ -170,7 +174,7 @@ def test_the_pages_of_the_benchmark_of_methods_can_be_read() -> None:
 
 def test_batches_are_the_first_nine_examples_of_every_pair() -> None:
     stream = benchmark("digits-360").stream()
-    found = mnist360.data(stream, seed=3)
+    found = batches(stream, seed=3)
     assert len(found.batches) == 27
     start = 0
     for number, (batch, size) in enumerate(zip(found.batches, stream.parts(0), strict=True)):
@@ -182,6 +186,6 @@ def test_batches_are_the_first_nine_examples_of_every_pair() -> None:
 
 
 def test_results_of_nothing_are_refused_by_the_functions_too() -> None:
-    for make in (memory.data, tiny_memories.data, over_time.data, wall_clock.data, transfer.data):
+    for name in ("memory", "tiny-memories", "over-time", "wall-clock", "transfer"):
         with pytest.raises(InputError):
-            make([])
+            recipe(name).data(Material())

@@ -18,14 +18,13 @@ from recollect.cli.main import main
 from recollect.experiments.figures import (
     FIGURES,
     Material,
-    arrivals,
+    examples,
     fisher,
-    mnist360,
     recipe,
     save,
 )
-from recollect.experiments.figures.drawing import picture
-from recollect.experiments.figures.styles import STYLES
+from recollect.experiments.figures.chart import STYLES
+from recollect.experiments.figures.drawing import pictures
 from recollect.experiments.results import Results
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
@@ -65,9 +64,9 @@ def test_every_figure_becomes_a_picture(name: str, results: list[Result], tmp_pa
     if name == "fisher":
         made: object = curves()
     elif name == "mnist-360":
-        made = mnist360.data(benchmark("digits-360").stream())
+        made = examples.batches(benchmark("digits-360").stream())
     elif name in BENCHMARKS:
-        made = arrivals.data(benchmark("seq-digits").stream())
+        made = examples.arrivals(benchmark("seq-digits").stream())
     else:
         measured = [replace(run, forgetting={"class": 3.0}) for run in results]
         made = recipe(name).data(Material(results=measured))
@@ -121,8 +120,7 @@ def test_every_method_has_a_style_of_its_own() -> None:
 def test_marks_stand_where_points_are_drawn(results: list[Result]) -> None:
     """Each is at a marker of its method, so that pointing at one finds it."""
     data = recipe("tiny-memories").data(Material(results=results))
-    (plot,) = recipe("tiny-memories").drawing(data).plots
-    found = picture(plot)
+    (found,) = pictures(recipe("tiny-memories").drawing(data))
     root = ElementTree.fromstring(found["svg"])
     for method, title in (("er", "ER (reservoir)"), ("derpp", "DER++")):
         drawn = [

@@ -13,7 +13,8 @@ import torch
 from PIL import Image
 
 from recollect.cli.main import main
-from recollect.experiments.figures import arrivals, recipe, save
+from recollect.experiments.figures import recipe, save
+from recollect.experiments.figures.examples import arrivals
 from recollect.streams import BENCHMARKS, TaskStream, benchmark
 from recollect.streams.pixels import angle
 
@@ -36,7 +37,7 @@ def photographs(side: int = 64) -> TaskStream:
 def test_a_row_is_what_a_run_meets_first(name: str) -> None:
     stream = benchmark(name).stream()
     seeds = torch.tensor([4])
-    found = arrivals.data(stream, seed=4)
+    found = arrivals(stream, seed=4)
     assert (found.benchmark, len(found.tasks)) == (name, stream.tasks)
     for task, shown in enumerate(found.tasks):
         x, y = stream.pick(seeds, task, stream.order(seeds, task, 0, 0, 8))
@@ -47,17 +48,17 @@ def test_a_row_is_what_a_run_meets_first(name: str) -> None:
 
 
 def test_the_angle_of_a_task_is_named_where_there_is_one() -> None:
-    found = arrivals.data(benchmark("rot-digits").stream(), seed=1)
+    found = arrivals(benchmark("rot-digits").stream(), seed=1)
     angles = angle(torch.tensor([1]), torch.arange(20))[0]
     expected = [round(math.degrees(each), 1) for each in angles.tolist()]
     assert [task.degrees for task in found.tasks] == expected
-    plain = arrivals.data(benchmark("seq-digits").stream())
+    plain = arrivals(benchmark("seq-digits").stream())
     assert [task.degrees for task in plain.tasks] == [None] * 5
 
 
 def test_photographs_are_shrunk_by_averages_and_short_tasks_shown_whole() -> None:
     stream = photographs()
-    found = arrivals.data(stream)
+    found = arrivals(stream)
     for task, shown in enumerate(found.tasks):
         order = stream.order(torch.tensor([0]), task, 0, 0, 4)
         x = stream.pick(torch.tensor([0]), task, order).x[0].double()
@@ -70,7 +71,7 @@ def test_photographs_are_shrunk_by_averages_and_short_tasks_shown_whole() -> Non
 
 @drawn_here
 def test_colours_stay_what_they_are(tmp_path: Path) -> None:
-    save(recipe("seq-cifar10").draw(arrivals.data(photographs())), tmp_path / "a.png")
+    save(recipe("seq-cifar10").draw(arrivals(photographs())), tmp_path / "a.png")
     with Image.open(tmp_path / "a.png") as picture:
         red, green, blue = np.moveaxis(np.asarray(picture.convert("RGB")), -1, 0)
     share = ((red > 240) & (green < 15) & (blue < 15)).mean()

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from torch import Tensor, nn
 
 import recollect
 from recollect import MLP, Results
@@ -69,6 +71,37 @@ def test_means_are_not_taken_over_both(what: str, ours: list[Result]) -> None:
     assert len(lines) == 2
     assert first.apart in lines[0]
     assert second.apart in lines[1]
+
+
+class Tanh(MLP):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x.tanh())
+
+
+def test_a_network_of_ones_own_is_named_by_its_class(
+    ours: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run_with(network: Callable[[], nn.Module]) -> list[Result]:
+        options: dict[str, Any] = {"buffer": 10, "seeds": SEEDS, "workers": 1}
+        return list(recollect.run(stream(), "er", network=network, **options))
+
+    def linear() -> nn.Module:
+        return nn.Sequential(nn.Linear(6, 4))
+
+    narrow, wide = (run_with(partial(Tanh, 6, 4, hidden=(n,))) for n in (3, 4))
+    paper, one, other = Results([*ours, *narrow, *run_with(linear)]).summaries()
+    assert paper.apart == f"network {ours[0].network[:8]}"
+    assert (one.apart, other.apart) == ("network Tanh", "network Sequential")
+    both = Results([*narrow, *wide])
+    assert [each.apart for each in both.summaries()] == [
+        f"network Tanh {runs[0].network[:8]}" for runs in (narrow, wide)
+    ]
+    assert len(Results(narrow).summaries()) == 1
+    Results([*ours, *narrow]).save(tmp_path / "runs.json")
+    words = ["results", "--store", str(tmp_path / "runs.sqlite")]
+    assert main([*words, "--import", str(tmp_path / "runs.json")]) == 0
+    assert "network Tanh" in " ".join(capsys.readouterr().out.split())
+    assert [row.result for row in Store(tmp_path / "runs.sqlite").rows()] == [*ours, *narrow]
 
 
 def test_the_same_run_again_belongs_to_the_others(ours: list[Result]) -> None:
@@ -158,7 +191,7 @@ def test_exports_have_both_splits_and_all_hyperparameters(
         assert rows[0][name] == str(value)
         for suffix in (".md", ".tex"):
             assert f"{name} {value:g}" in (tmp_path / f"all{suffix}").read_text("utf-8")
-    head, _, test, validation = (tmp_path / "all.md").read_text("utf-8").splitlines()
+    head, _, test, validation, *_ = (tmp_path / "all.md").read_text("utf-8").splitlines()
     assert "validation" in head
     assert "| false |" in test
     assert "| true |" in validation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from recollect.cli.common import runner_named
 from recollect.errors import InputError, RecollectError
+from recollect.experiments import on_ray
 from recollect.experiments.plan import plan
 from recollect.experiments.store import CommandStore, Store
 from recollect.methods import ER, DERpp, Method, Step
@@ -133,5 +135,32 @@ def test_an_address_where_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", nowhere)
-    with pytest.raises(RecollectError, match=r"no Ray cluster at 10\.0\.0\.1:1"):
-        OnRay("10.0.0.1:1")
+    with socket.create_server(("127.0.0.1", 0)) as something_else:
+        address = f"127.0.0.1:{something_else.getsockname()[1]}"
+        with pytest.raises(RecollectError, match=f"no Ray cluster at {address}: nobody answers"):
+            OnRay(address)
+    monkeypatch.setattr(ray, "init", None)  # Ray itself is not asked where nothing listens
+    with pytest.raises(RecollectError, match=f"no Ray cluster at {address}: Connection refused;"):
+        OnRay(address)
+    with pytest.raises(RecollectError, match=f"no Ray cluster at ray://{address}: Connection"):
+        runner_named(f"ray://{address}")
+
+
+def test_an_address_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(on_ray, "PATIENCE", 0.1)
+
+    def silent(*given: object) -> None:
+        time.sleep(1)
+        raise OSError("no answer")
+
+    monkeypatch.setattr(socket, "create_connection", silent)
+    with pytest.raises(RecollectError, match=r"no Ray cluster at 10\.0\.0\.1:1: no answer within"):
+        runner_named("ray:10.0.0.1:1")
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "10.0.0.1:", ":6379", "host:port", "host:65536"])
+def test_what_is_not_an_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    with pytest.raises(InputError, match="is not the address of a Ray cluster: give HOST:PORT"):
+        runner_named(f"ray:{address}")

@@ -269,6 +269,8 @@ def test_the_command_without_runs_says_what_to_do(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().err
     assert "no runs in the store" in said
     assert "recollect reproduce" in said
+    assert main(["report", "--store", "none.sqlite"]) == 2
+    assert "there is no result store 'none.sqlite': correct --store" in capsys.readouterr().err
     assert not Path("recollect-report.html").exists()
 
 

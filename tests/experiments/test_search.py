@@ -12,7 +12,8 @@ from recollect.cli.main import main
 from recollect.errors import InputError
 from recollect.experiments import Results, run
 from recollect.experiments.bayes import bayesian
-from recollect.experiments.search import by_criterion, criterion, grid, points_of, searched
+from recollect.experiments.plan import plan, points_of
+from recollect.experiments.search import by_criterion, criterion, grid
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
 from recollect.streams import benchmark
@@ -36,10 +37,9 @@ def test_the_grid_is_the_papers_unless_values_are_given() -> None:
 def test_a_grid_is_one_fleet_for_every_shape() -> None:
     known, kind = benchmark("seq-digits"), METHODS["derpp"]
     points = points_of({"lr": [0.03, 0.1], "alpha": [0.2, 0.5], "bs": [10, 20]})
-    plan = searched(kind, points, benchmark=known, buffer=50, seeds=[0, 1, 2])
-    assert plan.validation
-    assert [(batch, len(runs)) for batch, _, runs in plan.fleets] == [(10, 12), (20, 12)]
-    seeds = [each.seed for each in plan.fleets[0][2]]
+    fleets = plan(kind, values=points, benchmark=known, buffer=50, seeds=[0, 1, 2]).fleets
+    assert [(batch, len(runs)) for batch, _, runs in fleets] == [(10, 12), (20, 12)]
+    seeds = [each.seed for each in fleets[0][2]]
     assert seeds == [0, 1, 2] * 4
 
 

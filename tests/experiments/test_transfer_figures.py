@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from recollect.experiments import paper
 from recollect.methods import METHODS
-from recollect.train.metrics import scores
+from recollect.train.evaluate import scores
 
 TASKS = {"seq-mnist": 5, "perm-mnist": 20, "rot-mnist": 20}
 ROUNDING = 0.02

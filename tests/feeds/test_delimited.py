@@ -111,7 +111,7 @@ def test_nothing_to_read(text: str, written: Written) -> None:
         ("1,x", "it has 2 columns, not 3"),
         ("1,2,x,y", "it has 4 columns, not 3"),
         ("1,,x", "'' in column 'b' is not a number"),
-        ("one,2,x", "'one' in column 'a' is not a number: --ignore 'a' leaves the column out"),
+        ("one,2,x", "'one' in column 'a' is not a number: ignore=['a'] leaves the column out"),
         ("nan,2,x", "a feature is not a finite number of 32 bits"),
         ("inf,2,x", "a feature is not a finite number of 32 bits"),
         ("1e39,2,x", "a feature is not a finite number of 32 bits"),
@@ -125,7 +125,7 @@ def test_a_bad_row_is_named_or_left_out(bad: str, why: str, written: Written) ->
     with pytest.raises(DataError, match=r"rows\.csv, line 3: .*") as refused:
         rows_of(Delimited(), path)
     assert why in str(refused.value)
-    assert "--skip-bad" in str(refused.value)
+    assert "skip_bad=True" in str(refused.value)
     skipping = Delimited(faults=Faults(skip=True))
     assert rows_of(skipping, path) == [([1, 2], "x"), ([3, 4], "y")]
     assert skipping.faults.count == 1
@@ -163,7 +163,7 @@ def test_two_columns_of_one_name(written: Written) -> None:
 
 
 def test_json_lines_are_recognised(written: Written) -> None:
-    with pytest.raises(InputError, match="give --format jsonl"):
+    with pytest.raises(InputError, match="give kind='jsonl'"):
         rows_of(Delimited(), written('{"a": 1, "label": "x"}\n'))
 
 

@@ -55,7 +55,7 @@ def test_names_tell_the_format(folder: Path) -> None:
         (["nowhere.csv"], Reading(), "there is no file or folder 'nowhere.csv'"),
         (["a.csv", "-"], Reading(), "standard input \\(-\\) is read alone"),
         (["a.csv", "d.jsonl"], Reading(), "of one format, not a.csv and d.jsonl"),
-        (["e"], Reading(), "cannot see from its name what e is: give --format"),
+        (["e"], Reading(), "cannot see from its name what e is: give kind, one of csv"),
         (["f.csv.gz"], Reading(), "f.csv.gz is compressed: unpack it"),
         (["-"], Reading(kind="parquet"), "parquet cannot come from standard input"),
         (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file does not grow"),

@@ -72,7 +72,9 @@ def test_images_in_no_class_have_no_label_and_other_files_are_passed_over(tmp_pa
 def test_sizes_must_agree_unless_one_is_given(tmp_path: Path) -> None:
     put(tmp_path / "a" / "1.png", 1, when=1)
     put(tmp_path / "a" / "2.png", 2, (5, 5), when=2)
-    with pytest.raises(DataError, match=r"2\.png: it has 5x5 pixels, not 4x6 .* --size HxW"):
+    with pytest.raises(
+        DataError, match=r"2\.png: it has 5x5 pixels, not 4x6 .* size=\(height, width\)"
+    ):
         seen(ImageFolder(), tmp_path)
     shapes = [r.x.shape for r in ImageFolder(size=(3, 2)).read(str(tmp_path)) if r]
     assert shapes == [(1, 3, 2)] * 2

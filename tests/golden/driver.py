@@ -107,7 +107,8 @@ class _Noting(Fleet):
         super().__init__(*args, **kwargs)
         self.notes: list[dict[str, Any]] = [{"tasks": []} for _ in range(self.runs)]
         self._hashes = self._fresh()
-        self._ahead = _Overheard(self._ahead, self._planned)  # type: ignore[assignment]
+        self._plan = self.planner.plan
+        self.planner.plan = self._overheard  # type: ignore[assignment, method-assign]
 
     def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
         loss = torch.zeros(self.runs)
@@ -143,8 +144,9 @@ class _Noting(Fleet):
         exact = [_bytes(fields[name][run]) for name in sorted(fields) if name != "logits"]
         return hashlib.sha256(b"".join(exact)).hexdigest()[:DIGITS]
 
-    def _planned(self, plan: dict[str, Tensor]) -> None:
+    def _overheard(self, *args: Any) -> dict[str, Tensor]:
         """Note which slots are read and written, and all that is random, step by step."""
+        found = plan = self._plan(*args)
         first = torch.arange(self.runs)[:, None] * self.memory.capacity
         spare = self.runs * self.memory.capacity
         plan = {RECORDED_AS.get(name, name): stack for name, stack in plan.items()}
@@ -159,6 +161,7 @@ class _Noting(Fleet):
                 stack = torch.where(stack == spare, self.memory.capacity, stack - first)
             for step in stack:
                 self._add(name, step)
+        return found
 
     def _add(self, name: str, tensor: Tensor) -> None:
         """Take a tensor `[K, ...]` into the digests of the task."""
@@ -167,18 +170,6 @@ class _Noting(Fleet):
 
     def _fresh(self) -> list[defaultdict[str, Any]]:
         return [defaultdict(hashlib.sha256) for _ in range(self.runs)]
-
-
-class _Overheard:
-    """Plans as another one does, and tells somebody."""
-
-    def __init__(self, ahead: Any, tell: Callable[[dict[str, Tensor]], None]) -> None:
-        self._ahead, self._tell = ahead, tell
-
-    def plan(self, *args: Any) -> Any:
-        plan = self._ahead.plan(*args)
-        self._tell(plan)
-        return plan
 
 
 def _bytes(tensor: Tensor) -> bytes:

@@ -13,14 +13,15 @@ from torch import Tensor
 from recollect import ER, Fleet, Method, ResNet18
 from recollect.core.images import Images
 from recollect.errors import SlowerWarning
-from recollect.methods import METHODS
-from recollect.train import slower
+from recollect.methods import MER, METHODS
+from recollect.train import execution
 
 pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU here"),
     # Torch's compiler warns of its own accord; of ours, the later filter makes a failure.
     pytest.mark.filterwarnings(
         "ignore::DeprecationWarning",
+        "ignore::FutureWarning",
         "default::UserWarning",
         "error::recollect.errors.SlowerWarning",
     ),
@@ -40,9 +41,14 @@ def examples(task: int, places: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def fleet_of(kind: type[Method], **how: Any) -> Fleet:
+    method, replay = kind(), 8
+    if kind is MER:
+        # Single examples make batch normalisation so unstable that a change of 1e-15 in a weight
+        # is one of 0.04 after eight steps. Two inner steps of three examples do not.
+        method, replay = MER(inner=3), 5
     return Fleet(
-        [kind()] * RUNS, partial(ResNet18, CLASSES, width=8), seeds=[0, 1], lr=[3e-3, 2e-3],
-        classes=CLASSES, shape=SHAPE, memory=16, replay=8, stored=torch.uint8, images=IMAGES,
+        [method] * RUNS, partial(ResNet18, CLASSES, width=8), seeds=[0, 1], lr=[3e-3, 2e-3],
+        classes=CLASSES, shape=SHAPE, memory=16, replay=replay, stored=torch.uint8, images=IMAGES,
         device="cuda", tasks=2, per_task=2, **how,
     )  # fmt: skip
 
@@ -93,7 +99,7 @@ def test_after_a_capture_that_fails_all_goes_on(way: str, monkeypatch: pytest.Mo
             loss.sum().item()
         return loss.detach()
 
-    monkeypatch.setattr(slower, "_SAID", set())
+    execution.say_slower.cache_clear()
     plain = trained(fleet_of(ER, dtype=torch.float64, compiled=False, recorded=False))
     monkeypatch.setattr(ER, "update", update)
     stream = torch.cuda.current_stream()

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 
 from recollect import Learner
+from recollect.learner.engine import Engine
 
-__all__ = ["batch", "batches", "network", "normalised", "weights"]
+__all__ = ["batch", "batches", "engine_of", "network", "normalised", "weights"]
 
 
 def batches(count: int, size: int = 5, classes: int = 3) -> Iterator[tuple[np.ndarray, list[int]]]:
@@ -25,6 +26,11 @@ def batch(step: int, size: int = 5) -> tuple[np.ndarray, list[int]]:
     """A batch of its own for every step; there is nothing to learn from it."""
     rng = np.random.default_rng(step)
     return rng.normal(size=(size, 4)).astype(np.float32), rng.integers(3, size=size).tolist()
+
+
+def engine_of(learner: Learner) -> Engine:
+    assert learner._now.engine is not None
+    return learner._now.engine
 
 
 def weights(learner: Learner) -> dict[str, Tensor]:

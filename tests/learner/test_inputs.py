@@ -7,15 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from tests.learner.some_stream import engine_of
 from torch import Tensor, nn
 
 from recollect import ER, MLP, SGD, DERpp, DivergedError, InputError, Learner
-from recollect.learner.engine import Engine
-
-
-def engine_of(learner: Learner) -> Engine:
-    assert learner._now.engine is not None
-    return learner._now.engine
 
 
 def stored(learner: Learner) -> Tensor:
@@ -144,7 +139,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (np.full((2, 4), np.nan), ["a", "b"], "not finite"),
     (np.array([[0, 1, 2, np.inf]]), ["a"], "not finite"),
     (np.full((1, 4), 1e300), ["a"], "not finite"),
-    (np.zeros((0, 4)), [], "nothing to learn from"),
+    (np.zeros((0, 4)), [], "there are no examples in"),
     (np.ones((2, 4), dtype=np.complex64), ["a", "b"], "cannot be of the type complex64"),
     (np.array([["a", "b", "c", "d"]]), ["a"], "numbers in an array"),
     (None, "a", "numbers in an array"),
@@ -265,3 +260,21 @@ def test_a_tuple_is_a_label_or_the_labels_of_a_batch() -> None:
     single.observe(np.ones(4), ("a", "b"))
     single.observe(np.ones(4), ("a", "b", "c", "d"))
     assert single.classes == [("a", "b"), ("a", "b", "c", "d")]
+
+
+@pytest.mark.parametrize("given", [(), (0,), (3,), (5,), (2, 5), (4, 2), (2, 2, 4), (1, 2, 2, 4)])
+@pytest.mark.parametrize("network", [MLP(4, 1), nn.Linear(4, 1)])
+def test_a_prediction_names_the_shape_expected_and_given(
+    given: tuple[int, ...], network: nn.Module
+) -> None:
+    learner = Learner(network, DERpp())
+    learner.observe(np.ones((2, 4)), ["a", "b"])
+    for predict in (learner.predict, learner.predict_proba):
+        with pytest.raises(InputError) as refused:
+            predict(np.ones(given))
+        assert str(refused.value) == (
+            "an example must have the shape [4], as the first ones had, and a batch of them "
+            f"[n, 4], not {list(given)}"
+        )
+    with pytest.raises(InputError, match="there are no examples in an input of shape"):
+        learner.predict(np.ones((0, 4)))

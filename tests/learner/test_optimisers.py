@@ -81,7 +81,7 @@ def test_the_options_are_copied() -> None:
     options = {"momentum": 0.9}
     learner = Learner(network(), SGD(), optimiser_options=options)
     options["momentum"] = 0.0
-    assert learner._factory.settings.options == {"momentum": 0.9}
+    assert learner._settings.optimiser_options == {"momentum": 0.9}
 
 
 @pytest.mark.parametrize(

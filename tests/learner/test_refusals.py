@@ -107,6 +107,6 @@ def test_resume_takes_a_folder(tmp_path: Path) -> None:
 def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with pytest.raises(DataError, match="it is a device or a pipe, and no file"):
+    with pytest.raises(DataError, match="it is a device or a pipe, not a file"):
         Learner(MLP(4, 1), ER()).save(pipe)
     assert pipe.is_fifo()

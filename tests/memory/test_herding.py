@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from recollect.memory.herding import herd, unit
+from recollect.memory.by_features import herd, unit
 
 
 def length_one(vector: Tensor) -> Tensor:

@@ -13,6 +13,8 @@ from recollect import MLP, Fleet
 from recollect.core.images import Images
 from recollect.methods import GSS, Step
 
+pytestmark = pytest.mark.usefixtures("unchecked_steps")
+
 SHAPE, CLASSES, CAPACITY = (3, 6, 6), 3, 8
 IMAGES = Images(mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3), padding=2)
 SEEN: list[tuple[Tensor, Tensor, Tensor]] = []

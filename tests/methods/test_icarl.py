@@ -271,7 +271,7 @@ def job_of(stream: TaskStream, *, network: Callable[[], nn.Module], epochs: int 
 def test_stopped_anywhere_it_ends_as_if_it_never_had(
     net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, trained_fleets: list[Fleet]
 ) -> None:
-    monkeypatch.setattr("recollect.train.loop.STRETCH", 4)
+    monkeypatch.setattr("recollect.train.source.STRETCH", 4)
     job = job_of(stream_of(), network=NETS[net])
     whole, again, stops = whole_and_stopped(job, tmp_path)
     assert again == whole

@@ -207,7 +207,7 @@ def job_of(stream: TaskStream, network: Callable[[], nn.Module]) -> Job:
 def test_stopped_anywhere_it_ends_as_if_it_never_had(
     net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.train.loop.STRETCH", 12)
+    monkeypatch.setattr("recollect.train.source.STRETCH", 12)
     job = job_of(image_stream(4), NETS[net])
     whole, again, stops = whole_and_stopped(job, tmp_path)
     assert again == whole

@@ -212,7 +212,7 @@ IMAGES = Images(mean=(0.3, 0.3, 0.3), std=(0.2, 0.2, 0.2), padding=1)
 def test_stopped_anywhere_it_ends_as_if_it_never_had(
     net: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.train.loop.STRETCH", 12)
+    monkeypatch.setattr("recollect.train.source.STRETCH", 12)
     if net == "mlp":
         job = job_of(image_stream(), partial(MLP, 192, CLASSES, hidden=WIDTHS))
     else:

@@ -17,7 +17,6 @@ from recollect.errors import InputError
 from recollect.methods import METHODS, requirements
 from recollect.streams import TaskStream
 from recollect.train import Job, Run
-from recollect.train.loop import check
 
 NOT_MET = {
     "constant memory": {"joint", "pnn", "hat", "hal"},
@@ -45,7 +44,7 @@ def test_a_stream_without_boundaries_is_refused_in_a_sentence(
     job = Job(stream=replace(toy_stream, boundaries=False), runs=(Run(0, 0.1, kind()),), batch=4,
               replay=4, buffer=40, epochs=1, network=partial(MLP, 16, 4))  # fmt: skip
     if name not in NOT_MET["no task boundaries"]:
-        check(job)
+        job.check()
         return
     with pytest.raises(InputError, match=r"needs to be told where a task ends, and toy has no"):
-        check(job)
+        job.check()

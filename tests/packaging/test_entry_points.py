@@ -14,7 +14,7 @@ import recollect
 from recollect.cli.main import build_parser, main
 from recollect.errors import InputError
 from recollect.experiments.report.commands import again
-from recollect.methods import METHODS, every_method, method, others, packages, registry, title_of
+from recollect.methods import METHODS, every_method, method, others, packages, title_of
 
 GOOD = '''
 from dataclasses import dataclass
@@ -86,7 +86,7 @@ def test_a_method_of_the_library_is_found_without_looking_elsewhere(
     def never(own: object) -> None:
         raise AssertionError("other packages were looked for")
 
-    monkeypatch.setattr(registry, "look_for", never)
+    monkeypatch.setattr("recollect.methods.look_for", never)
     assert method("derpp").title == title_of("derpp") == "DER++"
 
 
@@ -201,7 +201,7 @@ def test_results_outlive_the_package(
         (
             GOOD.replace('recollect.Replay(("x", "y"))', "7"),
             "weighted = acme_code:Weighted",
-            "its replay is 7, not a recollect.Replay",
+            "`replay` of Weighted is 7: give recollect.Replay(...)",
         ),
     ],
 )

@@ -119,9 +119,9 @@ def test_a_run_has_the_same_map_in_any_company(view: pixels.View) -> None:
         assert torch.equal(fleet.inside[1:2, 1:2], alone.inside)
 
 
-def test_the_plain_view_changes_nothing() -> None:
+def test_the_map_to_the_same_pixels_changes_nothing() -> None:
     images = torch.randint(0, 256, (2, 3, 4, 5), dtype=torch.uint8)
-    assert torch.equal(through(images, pixel_map("plain", (1, 2), (0,), 4, 5, "cpu")), images)
+    assert torch.equal(through(images, PixelMap(torch.arange(20))), images)
 
 
 def test_a_masked_pixel_is_black() -> None:

@@ -58,28 +58,16 @@ class Unhelpful(Plain):
     weight: float = 1.0
 
 
-@breaks("declarations", "`needs` is True: give recollect.Needs(...)")
+@breaks("declarations", "it never uses its hyper-parameter beta: read self.beta, or remove it")
 @dataclass(frozen=True)
-class Demanding(Plain):
-    """Does not say what it needs."""
+class Indifferent(Plain):
+    """Has two hyper-parameters, and uses one."""
 
-    needs: ClassVar[Any] = True
+    alpha: float = hyper(1.0, "weight of the loss")
+    beta: float = hyper(1.0, "weight of nothing")
 
-
-@breaks("declarations", "`needs.grows` is 1: it must be True or False")
-@dataclass(frozen=True)
-class Numbered(Plain):
-    """Says how much it grows."""
-
-    needs: ClassVar[Needs] = Needs(grows=1)  # type: ignore[arg-type]
-
-
-@breaks("declarations", "`needs.batch_size` is 0: it must be a whole number, 1 or more, or None")
-@dataclass(frozen=True)
-class Starving(Plain):
-    """Has empty batches."""
-
-    needs: ClassVar[Needs] = Needs(batch_size=0)
+    def loss(self, step: Step) -> Tensor:
+        return self.alpha * super().loss(step)
 
 
 @breaks("declarations", "it defines end_task, which is called only if it declares Needs(boundaries")
@@ -100,62 +88,6 @@ class Idle(Method):
     title: ClassVar[str] = "Idle"
 
 
-@breaks("declarations", "`replay` has no fields: say what is stored")
-@dataclass(frozen=True)
-class Forgetful(Plain):
-    """Wants to draw from nothing."""
-
-    replay: ClassVar[Replay | None] = Replay(())
-
-
-@breaks("declarations", "`replay` is ('x', 'y'): give recollect.Replay(('x', 'y'), draws=1)")
-@dataclass(frozen=True)
-class Untyped(Replaying):
-    """Names its fields and no more."""
-
-    replay: ClassVar[Any] = ("x", "y")
-
-
-@breaks("declarations", "others are given as recollect.Field('weight', shape, dtype)")
-@dataclass(frozen=True)
-class Nameless(Replaying):
-    """Names a field of which nobody knows the shape."""
-
-    replay: ClassVar[Replay | None] = Replay(("x", "y", "weight"))
-
-
-@breaks("declarations", "a field has a name, a tuple of sizes and a torch.dtype")
-@dataclass(frozen=True)
-class Shapeless(Replaying):
-    """Has a number for a shape."""
-
-    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("weight", 3)))  # type: ignore[arg-type]
-
-
-@breaks("declarations", "has a field 'valid', which a draw has anyway: rename it")
-@dataclass(frozen=True)
-class Clashing(Replaying):
-    """Has a field of its own by a name that is taken."""
-
-    replay: ClassVar[Replay | None] = Replay(("x", "y", Field("valid", ())))
-
-
-@breaks("declarations", "`replay` names a field twice")
-@dataclass(frozen=True)
-class Repetitive(Replaying):
-    """Stores labels twice."""
-
-    replay: ClassVar[Replay | None] = Replay(("x", "y", "y"))
-
-
-@breaks("declarations", "`draws` of `replay` is -1: it must be a whole number, 0 or more")
-@dataclass(frozen=True)
-class Negative(Replaying):
-    """Draws less than nothing."""
-
-    replay: ClassVar[Replay | None] = Replay(("x", "y"), draws=-1)
-
-
 @breaks("declarations", "its setup returns None: it must return a recollect.Setup")
 @dataclass(frozen=True)
 class Careless(Plain):
@@ -174,7 +106,7 @@ class Hidden(Plain):
         return Setup(replay=Replay(("x", "y")))
 
 
-@breaks("draws", "it draws more often than it declares: `draws` of its replay is 1")
+@breaks("steps", "the method draws more often than it declares: `draws` of its replay is 1")
 @dataclass(frozen=True)
 class Greedy(Replaying):
     """Draws twice."""
@@ -204,7 +136,9 @@ class Withholding(Replaying):
     replay: ClassVar[Replay | None] = Replay(("x", "y", "logits"))
 
 
-@breaks("fields", "it gives 'logits' to step.remember, where that is not stored")
+@breaks(
+    "steps", "the memory has no field 'logits' to give to step.remember: declare it in `replay`"
+)
 @dataclass(frozen=True)
 class Generous(Replaying):
     """Gives logits that are not stored."""
@@ -242,7 +176,7 @@ class Mistyped(Replaying):
         return ER().loss(step)
 
 
-@breaks("finite", "the memory has no field 'logits' to rewrite")
+@breaks("steps", "the memory has no field 'logits' to rewrite")
 @dataclass(frozen=True)
 class Revising(Replaying):
     """Rewrites a field that does not exist."""

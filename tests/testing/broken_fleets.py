@@ -9,12 +9,11 @@ import torch
 from tests.testing.broken import Plain, Replaying, breaks
 from torch import Tensor
 
-from recollect import Needs, Query, Setup, Spec, Step, Task
+from recollect import Needs, Query, Setup, Spec, Step, Task, hyper
 from recollect.memory import Arrivals, Reservoir, TaskRing
 
 
-@breaks("company-broadcast", "a run of a fleet is not the run alone after step 1")
-@breaks("company-vmap", "(vmap network)")
+@breaks("steps", "Plain: the loss of run 0 changes with the inputs of run 1: reduce over examples")
 @dataclass(frozen=True)
 class Sociable(Plain):
     """Learns faster beside others who learn."""
@@ -22,6 +21,17 @@ class Sociable(Plain):
     def loss(self, step: Step) -> Tensor:
         mine = super().loss(step)
         return mine * mine.detach().mean()
+
+
+@breaks("steps", "combine it with logits [K, n, C] as torch.as_tensor(self.T).view(-1, 1, 1)")
+@dataclass(frozen=True)
+class Tempered(Plain):
+    """Divides logits by a temperature, without the axes that it has not."""
+
+    T: float | Tensor = hyper(2.0, "temperature")
+
+    def loss(self, step: Step) -> Tensor:
+        return step.criterion(step.net(step.x)[0] / self.T, step.y)
 
 
 @breaks("company-broadcast", "the prediction differs by")
@@ -46,6 +56,8 @@ class Equal(Plain):
             tensor.copy_(tensor.mean(0, keepdim=True).expand_as(tensor))
 
 
+@breaks("company-broadcast", "a run of a fleet is not the run alone after step 1")
+@breaks("company-vmap", "(vmap network)")
 @breaks("strategies", "networks called by vmap end otherwise than as one call")
 @dataclass(frozen=True)
 class Counting(Plain):
@@ -71,6 +83,16 @@ class Impatient(Replaying):
 
     def setup(self, spec: Spec) -> Setup:
         return Setup(policy=Hasty(spec.capacity))
+
+
+@breaks("recorded", "its step reads the values of tensors (__bool__, tolist), as `if loss > 0`")
+@dataclass(frozen=True)
+class Branching(Plain):
+    """Looks at its loss, and changes nothing."""
+
+    def loss(self, step: Step) -> Tensor:
+        mine = super().loss(step)
+        return mine if bool((mine > -1).all()) and mine.tolist() else -mine
 
 
 @breaks("recorded", "a recorded step is another one")

@@ -13,7 +13,7 @@ from torch import Tensor
 from recollect import Query, Setup, Spec, Step
 
 
-@breaks("finite", "the loss has the shape [] for 3 runs: return one value per run")
+@breaks("steps", "the loss has the shape [] for 3 runs: return one value per run")
 @dataclass(frozen=True)
 class Averaging(Plain):
     """Has one loss for all."""
@@ -22,7 +22,7 @@ class Averaging(Plain):
         return super().loss(step).sum()
 
 
-@breaks("finite", "its loss has the shape [] for 3 runs: return one value per run")
+@breaks("steps", "the loss has the shape [] for 3 runs: return one value per run")
 @dataclass(frozen=True)
 class Summing(Plain):
     """Learns as it should, and returns one loss for all."""
@@ -31,7 +31,7 @@ class Summing(Plain):
         return super().update(step).sum()
 
 
-@breaks("finite", "the loss does not depend on any weight that is trained")
+@breaks("steps", "the loss does not depend on any weight that is trained")
 @dataclass(frozen=True)
 class Aloof(Plain):
     """Cuts its loss off from the network."""
@@ -60,6 +60,33 @@ class Bottomless(Replaying):
     def loss(self, step: Step) -> Tensor:
         drawn = step.draw().y.shape[1]
         return Plain.loss(self, step) + torch.tensor(1.0 if not drawn else 0.0).log()
+
+
+@breaks("steps", "the state 'n' must be changed in place, so that it is saved with its run")
+@dataclass(frozen=True)
+class Rebinding(Plain):
+    """Puts another tensor where its state was."""
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"n": torch.zeros(spec.runs)})
+
+    def loss(self, step: Step) -> Tensor:
+        step.state["n"] = step.state["n"] + 1
+        return super().loss(step)
+
+
+@breaks("finite", "state.n has become a part of the gradient: write detached values to it")
+@dataclass(frozen=True)
+class Attached(Plain):
+    """Averages its loss, and the gradient with it."""
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"n": torch.zeros_like(model.ones)})
+
+    def loss(self, step: Step) -> Tensor:
+        loss = super().loss(step)
+        step.state["n"].mul_(0.9).add_(loss)
+        return loss
 
 
 @breaks("finite", "no weight has changed")

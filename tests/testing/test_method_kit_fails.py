@@ -10,7 +10,7 @@ from recollect import SGD, Method
 from recollect.testing import ConformanceError, check_method, method_checks
 
 MODULES = (broken_declarations, broken_runs, broken_fleets)  # which note their cases
-FIRST = ("declarations", "draws", "fields", "writes", "finite", "generator", "seeds")
+FIRST = ("declarations", "draws", "fields", "writes", "steps", "finite", "generator", "seeds")
 
 
 @pytest.mark.parametrize(

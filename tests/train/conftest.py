@@ -29,4 +29,4 @@ def no_hang() -> Iterator[None]:
 @pytest.fixture
 def short_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every batch of ten is a stretch of its own."""
-    monkeypatch.setattr("recollect.train.loop.STRETCH", 10)
+    monkeypatch.setattr("recollect.train.source.STRETCH", 10)

@@ -6,7 +6,6 @@ import os
 import pickle
 import stat
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +38,7 @@ class TestFiles:
         assert Checkpoints(tmp_path).saved(NAME) is None
         state = some_state()
         turned = torch.arange(6.0).view(2, 3).t()
-        state = replace(state, tensors={**state.tensors, "turned": turned, "one": torch.tensor(7)})
+        state = state._replace(tensors={**state.tensors, "turned": turned, "one": torch.tensor(7)})
         Checkpoints(tmp_path).save(NAME, state)
         assert same(Checkpoints(tmp_path).saved(NAME), state)
         assert Checkpoints(tmp_path).saved("other") is None

@@ -116,7 +116,7 @@ class TestSeveralJobs:
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr("recollect.train.loop.STRETCH", 20)
+        monkeypatch.setattr("recollect.train.source.STRETCH", 20)
         jobs = self.jobs(toy_stream)
         folder = tmp_path / "command"
         whole = train_all(jobs, workers=workers)

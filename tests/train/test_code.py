@@ -84,7 +84,7 @@ def test_an_equation_counts(name: str, edited: Edited) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["methods/derpp.py", "methods/method.py", "core/losses.py", "core/random.py",
+    ["methods/derpp.py", "methods/base.py", "core/losses.py", "core/random.py",
      "memory/reservoir.py", "streams/tasks.py", "nets/mlp.py", "train/loop.py", "train/fleet.py"],
 )  # fmt: skip
 def test_what_a_method_is_computed_by_counts(name: str, edited: Edited) -> None:
@@ -93,7 +93,7 @@ def test_what_a_method_is_computed_by_counts(name: str, edited: Edited) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["methods/hal.py", "methods/registry.py", "methods/__init__.py", "nets/resnet.py",
+    ["methods/hal.py", "methods/packages.py", "methods/__init__.py", "nets/resnet.py",
      "streams/mnist360.py", "errors.py", "files.py", "train/checkpoint.py", "train/parallel.py",
      "train/identity.py", "learner/__init__.py", "__init__.py"],
 )  # fmt: skip

@@ -82,7 +82,7 @@ def test_a_step_becomes_a_graph_that_does_the_same(
 
     monkeypatch.setattr("recollect.train.compiled._KNOWN", {})
     monkeypatch.setattr("recollect.train.compiled._FAILED", set())
-    monkeypatch.setattr("recollect.train.execution.compiler_exists", lambda: True)
+    monkeypatch.setattr("recollect.train.compiled.compiler_exists", lambda: True)
     monkeypatch.setattr(compiler, "compile_fx", partial(compile_fx, inner_compile=as_it_is))
     plain, fast = trained(name, False), trained(name, True)
     assert made

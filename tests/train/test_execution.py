@@ -77,7 +77,7 @@ def test_only_the_usual_shape_is_compiled_and_every_frequent_one_recorded() -> N
     x, y = byte_images(62)
     for _ in range(4):
         fleet.learn(x, y, batch=4)
-    shapes = sorted(key[0][1] for key in fleet._stepper._carry_out._recordings)  # type: ignore[union-attr]
+    shapes = sorted(key[0][1] for key in fleet._stepper._execution._recordings)
     assert shapes == [2, 4], "the last, smaller batch of a pass is a shape of its own"
 
 

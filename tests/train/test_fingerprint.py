@@ -11,10 +11,11 @@ from tests.train.stopping import convolutional, mlp, photographs
 from torch import Tensor, nn
 
 from recollect import MLP, from_arrays
+from recollect.core.images import Images
 from recollect.streams import Mnist360, TaskStream, benchmark
 from recollect.streams.data import Dataset
 from recollect.streams.pixels import pixel_map, rotate
-from recollect.train.fingerprint import network_fingerprint, stream_fingerprint
+from recollect.train.fingerprint import NetworkFacts, stream_fingerprint
 
 
 def digits_360() -> Mnist360:
@@ -105,7 +106,7 @@ def test_permuted_labels_of_a_data_set_count() -> None:
 
 def test_how_images_are_shown_counts() -> None:
     stream = photographs()
-    assert stream.images is not None
+    assert isinstance(stream.images, Images)
     other = replace(stream, images=replace(stream.images, padding=2))
     assert stream_fingerprint(other) != stream_fingerprint(stream)
 
@@ -148,10 +149,10 @@ def test_networks_are_told_apart_by_layers_shapes_and_given_weights() -> None:
             torch.manual_seed(seed)
             return MLP(6, 4, hidden=(8,))
 
-    assert network_fingerprint(mlp) == network_fingerprint(lambda: MLP(6, 4, hidden=(8,)))
-    assert network_fingerprint(module(0)) == network_fingerprint(module(0))
+    assert NetworkFacts.of(mlp) == NetworkFacts.of(lambda: MLP(6, 4, hidden=(8,)))
+    assert NetworkFacts.of(module(0)) == NetworkFacts.of(module(0))
     names = {
-        network_fingerprint(each)
+        NetworkFacts.of(each).fingerprint
         for each in (mlp, lambda: MLP(6, 4, hidden=(9,)), convolutional, module(0), module(1))
     }
     assert len(names) == 5
@@ -159,5 +160,5 @@ def test_networks_are_told_apart_by_layers_shapes_and_given_weights() -> None:
 
 def test_a_networks_name_leaves_the_random_numbers_as_they_were() -> None:
     state = torch.random.get_rng_state()
-    network_fingerprint(mlp)
+    NetworkFacts.of(mlp)
     assert torch.equal(torch.random.get_rng_state(), state)

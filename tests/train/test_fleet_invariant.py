@@ -23,7 +23,8 @@ from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.memory import Stored
 from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
-from recollect.train.ahead import Ahead
+
+pytestmark = pytest.mark.usefixtures("unchecked_steps")
 
 SHAPE, CLASSES = (1, 4, 4), 3
 BATCH, CAPACITY, REPLAY, TOTAL = 4, 7, 5, 46  # twelve steps, the last of two examples
@@ -128,9 +129,9 @@ def history(method: str, net: str, runs: Sequence[int]) -> list[Snapshot]:
     snapshots = []
     with pytest.MonkeyPatch.context() as patch:
         plans: list[Tensor] = []
-        plan = fleet._ahead.plan
+        plan = fleet.planner.plan
 
-        def noted(self: Ahead, *args: Any) -> dict[str, Tensor]:
+        def noted(*args: Any) -> dict[str, Tensor]:
             found = plan(*args)
             spare = len(runs) * fleet.memory.capacity
             rows = (found["read"][0], found["write"][0])
@@ -138,7 +139,7 @@ def history(method: str, net: str, runs: Sequence[int]) -> list[Snapshot]:
             return found
 
         patch.setattr("recollect.train.stepper.Step", WatchedStep)
-        patch.setattr(Ahead, "plan", noted)
+        patch.setattr(fleet.planner, "plan", noted)
         half = TOTAL // 2 // BATCH * BATCH
         fleet.start_task(picked(x, y), half, BATCH)
         for start in range(0, TOTAL, BATCH):

@@ -12,11 +12,11 @@ import pytest
 import torch
 from tests.builders import timeless
 
-from recollect import ER, MLP, InputError, RecollectError
+from recollect import ER, MLP, RecollectError
 from recollect.streams import TaskStream
-from recollect.train import Checkpoints, Job, Result, Run, TimeUp, device_named, train, train_all
-from recollect.train.devices import device_label
-from recollect.train.execution import Lanes, compiling_pays
+from recollect.train import Checkpoints, Job, Result, Run, TimeUp, train, train_all
+from recollect.train.compiled import compiling_pays
+from recollect.train.execution import Lanes
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -186,7 +186,7 @@ class TestSplitting:
         def refuse(*_: object) -> Any:
             raise AssertionError("a process was started")
 
-        monkeypatch.setattr("recollect.train.parallel._start", refuse)
+        monkeypatch.setattr("recollect.train.parallel.start_worker", refuse)
         jobs = [job_of(toy_stream, range(4)), job_of(toy_stream, range(2), epochs=2)]
         assert len(train_pretending(Pretended(8), jobs, monkeypatch).results) == 6
 
@@ -233,64 +233,6 @@ class TestTimeLimit:
         halves = [train(replace(half, device=CPU)) for half in job.split(2)]
         assert timeless(results) == timeless([result for half in halves for result in half])
         assert not folder.exists()
-
-
-@pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
-    """A machine with so many GPUs."""
-
-    def set_to(count: int) -> None:
-        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
-        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Chip {device.index}")
-
-    return set_to
-
-
-class TestDevices:
-    """A name that a person gives."""
-
-    def test_auto_is_a_gpu_if_there_is_one(self, gpus: Callable[[int], None]) -> None:
-        gpus(0)
-        assert device_named() == device_named("auto") == CPU
-        gpus(2)
-        assert device_named() == device_named("auto") == GPU
-
-    def test_what_is_asked_for(self, gpus: Callable[[int], None]) -> None:
-        gpus(2)
-        assert device_named("cpu") == CPU
-        assert device_named("cuda") == GPU
-        assert device_named("cuda:1") == torch.device("cuda", 1)
-
-    @pytest.mark.parametrize(
-        ("name", "count", "message"),
-        [
-            ("abacus", 1, "unknown device 'abacus': give auto, cpu, cuda or cuda:N"),
-            ("", 1, "unknown device ''"),
-            ("CUDA", 1, "unknown device 'CUDA'"),
-            ("meta", 1, "unknown device 'meta'"),
-            ("mps", 1, "unknown device 'mps'"),
-            ("cuda:-1", 1, "unknown device 'cuda:-1'"),
-            ("cuda:x", 1, "unknown device 'cuda:x'"),
-            ("cuda", 0, "there is no GPU here that torch can use: leave out the device 'cuda'"),
-            ("cuda:0", 0, "there is no GPU here that torch can use"),
-            ("cuda:1", 1, "there is no device 'cuda:1': GPUs here: 1"),
-            ("cuda:7", 2, "there is no device 'cuda:7': GPUs here: 2"),
-        ],
-    )
-    def test_what_is_not_there_is_refused(
-        self, name: str, count: int, message: str, gpus: Callable[[int], None]
-    ) -> None:
-        gpus(count)
-        with pytest.raises(InputError) as refused:
-            device_named(name)
-        assert str(refused.value).startswith(message)
-        assert "\n" not in str(refused.value)
-
-    def test_a_label_is_the_makers_name(self, gpus: Callable[[int], None]) -> None:
-        gpus(2)
-        assert device_label(CPU) == "CPU"
-        assert device_label(torch.device("cuda", 1)) == "Chip 1"
 
 
 class TestCompiling:

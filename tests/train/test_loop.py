@@ -134,7 +134,7 @@ def test_a_long_task_arrives_in_stretches_of_whole_batches(
 ) -> None:
     (whole,) = train(job_of(toy_stream, DERpp(), batch=4))
     reported: list[int] = []
-    monkeypatch.setattr("recollect.train.loop.STRETCH", 11)
+    monkeypatch.setattr("recollect.train.source.STRETCH", 11)
     (cut,) = train(job_of(toy_stream, DERpp(), batch=4), reported.append)
     assert cut.matrix == whole.matrix
     assert reported == [2, 2, 2, 2, 1] * 2

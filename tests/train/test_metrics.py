@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.train.metrics import Matrix, Scores, scores
+from recollect.train.evaluate import Matrix, Scores, scores
 
 NAN = float("nan")
 

@@ -19,7 +19,7 @@ from torch import Tensor
 from recollect import ER, SGD, DERpp, Joint, Method, Needs
 from recollect.errors import InputError, RecollectError
 from recollect.streams import Batch, Stream, TaskStream
-from recollect.train import Job, Result, Run, parallel, train_all
+from recollect.train import Job, Result, Run, train_all, worker
 from recollect.train.parallel import one_thread
 
 PARENT = os.getpid()
@@ -156,8 +156,8 @@ def test_an_interrupt_is_for_the_parent_and_no_traceback(
         os.kill(os.getpid(), signal.SIGINT)
         return []
 
-    monkeypatch.setattr(parallel, "train", interrupted)
-    connection, process = parallel._start(cast(Job, None), None)
+    monkeypatch.setattr(worker, "train", interrupted)
+    connection, process = worker.start_worker(cast(Job, None), None)
     assert connection.recv() == ("results", [])
     process.join()
     assert process.exitcode == 0

@@ -14,8 +14,8 @@ import recollect
 from recollect import ER
 from recollect.streams import TaskStream
 from recollect.train import train
-from recollect.train.job import Result
 from recollect.train.provenance import MADE, Provenance, commit, commit_at
+from recollect.train.result import Result
 
 GIT = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "init.defaultBranch=main")
 

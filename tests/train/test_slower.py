@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +17,7 @@ from recollect import ER, DERpp, Fleet, InputError, Method, Step
 from recollect.cli.main import main
 from recollect.errors import SlowerWarning
 from recollect.methods.pnn import PNN
-from recollect.train import compiled, slower
-from recollect.train.execution import Replayed
+from recollect.train import compiled, execution
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of torch's compiler
 
@@ -29,10 +29,12 @@ Compiler = Callable[..., Any]
 @pytest.fixture(autouse=True)
 def afresh(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing was compiled, nothing failed and nothing was said before; there is a compiler."""
+    # Modules that the compiler imports keep the functions that they find: those must be torch's.
+    importlib.import_module("torch._inductor.compile_fx")
     monkeypatch.setattr(compiled, "_KNOWN", {})
     monkeypatch.setattr(compiled, "_FAILED", set())
-    monkeypatch.setattr(slower, "_SAID", set())
-    monkeypatch.setattr("recollect.train.execution.compiler_exists", lambda: True)
+    execution.say_slower.cache_clear()
+    monkeypatch.setattr("recollect.train.compiled.compiler_exists", lambda: True)
 
 
 NETS = {"mlp": mlp, "convolutional": convolutional}
@@ -260,8 +262,8 @@ class TestRecording:
     @staticmethod
     def pretend_gpu(fleet: Fleet) -> None:
         """Only there, recording a step is more than to call it again."""
-        assert isinstance(fleet._stepper._carry_out, Replayed)
-        fleet._stepper._carry_out._pool = (0, 1)  # type: ignore[assignment]
+        assert fleet._stepper._execution.recorded
+        fleet._stepper._execution._pool = (0, 1)  # type: ignore[assignment]
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
@@ -270,7 +272,7 @@ def test_the_command_line_says_it_in_one_line(
 ) -> None:
     """However many processes meet it."""
     monkeypatch.setattr(COMPILE, fail)
-    monkeypatch.setattr("recollect.train.execution.compiling_pays", lambda *_: True)
+    monkeypatch.setattr("recollect.train.compiled.compiling_pays", lambda *_: True)
     with warnings.catch_warnings():
         warnings.simplefilter("default", SlowerWarning)
         status = main(["run", "seq-digits", "sgd", "--seeds", "2", "--workers", workers])

@@ -31,6 +31,8 @@ from recollect.methods import ICaRL, PackNet
 from recollect.streams import TaskStream
 from recollect.train import Checkpoints, TimeUp, train
 
+pytestmark = pytest.mark.usefixtures("unchecked_steps")
+
 BATCHES: list[Tensor] = []
 COUNT, STORED = 35, 5
 
@@ -175,7 +177,7 @@ class TestStopped:
 
 @pytest.fixture(params=[10, 20, 4096])
 def stretches(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("recollect.train.loop.STRETCH", request.param)
+    monkeypatch.setattr("recollect.train.source.STRETCH", request.param)
 
 
 @pytest.mark.usefixtures("stretches")

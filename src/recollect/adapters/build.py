@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,19 +18,20 @@ from recollect.nets import MLP, Standardise
 __all__ = ["Arguments", "learner_for", "network_for", "whole"]
 
 
-class Arguments(Protocol):
-    """The arguments that every adapter has."""
+@dataclass(eq=False, repr=False)
+class Arguments:
+    """The arguments that every adapter has; both libraries read them from the signature."""
 
-    hidden: Sequence[int]
-    module: Callable[[int, int], nn.Module] | None
-    method: str | Method
-    memory: int | str
-    lr: float
-    replay: int
-    optimiser: str
-    optimiser_options: Mapping[str, Any] | None
-    standardise: bool
-    device: torch.device | str
+    hidden: Sequence[int] = (100, 100)
+    module: Callable[[int, int], nn.Module] | None = None
+    method: str | Method = "derpp"
+    memory: int | str = 500
+    lr: float = 0.1
+    replay: int = 32
+    optimiser: str = "SGD"
+    optimiser_options: Mapping[str, Any] | None = None
+    standardise: bool = field(default=True, kw_only=True)
+    device: torch.device | str = field(default="cpu", kw_only=True)
 
 
 def learner_for(

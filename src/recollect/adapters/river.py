@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
-import torch
-from torch import nn
 
-from recollect.adapters.build import learner_for, whole
+from recollect.adapters.build import Arguments, learner_for, whole
 from recollect.errors import InputError
 from recollect.extras import needs
 from recollect.learner import Learner
-from recollect.methods import Method
 
 with needs("river", extra="river", what="RiverClassifier"):
     from river import base
@@ -26,7 +24,8 @@ __all__ = ["RiverClassifier"]
 
 
 @final
-class RiverClassifier(base.MiniBatchClassifier):
+@dataclass(eq=False, repr=False)
+class RiverClassifier(Arguments, base.MiniBatchClassifier):
     """A network that learns features as they arrive, one example at a time, and does not forget.
 
     The features are those of the first example that is learned, or as many as `features` says, in
@@ -61,36 +60,14 @@ class RiverClassifier(base.MiniBatchClassifier):
     'autumn'
     """
 
-    def __init__(
-        self,
-        hidden: Sequence[int] = (100, 100),
-        module: Callable[[int, int], nn.Module] | None = None,
-        method: str | Method = "derpp",
-        memory: int | str = 500,
-        lr: float = 0.1,
-        replay: int = 32,
-        optimiser: str = "SGD",
-        optimiser_options: Mapping[str, Any] | None = None,
-        features: int | None = None,
-        standardise: bool = True,
-        seed: int | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
+    features: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
         # River's clone looks at the first element of every argument that is a tuple.
-        self.hidden = hidden if len(hidden) else []
-        self.module = module
-        self.method = method
-        self.memory = memory
-        self.lr = lr
-        self.replay = replay
-        self.optimiser = optimiser
-        self.optimiser_options = optimiser_options
-        self.features = features
-        self.standardise = standardise
-        self.seed = seed
-        self.device = device
+        self.hidden = self.hidden if len(self.hidden) else []
         self._learner: Learner | None = None
-        self._places: dict[Hashable, int] = {}
+        self._inputs: dict[Hashable, int] = {}
         self._width = 0
 
     @property
@@ -101,7 +78,7 @@ class RiverClassifier(base.MiniBatchClassifier):
     @property
     def feature_names(self) -> list[Hashable]:
         """The features it uses, in the order of the network's inputs."""
-        return list(self._places)
+        return list(self._inputs)
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
         """Learn from the features and the label of one example."""
@@ -111,7 +88,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         """The probability of every label so far; of none before the first example."""
         if self._learner is None:
             return {}
-        shares = self._learner.predict_proba(_row(x, self._places, self._width))[0]
+        shares = self._learner.predict_proba(_row(x, self._inputs, self._width))[0]
         return dict(zip(self._learner.classes, shares.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -140,7 +117,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         known = self._learner.classes if self._learner else []
         if self._learner is None or not len(X):
             return pd.DataFrame(index=X.index, columns=known, dtype=float)
-        shares = self._learner.predict_proba(_rows(X, self._places, self._width))
+        shares = self._learner.predict_proba(_rows(X, self._inputs, self._width))
         return pd.DataFrame(shares, index=X.index, columns=known)
 
     @property
@@ -158,7 +135,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         labels: list[Any],
     ) -> None:
         """One step with the rows that `rows` makes for these inputs; a failure changes nothing."""
-        inputs, width = self._places, self._width
+        inputs, width = self._inputs, self._width
         learner = self._learner
         if learner is None:
             found = list(names)
@@ -171,7 +148,7 @@ class RiverClassifier(base.MiniBatchClassifier):
         if len(inputs) < width:
             inputs = _with_new(inputs, names, width)
         learner.observe(rows(inputs, width), labels)
-        self._learner, self._places, self._width = learner, inputs, width
+        self._learner, self._inputs, self._width = learner, inputs, width
 
 
 def _with_new(

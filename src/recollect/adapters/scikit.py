@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
-import torch
-from torch import nn
 
-from recollect.adapters.build import learner_for, whole
+from recollect.adapters.build import Arguments, learner_for, whole
 from recollect.errors import InputError
 from recollect.extras import needs
 from recollect.learner import Learner
-from recollect.methods import Method
 
 with needs("sklearn", extra="sklearn", what="SklearnClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin
@@ -26,7 +24,8 @@ __all__ = ["SklearnClassifier"]
 
 
 @final
-class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False)
+class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ignore[misc]
     """A network that learns rows of numbers, at once or as they arrive, and does not forget.
 
     `fit` starts afresh and takes `epochs` passes over the data, shuffled. `partial_fit` continues
@@ -61,52 +60,14 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
-    classes_: np.ndarray
-    learner_: Learner
-
-    def __init__(
-        self,
-        *,
-        hidden: Sequence[int] = (100, 100),
-        module: Callable[[int, int], nn.Module] | None = None,
-        method: str | Method = "derpp",
-        memory: int | str = 500,
-        lr: float = 0.1,
-        replay: int = 32,
-        optimiser: str = "SGD",
-        optimiser_options: Mapping[str, Any] | None = None,
-        batch: int = 10,
-        epochs: int = 10,
-        standardise: bool = True,
-        random_state: int | np.random.RandomState | None = None,
-        device: torch.device | str = "cpu",
-    ) -> None:
-        self.hidden = hidden
-        self.module = module
-        self.method = method
-        self.memory = memory
-        self.lr = lr
-        self.replay = replay
-        self.optimiser = optimiser
-        self.optimiser_options = optimiser_options
-        self.batch = batch
-        self.epochs = epochs
-        self.standardise = standardise
-        self.random_state = random_state
-        self.device = device
+    batch: int = field(default=10, kw_only=True)
+    epochs: int = field(default=10, kw_only=True)
+    random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Forget everything, and learn from rows `[n, features]` with labels `[n]`."""
         with self._whole_or_not():
-            rows, labels = self._checked(X, y, reset=True)
-            size, epochs = whole(self.batch, "batch"), whole(self.epochs, "epochs")
-            random = check_random_state(self.random_state)
-            known = np.unique(labels)
-            learner = self._made(rows, len(known), random)
-            for _ in range(epochs):
-                order = random.permutation(len(rows))
-                _observe(learner, rows[order], labels[order], size)
-            self.learner_, self.classes_, self._listed = learner, known, False
+            self._begin(X, y, epochs=whole(self.epochs, "epochs"))
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
@@ -122,15 +83,22 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self._go_on(X, y, classes)
         return self
 
-    def _begin(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
+    def _begin(self, X: Any, y: Any, classes: Any = None, epochs: int = 0) -> None:  # noqa: N803
+        """Learn with a new learner: shuffled, so many times, or once in the order of the rows."""
         rows, labels = self._checked(X, y, reset=True)
         size = whole(self.batch, "batch")
         known = np.unique(labels if classes is None else np.asarray(classes))
         _refuse_unknown(labels, known)
         listed = None if classes is None else known.tolist()
-        learner = self._made(rows, len(known), check_random_state(self.random_state), listed)
-        _observe(learner, rows, labels, size)
-        self.learner_, self.classes_, self._listed = learner, known, listed is not None
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(2**31 - 1))
+        learner = learner_for(self, rows.shape[1], len(known), seed=seed, classes=listed)
+        for _ in range(epochs or 1):
+            order = random.permutation(len(rows)) if epochs else slice(None)
+            _observe(learner, rows[order], labels[order], size)
+        self.learner_: Learner = learner
+        self.classes_: np.ndarray = known
+        self._listed = listed is not None
 
     def _go_on(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
         rows, labels = self._checked(X, y, reset=False)
@@ -184,16 +152,6 @@ class SklearnClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
         check_classification_targets(labels)
         return _narrow(rows), labels
-
-    def _made(
-        self,
-        rows: np.ndarray,
-        outputs: int,
-        random: np.random.RandomState,
-        classes: list[Any] | None = None,
-    ) -> Learner:
-        seed = int(random.randint(2**31 - 1))
-        return learner_for(self, rows.shape[1], outputs, seed=seed, classes=classes)
 
 
 def _narrow(rows: np.ndarray) -> np.ndarray:

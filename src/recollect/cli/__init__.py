@@ -1,1 +1,1 @@
-"""The command line: thin, and slow to import anything heavy."""
+"""The command line: a module for each command, and what they share."""

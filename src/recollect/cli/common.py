@@ -4,45 +4,33 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from recollect.cli.notices import notice
-from recollect.cli.parser import duration
-from recollect.cli.screen import showing_progress
+from recollect.cli.parser import duration, number
+from recollect.cli.screen import notice, showing_progress
 from recollect.errors import InputError
-from recollect.experiments import Results, Summary
+from recollect.experiments import Results
+from recollect.experiments.plan import Plan
 from recollect.experiments.store import CommandStore, Store, write_json
-from recollect.experiments.tensorboard import check_tensorboard, log_results
+from recollect.experiments.tensorboard import log_results, summary_writer
 from recollect.files import check_writable
-from recollect.streams.data.places import cache_folder
-from recollect.train import Checkpoints, Job, Result, device_named, train_all
-from recollect.train.loop import check
+from recollect.methods import Method, every_method, hyperparameters
+from recollect.streams import BENCHMARKS, Stream
+from recollect.streams.data.files import cache_folder
+from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
+from recollect.train.details import CURVE_EXAMPLES, CURVE_STEPS
+from recollect.train.optimisation import NUMBERS, Optimisation
 from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay
 
-__all__ = [
-    "add_common",
-    "add_data_dir",
-    "add_files",
-    "add_store",
-    "check_folder",
-    "checked_device",
-    "left_to_train",
-    "runner_named",
-    "seeds_label",
-    "train",
-    "workers",
-    "write_results",
-]
-
-Finished = Callable[[Job, list[Result]], None]
+Methods = Mapping[str, type[Method]]
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +52,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="start over: neither continue a stopped command nor use what the store has")
     add("--on", metavar="WHERE", help="ray: a Ray cluster of this machine; or ray:ADDRESS")
     add("--tensorboard", type=Path, metavar="DIR", help="write accuracies for TensorBoard there")
+    add("--curves", type=int, nargs="?", const=CURVE_STEPS, default=0, metavar="N",
+        help=f"record loss and accuracy every N steps (N left out: {CURVE_STEPS})")
+    add("--curve-examples", type=int, default=CURVE_EXAMPLES, metavar="N",
+        help="test examples of each task that a point of a curve is measured on, at most "
+             f"(default: {CURVE_EXAMPLES})")
+    add("--confusion", action="store_true", help="record confusion matrices at the end")
+    add("--save-networks", type=Path, metavar="DIR", help="save the trained networks there")
     # fmt: on
     add_store(parser)
 
@@ -90,8 +85,82 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
                              "$RECOLLECT_DATA)")  # fmt: skip
 
 
+def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: str) -> None:
+    """A benchmark, a method, and an option for every hyper-parameter of these methods (or all)."""
+    known = every_method()
+    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
+    parser.add_argument("method", help=f"one of: {', '.join(known)}; or path/to/file.py:Class, or "
+                                       "package.module:Class")  # fmt: skip
+    sizes = {"lr": "learning rate", "bs": "batch size", "mbs": "replay batch size"}
+    if methods is None:
+        methods, use = known, f"{use}. Of one method alone: {parser.prog} BENCHMARK METHOD --help"
+    if methods and not any(kind.replay for kind in methods.values()):
+        del sizes["mbs"]
+    add_hyperparameters(parser, methods, use, sizes, nargs="+")
+
+
+def add_hyperparameters(
+    parser: argparse.ArgumentParser,
+    methods: Methods,
+    use: str,
+    others: Mapping[str, str],
+    **how: Any,
+) -> None:
+    """Add an option for every hyper-parameter of these methods, and for `others` with their help.
+
+    `how` is passed to argparse.
+    """
+    titles: dict[str, dict[str, list[str]]] = {}
+    for kind in methods.values():
+        for each in hyperparameters(kind).values():
+            titles.setdefault(each.symbol, {}).setdefault(each.help, []).append(kind.title)
+    helps = {
+        name: "; ".join(
+            f"{line} ({', '.join(of)})" if line else f"of {', '.join(of)}"
+            for line, of in lines.items()
+        )
+        for name, lines in sorted(titles.items())
+    }
+    group = parser.add_argument_group("hyper-parameters", use)
+    for name, text in {**others, **helps}.items():
+        text = text.replace("%", "%%")
+        group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **how)
+    parser.set_defaults(hyperparameters=(*others, *helps))
+
+
+def add_optimiser(parser: argparse.ArgumentParser) -> None:
+    """The optimiser, its schedule and their numbers, beside the hyper-parameters of methods."""
+    group = parser.add_argument_group("optimiser", "several values of a number span a grid")
+    group.add_argument("--optimiser", default="SGD", metavar="NAME",
+                       help="SGD, Adam or AdamW (default: SGD)")  # fmt: skip
+    group.add_argument("--nesterov", action="store_true", help="Nesterov's momentum, with SGD")
+    group.add_argument("--schedule", default="constant", metavar="NAME",
+                       help="constant, step or cosine (default: constant)")  # fmt: skip
+    group.add_argument("--schedule-per", default="stream", metavar="WHAT",
+                       help="stream, or task to begin anew in each (default: stream)")  # fmt: skip
+    own = parser.get_default("hyperparameters")
+    numbers = {name: text for name, text in NUMBERS.items() if name not in own}
+    for name, text in numbers.items():
+        spellings = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
+        group.add_argument(*spellings, type=number, metavar="VALUE", nargs="+", help=text)
+    parser.set_defaults(hyperparameters=(*own, *numbers))
+
+
+def chosen_optimisation(chosen: argparse.Namespace) -> Optimisation:
+    """The optimiser and the schedule that a person chose."""
+    return Optimisation(chosen.optimiser, chosen.nesterov, chosen.schedule, chosen.schedule_per)
+
+
+def given_values(chosen: argparse.Namespace) -> dict[str, Any]:
+    """The hyper-parameters that a person gave, by the name of their option."""
+    found = {name: getattr(chosen, name) for name in chosen.hyperparameters}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def train(
-    chosen: argparse.Namespace, jobs: Sequence[Job], finished: Finished = lambda job, results: None
+    chosen: argparse.Namespace,
+    jobs: Sequence[Job],
+    finished: Callable[[Job, list[Result]], None] = lambda job, results: None,
 ) -> Results:
     """Train the jobs of a command with a bar, continuing what was stopped before.
 
@@ -100,7 +169,7 @@ def train(
     elsewhere = runner_named(chosen.on)
     store = _store_of(chosen)
     for job in jobs:
-        check(job)
+        job.check()
     store.store.add([])  # a store that cannot be written is said before the work, not after
     checkpoints = _checkpoints(chosen, jobs)
     there = sum(run is not None for job in jobs for run in store.find(job))
@@ -134,15 +203,29 @@ def _checkpoints(chosen: argparse.Namespace, jobs: Sequence[Job]) -> Checkpoints
     found = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     found = found.of(jobs, workers(chosen))
     left = found.of_other_code()
-    if chosen.fresh:
-        for each in (found, *(replace(found, folder=folder) for folder in left)):
-            each.clear()
-    elif any(found.folder.glob("*")):
-        notice("continuing where this command was stopped (--fresh starts over)")
-    elif left:
-        notice("this command was stopped under other code and starts afresh "
-               "(--fresh removes what was saved)")  # fmt: skip
+    with found.locked():  # of two processes, the second says so before anything else
+        if chosen.fresh:
+            for each in (found, *(replace(found, folder=folder) for folder in left)):
+                each.clear()
+        elif found.any():
+            notice("continuing where this command was stopped (--fresh starts over)")
+        elif left:
+            notice("this command was stopped under other code and starts afresh "
+                   "(--fresh removes what was saved)")  # fmt: skip
     return found
+
+
+def jobs_of(
+    chosen: argparse.Namespace, plans: Sequence[Plan], stream: Stream, device: torch.device
+) -> list[Job]:
+    """The jobs that carry plans out with the paper's network."""
+    jobs = [job for each in plans for job in each.jobs(stream, None, device, chosen.full_precision)]
+    return [replace(job, details=details_of(chosen)) for job in jobs]
+
+
+def details_of(chosen: argparse.Namespace) -> Details:
+    """What is recorded and saved beside the scores."""
+    return Details.of(chosen.curves, chosen.curve_examples, chosen.confusion, chosen.save_networks)
 
 
 def left_to_train(chosen: argparse.Namespace, jobs: Sequence[Job]) -> list[Job]:
@@ -170,7 +253,7 @@ def runner_named(where: str | None) -> OnRay | None:
         raise InputError(f"unknown place {where!r}: give ray, or ray:ADDRESS")
     from recollect.experiments.on_ray import OnRay
 
-    return OnRay(address or None)
+    return OnRay(where if address.startswith("//") else address or None)
 
 
 def checked_device(chosen: argparse.Namespace) -> torch.device:
@@ -179,12 +262,13 @@ def checked_device(chosen: argparse.Namespace) -> torch.device:
     What cannot be used of the common options is refused, before any work is done.
     """
     workers(chosen)
+    details_of(chosen)
     elsewhere = runner_named(chosen.on) if chosen.device == "auto" else None
     device = elsewhere.device if elsewhere else device_named(chosen.device)
     if chosen.json:
         check_writable(chosen.json)
     if chosen.tensorboard:
-        check_tensorboard()
+        summary_writer()
     check_folder(chosen.data_dir)
     return device
 
@@ -200,9 +284,3 @@ def workers(chosen: argparse.Namespace) -> int:
     if chosen.workers is not None and chosen.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
     return chosen.workers or cores()
-
-
-def seeds_label(summaries: Sequence[Summary]) -> str:
-    """How many seeds stand behind each row."""
-    count = len(summaries[0].runs)
-    return f"{count} seed{'s' if count > 1 else ''}"

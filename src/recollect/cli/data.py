@@ -7,12 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from recollect.cli.common import add_data_dir
-from recollect.cli.notices import notice
-from recollect.cli.screen import console
+from recollect.cli.screen import console, notice
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Finding, entry, load, look
-
-__all__ = ["configure"]
 
 
 def configure(data: argparse.ArgumentParser) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Iterator
 from importlib import metadata
 
 import torch
@@ -18,12 +19,11 @@ from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
 from recollect.train.parallel import cores
 
-__all__ = ["configure"]
-
 # What each brings, and what for.
 EXTRAS = {
     "digits": ("scikit-learn", "benchmarks that need no download"),
     "figures": ("matplotlib", "recollect figures"),
+    "pandas": ("pandas", "Results.to_pandas"),
     "parquet": ("pyarrow", "Parquet files in recollect stream"),
     "ray": ("ray", "--on ray"),
     "river": ("river", "RiverClassifier"),
@@ -79,41 +79,35 @@ def _machine() -> list[Line]:
     ]
 
 
-def _data() -> list[Line]:
-    lines: list[Line] = []
+def _data() -> Iterator[Line]:
     for name in CATALOGUE:
         found = look(name)
         state = found.where if not found.problem else f"{found.where}: {found.problem}"
         if found.where == "not here":
-            extra = f"needs the extra {name}" if name in EXTRAS else None
-            state = extra or f"not here: recollect data fetch {name}"
-        lines.append((not found.problem, name, state))
-    return lines
+            fetch = f"not here: recollect data fetch {name}"
+            state = f"needs the extra {name}" if name in EXTRAS else fetch
+        yield not found.problem, name, state
 
 
-def _extras() -> list[Line]:
-    lines: list[Line] = []
+def _extras() -> Iterator[Line]:
     for extra, (package, use) in EXTRAS.items():
         version = _version(package)
         name = f"{extra} ({package} {version})" if version else extra
-        lines.append((bool(version), name, f"for {use}"))
-    return lines
+        yield bool(version), name, f"for {use}"
 
 
-def _packages() -> list[Line]:
-    """Methods of other packages, and those that could not be used."""
+def _packages() -> Iterator[Line]:
     found = others()
-    good: list[Line] = [(True, name, f"from {package}") for name, package in found.packages.items()]
-    return good + [(False, "left out", problem) for problem in found.problems]
+    yield from ((True, name, f"from {package}") for name, package in found.packages.items())
+    yield from ((False, "left out", problem) for problem in found.problems)
 
 
-def _store(chosen: argparse.Namespace) -> list[Line]:
+def _store(chosen: argparse.Namespace) -> Iterator[Line]:
     store = Store(chosen.store)
     try:
-        count = len(store.rows(all_codes=True))
+        yield True, f"{len(store.rows(all_codes=True))} runs", str(store.path)
     except RecollectError as error:
-        return [(False, "results", str(error))]
-    return [(True, f"{count} runs", str(store.path))]
+        yield False, "results", str(error)
 
 
 def _version(package: str) -> str | None:

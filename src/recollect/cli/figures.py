@@ -7,16 +7,15 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from recollect.cli.common import add_data_dir, add_files, check_folder
-from recollect.cli.notices import notice
+from recollect.cli.report import stored_runs
+from recollect.cli.screen import notice
 from recollect.errors import InputError
-from recollect.experiments.figures import FIGURES, Material, check_matplotlib, recipe, save
-from recollect.experiments.files import read_json
-from recollect.experiments.store import Store
+from recollect.experiments.figures import FIGURES, Material, Recipe, check_matplotlib, recipe, save
 from recollect.experiments.values import seeds_from
 from recollect.files import write_json
-from recollect.train import Result
 
 __all__ = ["configure"]
 
@@ -44,9 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def command(chosen: argparse.Namespace) -> int:
     """Make the figures that were asked for; of all, those that there are results for."""
-    names = list(dict.fromkeys(chosen.names)) or list(FIGURES)
-    for name in names:
-        recipe(name)
+    recipes = {name: recipe(name) for name in chosen.names or FIGURES}
     formats = list(dict.fromkeys(chosen.formats))
     seeds = seeds_from(chosen.seeds)
     _check_out(chosen.out)
@@ -54,46 +51,36 @@ def command(chosen: argparse.Namespace) -> int:
     if set(formats) - {"json"}:
         check_matplotlib()
     material = Material(
-        results=_results(chosen.files, chosen.store),
+        results=[row.result for row in stored_runs(chosen)],
         bench=chosen.bench,
         folder=chosen.data_dir,
         seeds=seeds,
         report=notice,
     )
     made = 0
-    for name in names:
+    for name, each in recipes.items():
         try:
-            drawn = recipe(name).data(material)
+            drawn = each.data(material)
         except InputError as error:
             if chosen.names:
                 raise
             notice(f"{name} is left out: {error}")
             continue
         made += 1
-        _write(name, drawn, chosen.out, formats)
+        _write(name, each, drawn, chosen.out, formats)
     return 0 if made else 2
 
 
-def _write(name: str, drawn: object, folder: Path, formats: Sequence[str]) -> None:
+def _write(name: str, made: Recipe, drawn: Any, folder: Path, formats: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    figure = recipe(name).draw(drawn) if set(formats) - {"json"} else None
+    figure = made.draw(drawn) if set(formats) - {"json"} else None
     for form in formats:
         path = folder / f"{name}.{form}"
         if figure is None or form == "json":
-            write_json(path, asdict(drawn))  # type: ignore[call-overload]
+            write_json(path, asdict(drawn))
         else:
             save(figure, path)
         print(path)
-
-
-def _results(files: Sequence[Path] | None, store: Path | None) -> list[Result]:
-    """What is in the files; without files, or if a store is named, what is in the store."""
-    found = [run for path in files or () for run, _ in read_json(path, notice)]
-    if store is not None and not store.is_file():
-        raise InputError(f"there is no result store {str(store)!r}: correct --store")
-    if store is not None or not files:
-        found += [row.result for row in Store(store).rows(validation=False)]
-    return found
 
 
 def _check_out(out: Path) -> None:

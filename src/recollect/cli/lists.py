@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import inspect
 
-from recollect.cli.hyperparameters import described
+from recollect import methods
 from recollect.cli.screen import compact_table, console
 from recollect.experiments.labels import SETTINGS
-from recollect.methods import REQUIREMENTS, Method, every_method, method, others, requirements
 from recollect.streams import BENCHMARKS
-
-__all__ = ["configure"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,10 +26,10 @@ def list_methods(chosen: argparse.Namespace) -> int:
     from rich.table import Table
 
     if chosen.names:
-        for kind in [method(name) for name in dict.fromkeys(chosen.names)]:
+        for kind in [methods.method(name) for name in dict.fromkeys(chosen.names)]:
             _describe(kind)
         return 0
-    known = every_method()
+    known = methods.every_method()
     table = Table("name", "title", "hyper-parameters", "memory", "needs", "what it does",
                   title="Methods")  # fmt: skip
     for name, kind in known.items():
@@ -40,23 +37,24 @@ def list_methods(chosen: argparse.Namespace) -> int:
         table.add_row(
             name,
             kind.title,
-            ", ".join(("lr", *described(kind))),
+            ", ".join(("lr", *(each.symbol for each in methods.hyperparameters(kind).values()))),
             ", ".join(kind.replay.names) if kind.replay else "-",
             _needs(kind),
             escape(first + _origin(name)),
         )
     console().print(table)
     met = Table(title="What general continual learning asks for (Table 1 of the paper)")
-    for column in ("method", *REQUIREMENTS):
+    for column in ("method", *methods.REQUIREMENTS):
         met.add_column(column, justify="left" if column == "method" else "center")
     for kind in known.values():
-        met.add_row(kind.title, *("✓" if mark else "-" for mark in requirements(kind).values()))
+        met.add_row(
+            kind.title, *("✓" if mark else "-" for mark in methods.requirements(kind).values())
+        )
     console().print(met)
     return 0
 
 
-def _describe(kind: type[Method]) -> None:
-    """Print a method's description, and every hyper-parameter with its default."""
+def _describe(kind: type[methods.Method]) -> None:
     from rich.markup import escape
 
     screen = console()
@@ -66,14 +64,14 @@ def _describe(kind: type[Method]) -> None:
     stored = ", ".join(kind.replay.names) if kind.replay else "nothing"
     screen.print(f"stores: {stored} · needs: {_needs(kind)}", style="dim")
     table = compact_table("option", "default", "what it is")
-    for name, each in described(kind).items():
+    for each in methods.hyperparameters(kind).values():
         default = "-" if each.default is None else f"{each.default:g}"
-        table.add_row(f"--{name}", default, escape(each.help))
+        table.add_row(f"--{each.symbol}", default, escape(each.help))
     if table.rows:
         screen.print(table)
 
 
-def _needs(kind: type[Method]) -> str:
+def _needs(kind: type[methods.Method]) -> str:
     needs = {
         "task boundaries": kind.needs.boundaries,
         "task at test": kind.needs.task_id,
@@ -83,7 +81,7 @@ def _needs(kind: type[Method]) -> str:
 
 
 def _origin(name: str) -> str:
-    packages = others().packages
+    packages = methods.others().packages
     return f" (from {packages[name]})" if name in packages else ""
 
 

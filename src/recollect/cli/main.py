@@ -8,23 +8,27 @@ import shlex
 import signal
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import entry_points
 from inspect import signature
+from itertools import pairwise
 from threading import current_thread, main_thread
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recollect import __version__
-from recollect.cli.notices import notice
 from recollect.cli.parser import Parser
-from recollect.errors import RecollectError, SlowerWarning, TimeUp
+from recollect.cli.screen import notice
+from recollect.errors import InputError, RecollectError, SlowerWarning, Terminated, TimeUp
 
-__all__ = ["build_parser", "main"]
+if TYPE_CHECKING:
+    from recollect.methods import Method
 
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 130
+TERMINATED = 143
+OUTSIDE = "; nothing was training: what was saved before stays, and the same command continues"
 
 # The modules of `recollect.cli`, each imported when one of its commands is called: they need
 # PyTorch, which takes seconds to import, and the list of commands does not.
@@ -34,6 +38,7 @@ COMMANDS = {
     "search": ("search", "choose hyper-parameters as the paper does"),
     "stream": ("stream", "learn from files, pipes and folders of images"),
     "results": ("results", "list, export and import what was trained"),
+    "compare": ("compare", "two configurations, seed by seed: differences, intervals, tests"),
     "report": ("report", "all results as one page that opens from disk"),
     "figures": ("figures", "the paper's figures, as PNG, SVG or data"),
     "methods": ("lists", "list the methods, or describe some"),
@@ -48,19 +53,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
     0: done. 2: it was asked for the impossible. 75: its time limit came, and the same command
-    continues. 130: interrupted.
+    continues. 130: interrupted (Ctrl+C). 143: terminated (SIGTERM).
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    with _stopping_at_once():
+    with _handling_signals(_stop_at_once):
         called = next((word for word in given if not word.startswith("-")), "")
-        chosen = build_parser({called} & COMMANDS.keys()).parse_args(given)
-        _name_broken_packages()
-    chosen.line = shlex.join(["recollect", *given])
-    for output in (sys.stdout, sys.stderr):
-        if isinstance(output, io.TextIOWrapper):
-            output.reconfigure(errors="replace")
+        try:
+            parser = build_parser({called} & COMMANDS.keys(), given)
+        except InputError as error:
+            notice(str(error))
+            return 2
+        chosen = parser.parse_args(given)
+        for problem in import_module("recollect.methods").others().problems:
+            notice(problem)
+        chosen.line = shlex.join(["recollect", *given])
+        for output in (sys.stdout, sys.stderr):
+            if isinstance(output, io.TextIOWrapper):
+                output.reconfigure(errors="replace")
+        outside = OUTSIDE if "time_limit" in chosen else ""
     try:
-        with _short_warnings():
+        with _short_warnings(), _handling_signals(_raise):
             status: int = chosen.command(chosen)
     except TimeUp as limit:
         notice(str(limit))
@@ -68,9 +80,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except RecollectError as error:
         notice(str(error))
         return 2
-    except KeyboardInterrupt:
-        notice(f"interrupted{'; the same command continues' if 'time_limit' in chosen else ''}")
+    except KeyboardInterrupt as stop:
+        notice(str(stop) or f"interrupted{outside}")
         return INTERRUPTED
+    except Terminated as stop:
+        if not str(stop):  # it has been said where training was stopped
+            notice(f"terminated{outside}")
+        return TERMINATED
     except BrokenPipeError:
         # Whoever read the output has gone; nothing is left to say, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,23 +94,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _stop_at_once(number: int, frame: object) -> None:
+    # While modules are imported, an exception would be lost or printed.
+    os.write(2, b"recollect: stopped before it began\n")
+    os._exit(128 + number)
+
+
+def _raise(number: int, frame: object) -> None:
+    raise KeyboardInterrupt if number == signal.SIGINT else Terminated
+
+
 @contextmanager
-def _stopping_at_once() -> Iterator[None]:
-    """Meanwhile, Ctrl-C ends the process: an exception would be lost or printed by an import."""
-
-    def stop(*_: object) -> None:
-        os.write(2, b"recollect: stopped\n")
-        os._exit(INTERRUPTED)
-
-    usual = signal.default_int_handler
-    if signal.getsignal(signal.SIGINT) is not usual or current_thread() is not main_thread():
-        yield  # it is ignored, or someone else's
+def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
+    """Meanwhile, Ctrl+C and SIGTERM call this, unless they are ignored or someone else's."""
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
+    }  # fmt: skip
+    if current_thread() is not main_thread():
+        yield
         return
-    signal.signal(signal.SIGINT, stop)
+    ours = [number for number, before in usual.items() if signal.getsignal(number) is before]
+    for number in ours:
+        signal.signal(number, handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, usual)
+        for number in ours:
+            signal.signal(number, usual[number])
 
 
 @contextmanager
@@ -113,8 +139,12 @@ def _short_warnings() -> Iterator[None]:
         yield
 
 
-def build_parser(configured: Iterable[str] = COMMANDS) -> Parser:
-    """The parser of all commands; those that are `configured` have their options."""
+def build_parser(configured: Iterable[str] = COMMANDS, words: Sequence[str] = ()) -> Parser:
+    """The parser of all commands; those that are `configured` have their options.
+
+    Where `words` ask for help and name a method, the hyper-parameters of other methods are left
+    out.
+    """
     parser = Parser(
         prog="recollect",
         description="Learn from a stream that keeps changing, without forgetting.",
@@ -122,20 +152,51 @@ def build_parser(configured: Iterable[str] = COMMANDS) -> Parser:
     parser.add_argument("--version", action="version", version=f"recollect {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     if {*configured}:
-        _reserve_options()
+        located = _located(words)
+        _reserve_options(located)
+        for word in located:
+            import_module("recollect.methods").method(word)  # its hyper-parameters are options
     for name, (module, help_) in COMMANDS.items():
         command = commands.add_parser(name, help=help_)
         if name in configured:
-            import_module(f"recollect.cli.{module}").configure(command)
+            methods = [_named_methods(words)] if name in WITH_HYPERPARAMETERS else []
+            import_module(f"recollect.cli.{module}").configure(command, *methods)
     return parser
 
 
-def _reserve_options() -> None:
-    """Let no hyper-parameter of another package have the name of an option or of an argument."""
+def _located(words: Sequence[str]) -> list[str]:
+    """The words that name a method by its file or module.
+
+    After an option, a word with a colon may be something else, such as ray:ADDRESS or a path.
+    """
+    from recollect.methods import is_location
+
+    found = []
+    for before, word in pairwise(["", *words]):
+        name = word.rpartition("=")[2]
+        free = not before.startswith("--") or before in ("--method", "--methods")
+        if is_location(name) and (free or ".py:" in name):
+            found.append(name)
+    return found
+
+
+def _named_methods(words: Sequence[str]) -> Mapping[str, type[Method]] | None:
+    from recollect.methods import method
+
+    found = {}
+    for word in words if {"-h", "--help"} & {*words} else ():
+        with suppress(InputError):
+            kind = method(word.rpartition("=")[2])
+            found[kind.name] = kind
+    return found or None
+
+
+def _reserve_options(located: Sequence[str]) -> None:
+    """Let no hyper-parameter of another package or file have the name of an option or argument."""
     from recollect.methods import others
     from recollect.methods.packages import GROUP, RESERVED
 
-    if not entry_points(group=GROUP):
+    if not (located or entry_points(group=GROUP)):
         return
     names = {"line", *signature(import_module("recollect.experiments").run).parameters}
     for each in WITH_HYPERPARAMETERS:
@@ -145,13 +206,6 @@ def _reserve_options() -> None:
     if not names <= RESERVED:
         RESERVED.update(names)
         others.cache_clear()
-
-
-def _name_broken_packages() -> None:
-    from recollect.methods import others
-
-    for problem in others().problems:
-        notice(problem)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ from typing import Any
 
 from recollect.errors import nearest
 
-__all__ = ["Parser", "duration", "number"]
-
 
 class Parser(argparse.ArgumentParser):
     """As argparse's, but an option or a choice that does not exist gets a suggestion."""

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from recollect.cli.common import add_files
-from recollect.cli.notices import notice
+from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments.files import Stored, read_json
 from recollect.experiments.report import build, drawn_in, write
 from recollect.experiments.store import Store
 from recollect.files import check_writable
 
-__all__ = ["configure"]
+__all__ = ["configure", "stored_runs"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -35,7 +38,16 @@ def command(chosen: argparse.Namespace) -> int:
     """Write the page and say where it is."""
     check_writable(chosen.out)
     drawn = drawn_in(chosen.figures) if chosen.figures else {}
-    data = build(_wanted(_rows(chosen), chosen.benchmark), drawn)
+    rows = stored_runs(chosen)
+    if not rows:
+        raise InputError(
+            "there are no runs in these files: give files that --json wrote"
+            if chosen.files and not chosen.store
+            else f"there are no runs in the store {Store(chosen.store).path}: train some with "
+            f"`recollect reproduce`, or give files that --json wrote with --from"
+        )
+    with _without_collection():
+        data = build(_wanted(rows, chosen.benchmark), drawn)
     write(data, chosen.out)
     size = chosen.out.stat().st_size / 1e6
     print(f"{chosen.out}: {data['runs']} runs in {len(data['rows'])} configurations, {size:.1f} MB")
@@ -44,19 +56,24 @@ def command(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(chosen: argparse.Namespace) -> list[Stored]:
+def stored_runs(chosen: argparse.Namespace) -> list[Stored]:
+    """The runs in the files of --from; without files, or if --store names one, in the store."""
     rows = [row for file in chosen.files or [] for row in read_json(file, notice)]
-    if chosen.store or not chosen.files:
-        store = Store(chosen.store)
-        rows += store.rows()
-        if not rows:
-            raise InputError(
-                f"there are no runs in the store {store.path}: train some with `recollect "
-                f"reproduce`, or give files that --json wrote with --from"
-            )
-    if not rows:
-        raise InputError("there are no runs in these files: give files that --json wrote")
-    return rows
+    if chosen.store and not chosen.store.is_file():
+        raise InputError(f"there is no result store {str(chosen.store)!r}: correct --store")
+    return rows + Store(chosen.store).rows() if chosen.store or not chosen.files else rows
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    # Drawing makes many objects and leaves few behind: looking for them takes time.
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _wanted(rows: list[Stored], names: list[str] | None) -> list[Stored]:

@@ -1,44 +1,37 @@
-"""`recollect reproduce`: the paper's table for a benchmark, ours beside it."""
+"""`recollect reproduce`: the paper's table for a benchmark, or all of them, ours beside it."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
 
 from recollect.cli.common import (
     add_common,
     checked_device,
+    jobs_of,
     left_to_train,
-    seeds_label,
     train,
     workers,
     write_results,
 )
-from recollect.cli.notices import notice
-from recollect.cli.screen import add_groups, compact_table, console, named
+from recollect.cli.screen import add_groups, compact_table, console, named, notice
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
 from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS
 from recollect.experiments.paper import Verdict
-from recollect.experiments.reproduce import (
-    Comparison,
-    cells,
-    compare,
-    plans_of,
-    stream_or_stand_in,
-)
+from recollect.experiments.reproduce import cells, compare, plans_of, stream_or_stand_in
 from recollect.experiments.values import seeds_from
 from recollect.methods import every_method, title_of
-from recollect.streams import BENCHMARKS, Benchmark, benchmark
+from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, benchmark
 from recollect.train import Job, Result
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-__all__ = ["configure", "mark", "print_table", "say_finished"]
 
 STYLES = {"equal": "green", "close": "green", "above": "cyan", "below": "red"}
 RULE = (
@@ -50,6 +43,14 @@ WEAK = (
 )
 MOST_OF = 0.3
 STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
+
+
+class Wanted(NamedTuple):
+    """A table to fill: a benchmark with so many epochs a task, and the jobs of its rows."""
+
+    benchmark: Benchmark
+    epochs: int | None
+    jobs: list[Job]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,29 +70,70 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Train every row of the table and print it."""
+    """Train every row of a table and print it, one table after the other.
+
+    What the store has is not trained again, so a command that was stopped goes on.
+    """
     if chosen.all == bool(chosen.benchmark):
         raise InputError("name a benchmark, or give --all for every table: one of the two")
+    if chosen.all and chosen.epochs is not None:
+        raise InputError("--all has the paper's epochs: name a benchmark to choose others")
+    tables = list(_wanted(chosen, checked_device(chosen)))
+    jobs = [job for table in tables for job in table.jobs]
     if chosen.all:
-        from recollect.cli.everything import everything
-
-        return everything(chosen)
-    known = benchmark(chosen.benchmark)
-    rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
-    seeds = seeds_from(chosen.seeds)
-    device = checked_device(chosen)
-    plans_of(known, rows, seeds, chosen.epochs)
-    known, stream = stream_or_stand_in(known, chosen.data_dir, notice)
-    plans = plans_of(known, rows, seeds, chosen.epochs)
-    precise = chosen.full_precision
-    jobs = [job for each in plans for job in each.jobs(stream, None, device, precise)]
-    if chosen.methods is None and chosen.on is None:
+        notice(f"{len(tables)} tables, {_runs(jobs)} runs; timing a few steps of each kind ...")
+    if chosen.all or (chosen.methods is None and chosen.on is None):
         _foretell(chosen, jobs)
-    results = train(chosen, jobs, say_finished)
-    write_results(chosen, results)
-    for score in chosen.scores or ["accuracy"]:
-        print_table(known, results, score)
+    found: list[Result] = []
+    for table in tables:
+        if chosen.all:
+            title = f"{table.benchmark.name}{', one epoch' if table.epochs else ''}"
+            notice(f"{title}: {_runs(table.jobs)} runs")
+        results = train(chosen, table.jobs, _say_finished)
+        found += results
+        write_results(chosen, found)
+        for score in chosen.scores or (SCORES if chosen.all else ["accuracy"]):
+            if not chosen.all or _has(results, score):
+                print_table(table.benchmark, results, score)
     return 0
+
+
+def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted]:
+    seeds = seeds_from(chosen.seeds)
+    one = [] if chosen.all else [(benchmark(chosen.benchmark), chosen.epochs)]
+    for known, epochs in one or _every_table(device):
+        rows = cells(known, chosen.methods, chosen.buffers, epochs)
+        plans_of(known, rows, seeds, epochs)  # what is wrong is said before data are loaded
+        try:
+            found, stream = stream_or_stand_in(known, chosen.data_dir, notice)
+        except DataUnavailable as error:
+            if not chosen.all:
+                raise
+            notice(f"{known.name}: left out: {error}")
+            continue
+        jobs = jobs_of(chosen, plans_of(found, rows, seeds, epochs), stream, device)
+        if chosen.all:  # a method that --methods names may not be defined on every stream
+            jobs = [j for j in jobs if j.stream.boundaries or not j.kind.needs.boundaries]
+        yield Wanted(found, epochs, jobs)
+
+
+def _every_table(device: torch.device) -> list[tuple[Benchmark, int | None]]:
+    """The paper's benchmarks; networks with convolutions are left out where there is no GPU."""
+    every = [each for each in BENCHMARKS.values() if each.stands_in is None]
+    slow = [each for each in every if each.network != "mlp"]
+    if device.type == "cpu":
+        names = ", ".join(each.name for each in slow)
+        notice(f"{names}: left out, they take days without a GPU (name one to train it anyway)")
+        return [(each, None) for each in every if each not in slow]
+    return [*((each, None) for each in every), *((each, 1) for each in slow)]
+
+
+def _runs(jobs: Sequence[Job]) -> int:
+    return sum(len(job.runs) for job in jobs)
+
+
+def _has(results: Results, score: str) -> bool:
+    return any(value is not None for run in results for value in getattr(run, score).values())
 
 
 def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:
@@ -99,8 +141,7 @@ def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> 
     screen = console()
     summaries = results.summaries()
     ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
-    behind = seeds_label(summaries)
-    screen.print(f"{known.name}: {SCORE_TITLES[score]}, {behind}", style="bold")
+    screen.print(f"{known.name}: {SCORE_TITLES[score]}, {summaries[0].seeds}", style="bold")
     screen.print("; ".join(ways), style="dim")
     screen.print(_table(known, results, score))
     screen.print(RULE if known.stands_in is None else STAND_IN, style="dim")
@@ -118,7 +159,7 @@ def mark(verdict: Verdict | None) -> str:
     return f"[{'dim ' * verdict.weak}{STYLES[verdict.kind]}]{verdict.mark}[/]"
 
 
-def say_finished(job: Job, results: list[Result]) -> None:
+def _say_finished(job: Job, results: list[Result]) -> None:
     """Where there is no terminal for a bar, a line for every finished row."""
     if not sys.stderr.isatty():
         means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
@@ -127,14 +168,14 @@ def say_finished(job: Job, results: list[Result]) -> None:
 
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
-    """Say how long all methods will take, and which of them takes most of it."""
+    """Say how long it will take; for one table, also which method takes most of it."""
     times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen))
     total = sum(times.values())
     if not total:
         return
     slowest = max(times, key=times.__getitem__)
     notice(f"{in_words(total)} of training, more or less, without evaluation")
-    if len(times) > 1 and times[slowest] > MOST_OF * total:
+    if not chosen.all and len(times) > 1 and times[slowest] > MOST_OF * total:
         titles = {job.kind.name: job.kind.title for job in jobs}
         title = titles.pop(slowest)
         notice(
@@ -144,11 +185,7 @@ def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
 
 
 def _table(known: Benchmark, results: Results, score: str) -> Table:
-    summaries = [
-        each
-        for each in results.summaries()
-        if any(each.mean(score, setting) for setting in each.first.accuracy)
-    ]
+    summaries = results.summaries()
     settings = [s for s in SETTINGS if any(each.mean(score, s) for each in summaries)]
     table = compact_table("method", right=["buffer"])
     for setting in settings:
@@ -157,31 +194,22 @@ def _table(known: Benchmark, results: Results, score: str) -> Table:
             table.add_column("\npaper", justify="right", style="dim")
             table.add_column("", justify="center")
     table.add_column("s per\nrun", justify="right")
-    add_groups(table, ((s.first.method, _row(known, s, settings, score)) for s in summaries))
+    rows = [(each.first.method, _row(known, each, settings, score)) for each in summaries
+            if any(each.mean(score, setting) for setting in settings)]  # fmt: skip
+    add_groups(table, rows)
     return table
 
 
 def _row(known: Benchmark, summary: Summary, settings: list[str], score: str) -> list[str]:
     run = summary.first
-    compared = [
-        compare(known, summary, setting, score) if summary.mean(score, setting) else None
-        for setting in settings
-    ]
-    return [
-        title_of(run.method),
-        "" if run.buffer is None else str(run.buffer),
-        *(text for one in compared for text in _columns(one, known.stands_in is None)),
-        f"{summary.seconds:.2f}",
-    ]
-
-
-def _columns(one: Comparison | None, comparable: bool) -> tuple[str, ...]:
-    if one is None:
-        return ("-", "-", "") if comparable else ("-",)
-    if not comparable:
-        return (str(one.ours),)
-    theirs = "-" if one.paper is None else str(one.paper)
-    return str(one.ours), theirs, mark(one.verdict)
+    row = [title_of(run.method), "" if run.buffer is None else str(run.buffer)]
+    for setting in settings:
+        cells = ["-", "-", ""]
+        if summary.mean(score, setting):
+            one = compare(known, summary, setting, score)
+            cells = [str(one.ours), str(one.paper or "-"), mark(one.verdict)]
+        row += cells if known.stands_in is None else cells[:1]
+    return [*row, f"{summary.seconds:.2f}"]
 
 
 def _remark(summary: Summary) -> str:

@@ -7,22 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import add_store
-from recollect.cli.notices import notice
-from recollect.cli.screen import add_groups, compact_table, console
+from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
-from recollect.experiments.exports import FORMATS, exported
+from recollect.experiments.exports import FORMATS, exported, mean_cells
 from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.labels import SETTINGS
 from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store
 from recollect.files import check_writable, write_text
 from recollect.methods import method as known_method
-from recollect.methods import title_of
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-__all__ = ["configure"]
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -47,9 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def command(chosen: argparse.Namespace) -> int:
     """Take files in, then print or write what fits."""
-    store = Store(chosen.store)
-    if chosen.export:
-        _check_export(chosen.export)
+    store, out = Store(chosen.store), chosen.export
+    if out and out.suffix not in (*FORMATS, ".json", ".jsonl"):
+        raise InputError(
+            f"cannot write {out.suffix or out.name!r}: give {', '.join(FORMATS)}, .json or .jsonl"
+        )
+    if out:
+        check_writable(out)
     read = [(path, read_json(path, notice)) for path in chosen.sources]
     for path, rows in read:
         new = store.add(rows)
@@ -58,19 +58,19 @@ def command(chosen: argparse.Namespace) -> int:
         benchmark=chosen.benchmark,
         method=chosen.method and _named(chosen.method),
         buffer=... if chosen.buffer is None else chosen.buffer,
-        validation=True if chosen.validation else None if chosen.export else False,
+        validation=True if chosen.validation else None if out else False,
         all_codes=chosen.all_code,
     )
     results = Results([row.result for row in found])
     if not results:
         notice(_nothing(store, chosen))
         return 0
-    if chosen.export and chosen.export.suffix in FORMATS:
-        write_text(chosen.export, exported(results, chosen.export.suffix))
-    elif chosen.export:
-        write_runs(chosen.export, found)
-    if chosen.export:
-        notice(f"{len(results)} runs written to {chosen.export}")
+    if out:
+        if out.suffix in FORMATS:
+            write_text(out, exported(results, out.suffix))
+        else:
+            write_runs(out, found)
+        notice(f"{len(results)} runs written to {out}")
         return 0
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
@@ -87,7 +87,6 @@ def _named(method: str) -> str:
 
 
 def _nothing(store: Store, chosen: argparse.Namespace) -> str:
-    """Why nothing fits, and what there would be."""
     there = store.rows(validation=chosen.validation, all_codes=chosen.all_code)
     if not there:
         return f"no such runs in {store.path}: train some, or --import what --json wrote"
@@ -96,14 +95,6 @@ def _nothing(store: Store, chosen: argparse.Namespace) -> str:
         for name in ("benchmark", "method")
     )
     return f"no such runs in {store.path}; it has the benchmarks {benchmarks}; methods {methods}"
-
-
-def _check_export(path: Path) -> None:
-    if path.suffix not in (*FORMATS, ".json", ".jsonl"):
-        raise InputError(
-            f"cannot write {path.suffix or path.name!r}: give {', '.join(FORMATS)}, .json or .jsonl"
-        )
-    check_writable(path)
 
 
 def _table(results: Results) -> Table:
@@ -117,13 +108,6 @@ def _table(results: Results) -> Table:
 
 
 def _row(summary: Summary, settings: list[str]) -> list[str]:
-    run = summary.first
-    means = [summary.mean("accuracy", setting) for setting in settings]
-    return [
-        run.benchmark,
-        title_of(run.method),
-        "" if run.buffer is None else str(run.buffer),
-        ", ".join(filter(None, (str(len(summary.runs)), summary.remarks))),
-        *("" if mean is None else str(mean) for mean in means),
-        summary.values,
-    ]
+    benchmark, method, buffer, seeds, *means = mean_cells(summary, settings)
+    counts = ", ".join(filter(None, (seeds, summary.remarks)))
+    return [benchmark, method, buffer, counts, *means, summary.values]

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
+    Methods,
     add_common,
+    add_optimiser,
+    add_target,
     checked_device,
-    seeds_label,
+    chosen_optimisation,
+    given_values,
+    jobs_of,
     train,
     write_results,
 )
-from recollect.cli.hyperparameters import add_hyperparameters, given_values
-from recollect.cli.notices import notice
-from recollect.cli.screen import compact_table, console
+from recollect.cli.screen import compact_table, console, notice
 from recollect.errors import DataError
-from recollect.experiments import Results, Summary, paper
+from recollect.experiments import Results, Summary
 from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
+from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, every_method, method
-from recollect.streams import BENCHMARKS, Benchmark, DataUnavailable, Stream, benchmark, twin
+from recollect.methods import Method, method
+from recollect.streams import Benchmark, DataUnavailable, Stream, benchmark, twin
 
 if TYPE_CHECKING:
     from rich.table import Table
-
-__all__ = ["Methods", "add_target", "configure", "plans_for", "smallest_buffer"]
-
-Methods = Mapping[str, type[Method]]
 
 
 def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
@@ -38,19 +37,11 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_target(parser, methods, "default: the paper's; several values span a grid")
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
                         help="examples to remember (default: the paper's smallest)")  # fmt: skip
+    add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
     add_common(parser)
     parser.set_defaults(command=command)
-
-
-def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: str) -> None:
-    """A benchmark, a method, and an option for every hyper-parameter of any method."""
-    known = every_method() if methods is None else methods
-    parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
-    parser.add_argument("method", help=f"one of: {', '.join(known)}")
-    sizes = {"lr": "learning rate", "bs": "batch size", "mbs": "replay batch size"}
-    add_hyperparameters(parser, known.values(), use, sizes, nargs="+")
 
 
 def command(chosen: argparse.Namespace) -> int:
@@ -59,17 +50,18 @@ def command(chosen: argparse.Namespace) -> int:
     device = checked_device(chosen)
     plans = plans_for(chosen)
     stream = _stream(known, chosen)
-    if chosen.buffer is None and (kind.replay is not None):
+    if chosen.buffer is None and kind.replay is not None:
         notice(f"no --buffer given: using {plans[0].buffer}")
-    precise = chosen.full_precision
-    results = train(chosen, [j for each in plans for j in each.jobs(stream, None, device, precise)])
+    results = train(chosen, jobs_of(chosen, plans, stream, device))
     write_results(chosen, results)
     screen, summaries = console(), results.summaries()
     first = summaries[0].first
-    title = f"{first.benchmark} · {first.method} · {seeds_label(summaries)}"
+    title = f"{first.benchmark} · {first.method} · {summaries[0].seeds}"
     screen.print(title, style="bold")
     screen.print(_table(summaries))
     screen.print(_footer(results, summaries), style="dim")
+    for line in _anytime(summaries):
+        screen.print(line, style="dim")
     return 0
 
 
@@ -86,6 +78,7 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
             values=given_values(chosen),
             epochs=chosen.epochs,
             validation=chosen.validation,
+            optimisation=chosen_optimisation(chosen),
         )
         for size in dict.fromkeys(sizes)
     ]
@@ -93,9 +86,7 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
 
 def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
     """The buffer to use where none is given: the paper's smallest, for methods with a memory."""
-    if kind.replay is None:
-        return None
-    return (*paper.buffers(known.paper, kind.name), 200)[0]
+    return cells(known, [kind.name])[0].buffer
 
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
@@ -130,7 +121,6 @@ def _table(summaries: list[Summary]) -> Table:
 
 
 def _footer(results: Results, summaries: list[Summary]) -> str:
-    """What the runs have in common, and what they cost."""
     first = summaries[0].first
     varied = _varied(summaries)
     values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
@@ -143,10 +133,20 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
     }
     remarks = [f"{n} of {len(results)} runs {what}" for what, n in counts.items() if n]
     where = f"{first.device}: {first.execution}"
-    return " · ".join([", ".join(values), cost, where, *remarks])
+    named = [] if first.optimiser == "sgd" else [first.optimiser]
+    return " · ".join([", ".join([*named, *values]), cost, where, *remarks])
+
+
+def _anytime(summaries: list[Summary]) -> list[str]:
+    lines = []
+    for summary in summaries:
+        means = {s: summary.mean("anytime_accuracy", s) for s in summary.first.anytime_accuracy}
+        shown = ", ".join(f"{SETTINGS[setting]} {mean}" for setting, mean in means.items())
+        which = f" ({summary.values})" if len(summaries) > 1 else ""
+        lines += [f"any-time accuracy: {shown}{which}"] if means else []
+    return lines
 
 
 def _varied(summaries: list[Summary]) -> list[str]:
-    """The hyper-parameters that are not the same in all rows."""
     names = summaries[0].first.hyperparameters
     return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]

@@ -1,4 +1,4 @@
-"""Tables and a bar on the screen; `rich` is imported when one of them is needed."""
+"""Messages, tables and a bar on the screen; `rich` is imported when one of the latter is needed."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from recollect.train import Job
-
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = ["add_groups", "compact_table", "console", "named", "showing_progress"]
+    from recollect.train import Job
 
 WIDE = 120
 REFRESH = 0.1
+
+
+def notice(text: str) -> None:
+    """Print a message besides the result: a line on standard error."""
+    print(f"recollect: {text}", file=sys.stderr)
 
 
 def console(stderr: bool = False) -> Console:
@@ -58,22 +61,16 @@ def add_groups(table: Table, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
 @contextmanager
 def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]]:
     """A bar over all steps of all runs; nothing where there is no terminal."""
+    from rich import progress
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
-    bar = Progress(
-        TextColumn("[bold]{task.description}"),
-        BarColumn(),
-        TextColumn("{task.percentage:>3.0f} %"),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+    bar = progress.Progress(
+        progress.TextColumn("[bold]{task.description}"),
+        progress.BarColumn(),
+        progress.TextColumn("{task.percentage:>3.0f} %"),
+        progress.TimeElapsedColumn(),
+        progress.TextColumn("left"),
+        progress.TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
         auto_refresh=False,  # a thread would be in the way of forking

@@ -5,38 +5,43 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.hyperparameters import add_hyperparameters
-from recollect.cli.notices import notice
+from recollect.cli.common import Methods, add_hyperparameters
 from recollect.cli.parser import duration
+from recollect.cli.screen import notice
 from recollect.cli.stream_learner import Asked, fit_for_streams
 from recollect.cli.stream_screen import print_table, showing
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
 from recollect.live import LiveStream, stop_at_signals
-from recollect.live.folder import SettingsError
-from recollect.methods import Method, every_method
-
-__all__ = ["configure"]
+from recollect.live.state import SettingsError
+from recollect.methods import every_method
 
 INTERRUPTED = 130
-# What the library calls its arguments, and the command its options.
+# What the library calls its arguments (a pattern), and the command its options.
 OPTIONS = {
-    "fresh=True": "--fresh",
-    "classes=[...]": "--classes A B C",
-    "another folder": "another --checkpoint",
-    "another file for predictions": "another --predictions",
+    r"fresh=True of a LiveStream": "--fresh",
+    r"\b(fresh|follow|replayed)=True": r"--\1",
+    r"skip_bad=True": "--skip-bad",
+    r"classes=\[\.\.\.\]": "--classes A B C",
+    r"ignore=\[(.*?)\] leaves": r"--ignore \1 leaves",
+    r"size=\(height, width\)": "--size HxW",
+    r"give kind='(\w+)'": r"give --format \1",
+    r"give kind, one of": "give --format, one of",
+    r"give label, features and ignore": "give --label, --features and --ignore",
+    r"another folder": "another --checkpoint",
+    r"another file for predictions": "another --predictions",
 }
 
 
-def configure(
-    parser: argparse.ArgumentParser, methods: Mapping[str, type[Method]] | None = None
-) -> None:
+def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
     """Add the options of the command, with the hyper-parameters of these methods (or all)."""
-    fit = fit_for_streams(every_method() if methods is None else methods)
+    fit = fit_for_streams(every_method())
+    use = "of the method (default: its own)"
+    if methods is None:
+        methods, use = fit, f"{use}. Of one method alone: {parser.prog} --method NAME --help"
     add = parser.add_argument
     # fmt: off
     add("sources", nargs="+", metavar="FILE",
@@ -78,7 +83,7 @@ def configure(
     add("--optimiser", default="SGD", metavar="NAME", help="any of torch's (default: SGD)")
     add("--seed", type=int, default=0, metavar="N")
     add("--device", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu, for resnet18 a GPU)")
-    add_hyperparameters(parser, fit.values(), "of the method (default: its own)", {})
+    add_hyperparameters(parser, fit_for_streams(methods), use, {})
     add = parser.add_argument_group("what is saved and written").add_argument
     add("--checkpoint", type=Path, metavar="DIR",
         help="where the state is saved (default: in .recollect, by source and label)")
@@ -107,7 +112,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 
 def _command(chosen: argparse.Namespace) -> int:
-    asked = Asked.by(chosen)
+    asked = Asked(chosen)
     feed = open_feed(asked.sources, asked.reading(notice))
     to_output = chosen.predictions == STDIN
     live = LiveStream(
@@ -163,7 +168,7 @@ def size(text: str) -> tuple[int, int]:
 
 def _in_options(text: str) -> str:
     for argument, option in OPTIONS.items():
-        text = text.replace(argument, option)
+        text = re.sub(argument, option, text)
     return text
 
 

@@ -8,15 +8,14 @@ import json
 import re
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, final
 
 import numpy as np
 import torch
 from torch import nn
 
-from recollect.cli.hyperparameters import given_values
+from recollect.cli.common import given_values
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
@@ -25,8 +24,6 @@ from recollect.methods import Method, every_method, hyperparameters, method, sta
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.parallel import one_thread
-
-__all__ = ["Asked", "fit_for_streams"]
 
 BATCH, MEMORY = 10, 500
 TAB = ("tab", "\\t")
@@ -37,41 +34,29 @@ SETTINGS = (
 
 
 @final
-@dataclass(frozen=True)
 class Asked:
-    """The sources, and the learner for them."""
+    """The sources and the learner that the options ask for, or an error that says what is wrong."""
 
-    chosen: argparse.Namespace
-    sources: list[str]
-    method: Method
-    batch: int
-    memory: int | str
-    device: torch.device
-
-    @classmethod
-    def by(cls, chosen: argparse.Namespace) -> Self:
-        """What the options ask for, or an error that says what is wrong with them."""
-        kind = method(chosen.method)
-        known = fit_for_streams(every_method())
+    def __init__(self, chosen: argparse.Namespace) -> None:
+        kind, known = method(chosen.method), fit_for_streams(every_method())
         if kind.name not in known:
             raise InputError(
                 f"{kind.title} is not fit for a stream, which has no task boundaries: take one of "
                 f"{', '.join(known)}"
             )
         if chosen.memory is not None and kind.replay is None:
-            raise InputError(f"{kind.title} keeps no memory: leave --memory out")
+            raise InputError(f"{kind.title} has no memory: leave --memory out")
         memory = MEMORY if chosen.memory is None else chosen.memory
-        asked = cls(
-            chosen,
-            [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources],
-            _method(kind, chosen),
-            (kind.needs.batch_size or BATCH) if chosen.batch is None else chosen.batch,
-            int(memory) if str(memory).isascii() and str(memory).isdigit() else memory,
-            device_named(chosen.device or ("auto" if chosen.network == "resnet18" else "cpu")),
+        self.chosen = chosen
+        self.sources = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources]
+        self.method = _method(kind, chosen)
+        self.batch = (kind.needs.batch_size or BATCH) if chosen.batch is None else chosen.batch
+        self.memory = int(memory) if str(memory).isascii() and str(memory).isdigit() else memory
+        self.device = device_named(
+            chosen.device or ("auto" if chosen.network == "resnet18" else "cpu")
         )
-        _check(chosen, asked.sources)
-        asked._learner(MLP(1, 1, ()), chosen.classes)  # refuses what no learner can be made of
-        return asked
+        _check(chosen, self.sources)
+        self._learner(MLP(1, 1, ()), chosen.classes)  # refuses what no learner can be made of
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -136,8 +121,7 @@ class Asked:
                     raise InputError(f"resnet18 takes images, not examples of shape {[*x.shape]}")
                 return ResNet18(1, chosen.width, len(x))
             net = MLP(x.size, 1, chosen.hidden)
-        image = x.dtype == np.uint8
-        if not (not image if chosen.standardise is None else chosen.standardise):
+        if chosen.standardise is False or (chosen.standardise is None and x.dtype == np.uint8):
             return net
         both = nn.Sequential(Standardise(x.size), net)
         both.broadcasts_runs = True  # type: ignore[assignment] # as both of them do

@@ -7,12 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
-from recollect.cli.notices import notice
-from recollect.cli.screen import compact_table, console
+from recollect.cli.screen import compact_table, console, notice
 from recollect.learner import Learner
 from recollect.live import LiveStream
-
-__all__ = ["print_table", "showing"]
 
 REFRESH, NOW_AND_THEN = 0.2, 10.0
 MOST_CLASSES = 40

@@ -1,1 +1,1 @@
-"""The fleet's weights, its randomness and its losses: what every other room stands on."""
+"""The model of a fleet: networks, weights, gradients, losses and random numbers."""

@@ -57,12 +57,15 @@ class PartNorm(nn.Module):
         )
 
     def _together(self, x: Tensor, parts: int) -> Tensor:
-        """Parts of equal size, as one computation."""
         rows = x.view(parts, -1, *x.shape[1:]).to(torch.promote_types(x.dtype, torch.float32))
         axes = [1, *range(3, rows.dim())]
         var, mean = torch.var_mean(rows, axes, correction=0, keepdim=True)  # [parts, 1, C, 1, ..]
         count = rows[0].numel() // rows.shape[2]
-        self._track(mean.detach().flatten(1), var.detach().flatten(1) * count / (count - 1))
+        if self.running_mean is not None and self.running_var is not None:
+            means, variances = mean.detach().flatten(1), var.detach().flatten(1)
+            for one, other in zip(means, variances * count / (count - 1), strict=True):
+                self.running_mean.lerp_(one.to(self.running_mean.dtype), self.momentum)
+                self.running_var.lerp_(other.to(self.running_var.dtype), self.momentum)
         scale, channels = (var + self.eps).rsqrt(), [-1, *[1] * (x.dim() - 2)]
         if self.weight is None or self.bias is None:
             result = (rows - mean) * scale
@@ -71,23 +74,10 @@ class PartNorm(nn.Module):
             result = rows * scale + (self.bias.view(channels) - mean * scale)
         return result.to(x.dtype).view(x.shape)
 
-    def _track(self, means: Tensor, variances: Tensor) -> None:
-        """Let the running statistics meet those of the parts `[parts, C]` one after the other."""
-        if self.running_mean is not None and self.running_var is not None:
-            for mean, variance in zip(means, variances, strict=True):
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), self.momentum)
-                self.running_var.lerp_(variance.to(self.running_var.dtype), self.momentum)
-
     def _normalise(self, x: Tensor, *, training: bool) -> Tensor:
+        mean, var = self.running_mean, self.running_var
         return functional.batch_norm(
-            x,
-            self.running_mean,
-            self.running_var,
-            self.weight,
-            self.bias,
-            training,
-            self.momentum,
-            self.eps,
+            x, mean, var, self.weight, self.bias, training, self.momentum, self.eps
         )
 
 

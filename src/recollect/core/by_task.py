@@ -1,4 +1,4 @@
-"""Modules that compute otherwise in every task."""
+"""Modules that compute differently in every task."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Dense", "Product"]
+__all__ = ["Dense", "Product", "dense"]
 
 
 class Product(NamedTuple):
@@ -36,6 +36,11 @@ class Product(NamedTuple):
     def add_to(self, weight: Tensor, scale: Tensor) -> None:
         """Add `scale[k]` times the gradient of run k to its weight: one product, in place."""
         weight.baddbmm_(self.inputs.mT, self.errors * scale.view(-1, 1, 1))
+
+
+def dense(part: Tensor | Product) -> Tensor:
+    """The gradient of any parameter as a tensor."""
+    return part.dense() if isinstance(part, Product) else part
 
 
 class Dense(nn.Module):

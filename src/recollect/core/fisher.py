@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from itertools import product
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from recollect.core.losses import CROSS_ENTROPY, Criterion
-from recollect.core.network import Network
 from recollect.core.per_example import PerExample
 from recollect.core.weights import Weights
+
+if TYPE_CHECKING:
+    from recollect.core.model import Model
 
 __all__ = ["fisher_information"]
 
 
 def fisher_information(
-    network: Network,
-    weights: Weights,
-    buffers: Mapping[str, Tensor],
-    x: Tensor,
-    classes: Tensor | None = None,
-    draws: Tensor | None = None,
-    criterion: Criterion = CROSS_ENTROPY,
+    model: Model, x: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
 ) -> Weights:
     """The diagonal of the Fisher information, summed over the examples x `[K, n, ...]`.
 
@@ -36,57 +30,32 @@ def fisher_information(
 
     All answers share one forward pass. What is not trained has zeros.
     """
-    asked = _Asked(x, classes, draws, criterion)
-    with network.mode(training=False):
-        if network.all_dense:
-            total = _of_dense_layers(network, weights, buffers, asked)
+    with model.network.mode(training=False):
+        if model.network.all_dense:
+            total = _of_dense_layers(model, x, classes, draws)
         else:
-            runs = [
-                _of_a_run(network, weights.row(k), {n: b[k] for n, b in buffers.items()}, asked[k])
-                for k in range(len(x))
-            ]
+            runs = []
+            for k, own in enumerate(x):
+                asked = (t if t is None else t[k : k + 1] for t in (classes, draws))
+                runs.append(_of_a_run(model, k, own, *asked))
             total = {name: torch.stack([run[name] for run in runs]) for name in runs[0]}
-    zeros = weights.map(torch.zeros_like).named()
+    zeros = model.weights.map(torch.zeros_like).named()
     return Weights({name: total.get(name, zero) for name, zero in zeros.items()})
 
 
-@dataclass(frozen=True)
-class _Asked:
-    """Examples `[K, n, ...]`, and which answers of the network count."""
-
-    x: Tensor
-    classes: Tensor | None
-    draws: Tensor | None
-    criterion: Criterion
-
-    def __getitem__(self, run: int) -> _Asked:
-        """What one run is asked, with a run axis of length 1."""
-        classes, draws = (t if t is None else t[run : run + 1] for t in (self.classes, self.draws))
-        return _Asked(self.x[run : run + 1], classes, draws, self.criterion)
-
-    def split(self, size: int) -> Iterator[_Asked]:
-        """The same in parts of at most so many examples."""
-        for first in range(0, self.x.shape[1], size):
-            some = slice(first, first + size)
-            draws = None if self.draws is None else self.draws[:, some]
-            yield _Asked(self.x[:, some], self.classes, draws, self.criterion)
-
-    def errors(self, logits: Tensor) -> Iterator[Tensor]:
-        return self.criterion.expected_errors(logits.detach(), self.classes, self.draws)
-
-
 def _of_dense_layers(
-    network: Network, weights: Weights, buffers: Mapping[str, Tensor], asked: _Asked
+    model: Model, x: Tensor, classes: Tensor | None, draws: Tensor | None
 ) -> dict[str, Tensor]:
     """The sum of squares for all runs at once.
 
     The gradient of an example is an outer product, and so is its square: squared errors are
     summed over answers first, and one product of matrices sums over examples.
     """
-    logits = network(network.watch(weights), asked.x, buffers=buffers)
+    network = model.network
+    logits = network(network.watch(model.weights), x, buffers=model.buffers)
     inputs: dict[str, list[Tensor]] = {}
     squares: dict[tuple[str, int, int], Tensor] = {}
-    for error in asked.errors(logits):
+    for error in model.criterion.expected_errors(logits.detach(), classes, draws):
         inputs, errors = defaultdict(list), defaultdict(list)
         for name, call in network.products((error * logits).sum((1, 2)), keep=True):
             inputs[name].append(call.inputs)
@@ -104,14 +73,16 @@ def _of_dense_layers(
 
 
 def _of_a_run(
-    network: Network, weights: Weights, buffers: Mapping[str, Tensor], asked: _Asked
+    model: Model, run: int, x: Tensor, classes: Tensor | None, draws: Tensor | None
 ) -> dict[str, Tensor]:
-    """The sum of squares of one run."""
-    examples = PerExample(network, weights, buffers)
+    examples = PerExample(model, run)
     total = {name: torch.zeros_like(tensor) for name, tensor in examples.trained.items()}
-    for some in asked.split(examples.at_once(asked.x[0])):
-        passed = examples.through(some.x[0])
-        for error in some.errors(passed.logits[None]):
-            for name, gradients in passed.gradients(error[0]):
-                total[name] += gradients.square().sum(0)
+    size = examples.at_once(x)
+    for first in range(0, len(x), size):
+        some = slice(first, first + size)
+        logits, gradients = examples.through(x[some])
+        drawn = None if draws is None else draws[:, some]
+        for error in model.criterion.expected_errors(logits.detach()[None], classes, drawn):
+            for name, each in gradients(error[0]):
+                total[name] += each.square().sum(0)
     return total

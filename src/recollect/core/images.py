@@ -1,4 +1,4 @@
-"""Images of bytes as the input of a network: cropped, flipped and normalised on their device."""
+"""Images as the input of a network: cropped, flipped and normalised on their device."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from recollect.core.random import Purpose, below, bits
+from recollect.core.random import Purpose, below, coming_bits
 
-__all__ = ["Images"]
+__all__ = ["Images", "as_input"]
+
+GREY = 4  # dimensions of a fleet's batch of images without channels, `[K, n, H, W]`
 
 
 @final
 @dataclass(frozen=True)
 class Images:
-    """How the images of a benchmark are turned into the input of a network.
+    """How images are turned into the input of a network: cropped, flipped and normalised.
 
-    In training an image is padded with black, cropped at a random offset and flipped half of the
-    time; its view is a number that encodes both. Views are a pure function of a run's
-    seed, the step and the image's row in it, so they are the same on every device.
+    Images are bytes or numbers from 0 to 1, with channels `[C, H, W]` or grey `[H, W]`. In
+    training an image is padded with black, cropped at a random offset and flipped half of the
+    time; its view is a number that encodes both. Views are a pure function of a run's seed, the
+    step and the image's row in it, so they are the same on every device.
 
     >>> images = Images(mean=(0.5,), std=(0.25,), padding=1)
     >>> x = torch.randint(256, (1, 4, 1, 5, 5), dtype=torch.uint8)
@@ -40,9 +43,7 @@ class Images:
         self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
     ) -> Tensor:
         """The views of all images of the coming steps, `[steps, K, rows]`."""
-        when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
-        row = torch.arange(rows, device=seeds.device)
-        return self.view_of(bits(seeds[:, None], purpose, when, row))
+        return self.view_of(coming_bits(seeds, purpose, step, steps, rows))
 
     def view_of(self, words: Tensor) -> Tensor:
         """The view that a random word stands for."""
@@ -51,6 +52,8 @@ class Images:
 
     def augment(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images `[K, n, C, H, W]` in their views `[K, n]`, normalised; channels lie last."""
+        if x.dim() == GREY:
+            return self.augment(x.unsqueeze(2), views, dtype).squeeze(2)
         *lead, channels, height, width = x.shape
         flat, view = x.flatten(0, 1), views.flatten()
         offsets = 2 * self.padding + 1
@@ -64,26 +67,47 @@ class Images:
         seen = self._normal(cut, dtype).permute(0, 3, 1, 2)
         return seen.view(*lead, channels, height, width)
 
-    def augment_replay(
-        self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32
-    ) -> Tensor:
-        """Replayed images are augmented like those that arrive."""
-        return self.augment(x, views, dtype)
+    augment_replay = augment  # replayed images are augmented like those that arrive
 
     def plain(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
         """Images `[K, n, C, H, W]` normalised and not augmented; channels lie last."""
+        if x.dim() == GREY:
+            return self.plain(x.unsqueeze(2), dtype).squeeze(2)
         return self._normal(x.movedim(-3, -1).contiguous(), dtype).movedim(-1, -3)
 
     def _normal(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        scale, shift = _affine(self.mean, self.std, dtype, x.device)
+        scale, shift = _affine(self.mean, self.std, dtype, x.device, _white(x))
         return torch.addcmul(shift, x, scale)
+
+
+def as_input(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
+    """Images of bytes become numbers in [0, 1]; other numbers stay as they are.
+
+    >>> as_input(torch.tensor([0, 255], dtype=torch.uint8))
+    tensor([0., 1.])
+    """
+    if x.dtype == torch.uint8:
+        return torch.mul(x, _scale(dtype))
+    return x.to(dtype) if x.is_floating_point() else x
+
+
+@cache
+def _scale(dtype: torch.dtype) -> Tensor:
+    return torch.tensor(1 / 255, dtype=dtype)
 
 
 @cache
 def _affine(
-    mean: tuple[float, ...], std: tuple[float, ...], dtype: torch.dtype, device: torch.device
+    mean: tuple[float, ...],
+    std: tuple[float, ...],
+    dtype: torch.dtype,
+    device: torch.device,
+    white: float,
 ) -> tuple[Tensor, Tensor]:
-    """What bytes are multiplied by, and what is added, for every channel."""
     middle, spread = torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
-    scale, shift = 1 / (255 * spread), -middle / spread
+    scale, shift = 1 / (white * spread), -middle / spread
     return scale.to(device, dtype), shift.to(device, dtype)
+
+
+def _white(x: Tensor) -> float:
+    return 1.0 if x.is_floating_point() else 255.0

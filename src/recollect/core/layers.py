@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
 
 __all__ = ["Layers"]
 
@@ -20,24 +20,12 @@ Rule = Callable[[Tensor], Sequence[Tensor]]
 
 
 class _Use(NamedTuple):
-    """How a layer uses its parameters: their gradients for each example, given an output's error.
-
-    `rule` is None if they cannot be told; it keeps `numbers` for an example.
-    """
-
+    # The rule gives the gradients of the parameters for each example, given the error at the
+    # output, and stores `numbers` for each; it is None where that is not possible.
     x: Tensor
     parameters: Sequence[Tensor | None]
     rule: Rule | None
     numbers: int = 0
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call of a layer: its parameters, and their gradients given the error at its output."""
-
-    names: Sequence[str | None]
-    rule: Rule
-    edge: GradientEdge
 
 
 class Layers(TorchFunctionMode):
@@ -46,8 +34,8 @@ class Layers(TorchFunctionMode):
     Linear layers, two-dimensional convolutions, and batch and layer normalisations are known: the
     gradients of single examples follow from the input of such a layer and the error at its output.
     `known` says whether the parameters were used by these layers alone, each of them with the
-    examples along the first axis and none looking at several examples; `numbers` are kept for each
-    example when it is differentiated.
+    examples along the first axis and none reading several examples at once; `numbers` are stored
+    for each example when it is differentiated.
 
     >>> weight = torch.ones(2, 3, requires_grad=True)
     >>> with Layers({"w": weight}, 4) as layers:
@@ -58,10 +46,10 @@ class Layers(TorchFunctionMode):
 
     def __init__(self, parameters: Mapping[str, Tensor], count: int) -> None:
         super().__init__()
-        self._parameters = dict(parameters)
+        self._parameters = dict(parameters)  # their ids stay theirs
         self._names = {id(tensor): name for name, tensor in self._parameters.items()}
         self._count = count
-        self._calls: list[_Call] = []
+        self._calls: list[tuple[Sequence[str | None], Rule, GradientEdge]] = []
         self.known = True
         self.numbers = 0
 
@@ -71,15 +59,15 @@ class Layers(TorchFunctionMode):
         One after the other, since together they may be too large. The pass can be differentiated
         again. Parameters that the output does not depend on are left out.
         """
-        edges = [call.edge for call in self._calls]
+        edges = [edge for _, _, edge in self._calls]
         if not edges:
             return
         errors = torch.autograd.grad(output, edges, error, retain_graph=True, allow_unused=True)
-        left = Counter(name for call in self._calls for name in call.names)
+        left = Counter(name for names, _, _ in self._calls for name in names)
         found: dict[str, Tensor] = {}
-        for call, at_output in zip(self._calls, errors, strict=True):
-            parts = [None] * len(call.names) if at_output is None else call.rule(at_output)
-            for name, part in zip(call.names, parts, strict=True):
+        for (names, rule, _), at_output in zip(self._calls, errors, strict=True):
+            parts = [None] * len(names) if at_output is None else rule(at_output)
+            for name, part in zip(names, parts, strict=True):
                 if name is not None:
                     left[name] -= 1
                     if part is not None:
@@ -97,10 +85,10 @@ class Layers(TorchFunctionMode):
         """Call a function of torch, and note it if it reads a parameter."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        if any(id(each) in self._names for each in _tensors((args, kwargs))):
+        if any(id(each) in self._names for each in tree_leaves((args, kwargs))):
             if func in RULES:
                 self._note(RULES[func](*args, **kwargs), result)
-            elif any(tensor.requires_grad for tensor in _tensors(result)):
+            elif any(isinstance(t, Tensor) and t.requires_grad for t in tree_leaves(result)):
                 self.known = False
         return result
 
@@ -113,7 +101,7 @@ class Layers(TorchFunctionMode):
             return
         names = [None if p is None else self._names.get(id(p)) for p in use.parameters]
         # An edge stays where it is if the result is changed in place.
-        self._calls.append(_Call(names, use.rule, get_gradient_edge(result)))
+        self._calls.append((names, use.rule, get_gradient_edge(result)))
         self.numbers += use.numbers
 
 
@@ -144,7 +132,7 @@ def _convolution(
         for axis, size in enumerate(weight.shape[2:]):
             seen = seen.unfold(2 + axis, (size - 1) * gaps[axis] + 1, steps[axis])
             seen = seen[..., :: gaps[axis]]
-        return seen.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)  # [n, places, weights]
+        return seen.permute(0, 2, 3, 1, 4, 5).flatten(3).flatten(1, 2)  # [n, positions, weights]
 
     def rule(error: Tensor) -> Sequence[Tensor]:
         errors = error.flatten(2)
@@ -192,16 +180,6 @@ def _layer_norm(
         return (product.sum(between), error.sum(between)) if between else (product, error)
 
     return _Use(x, (weight, bias), rule if x.dim() > len(normalized_shape) else None)
-
-
-def _tensors(nested: Any) -> Iterator[Tensor]:
-    if isinstance(nested, Tensor):
-        yield nested
-    elif isinstance(nested, Mapping):
-        yield from _tensors(tuple(nested.values()))
-    elif isinstance(nested, list | tuple):
-        for each in nested:
-            yield from _tensors(each)
 
 
 RULES: dict[Callable[..., Any], Callable[..., _Use]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, final
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -12,7 +12,6 @@ from torch.nn import functional
 __all__ = [
     "CROSS_ENTROPY",
     "Criterion",
-    "CrossEntropy",
     "cross_entropy",
     "cross_entropy_among",
     "log_softmax_among",
@@ -35,42 +34,28 @@ class Criterion(Protocol):
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """Errors `[K, n, C]` whose squares sum to the expectation over the model's own answers."""
+        """Errors `[K, n, C]` whose squares sum to the expectation over the model's own answers.
+
+        For cross-entropy: the gradients of log p(c|x) at the logits, times the root of p(c|x), for
+        every class c. Only some `classes` `[K, C]` may compete. With `draws` `[K, n, A]`, uniform
+        in [0, 1), there are A answers drawn from p instead, each with the weight 1/A.
+        """
 
 
-@final
-class CrossEntropy:
-    """Cross-entropy of logits and labels.
-
-    >>> criterion = CrossEntropy()
-    >>> criterion(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long))
-    tensor([1.3863, 1.3863])
-    >>> criterion(torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.long))
-    tensor([0., 0.])
-    """
-
+class _CrossEntropy:
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The mean over the examples of every run, `[K]`."""
-        each = -outputs.log_softmax(2).gather(2, y.unsqueeze(2))
-        return each.sum((1, 2)) / max(y.shape[1], 1)
+        return _mean(outputs.log_softmax(2), y)
 
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The loss of every example, `[K, n]`."""
         return -outputs.log_softmax(-1).gather(-1, y.unsqueeze(-1)).squeeze(-1)
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """Probabilities minus the one-hot label."""
         labels = torch.arange(outputs.shape[-1], device=y.device)
         return outputs.softmax(-1) - (y.unsqueeze(-1) == labels).to(outputs.dtype)
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """The gradients of log p(c|x) at the logits, times the root of p(c|x), for every class c.
-
-        Only some `classes` `[K, C]` may compete. With `draws` `[K, n, A]`, uniform in [0, 1), there
-        are A answers drawn from p instead, each with the weight 1/A.
-        """
         p = outputs.softmax(2) if classes is None else log_softmax_among(classes, outputs).exp()
         size = p.shape[2]
         if draws is None:
@@ -83,7 +68,7 @@ class CrossEntropy:
                 yield (functional.one_hot(answer, size) - p) * drawn.shape[2] ** -0.5
 
 
-CROSS_ENTROPY = CrossEntropy()
+CROSS_ENTROPY: Criterion = _CrossEntropy()
 
 
 def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
@@ -91,6 +76,8 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
     >>> cross_entropy(torch.zeros(2, 5, 4), torch.zeros(2, 5, dtype=torch.long))
     tensor([1.3863, 1.3863])
+    >>> cross_entropy(torch.zeros(2, 0, 4), torch.zeros(2, 0, dtype=torch.long))
+    tensor([0., 0.])
     """
     return CROSS_ENTROPY(logits, labels)
 
@@ -107,7 +94,11 @@ def log_softmax_among(classes: Tensor, logits: Tensor) -> Tensor:
 
 def cross_entropy_among(classes: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
     """The mean cross-entropy of every run, `[K]`, where only some classes `[K, C]` compete."""
-    each = -log_softmax_among(classes, logits).gather(2, labels.unsqueeze(2))
+    return _mean(log_softmax_among(classes, logits), labels)
+
+
+def _mean(log_p: Tensor, labels: Tensor) -> Tensor:
+    each = -log_p.gather(2, labels.unsqueeze(2))
     return each.sum((1, 2)) / max(labels.shape[1], 1)
 
 

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
-from recollect.core.examples import gradient_dots
 from recollect.core.fisher import fisher_information
-from recollect.core.gradients import Gradients
-from recollect.core.inputs import as_input
+from recollect.core.fleet_optimiser import FleetOptimiser
+from recollect.core.images import as_input
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
-from recollect.core.state import State
-from recollect.core.weights import Gradient, Weights
+from recollect.core.per_example import gradient_dots
+from recollect.core.weights import Gradient, Gradients, State, Weights, summed
 from recollect.errors import InputError
 
-__all__ = ["Model"]
+__all__ = ["Model", "check_loss"]
 
 
+@dataclass(eq=False, repr=False)
 class Model:
     """K networks with their weights and the statistics of their layers.
 
@@ -40,22 +41,13 @@ class Model:
     (torch.Size([2, 5, 3]), 2)
     """
 
-    def __init__(
-        self,
-        network: Network,
-        weights: Weights,
-        buffers: Mapping[str, Tensor],
-        rate: Tensor,
-        optimiser: Optimiser | None = None,
-        criterion: Criterion = CROSS_ENTROPY,
-    ) -> None:
-        self.network = network
-        self.weights = weights
-        self.buffers = buffers
-        self.rate = rate
-        self.criterion = criterion
-        self._optimiser = optimiser
-        self._watched: Weights | None = None
+    network: Network
+    weights: Weights
+    buffers: Mapping[str, Tensor]
+    rate: Tensor
+    optimiser: FleetOptimiser | Optimiser | None = None
+    criterion: Criterion = CROSS_ENTROPY
+    _watched: Weights | None = field(default=None, init=False)
 
     @property
     def runs(self) -> int:
@@ -118,7 +110,8 @@ class Model:
 
     def gradient(self, loss: Tensor) -> Gradient:
         """The gradient of a loss `[K]` of the passes since the last one was taken."""
-        _check_loss(loss, self.runs)
+        check_loss(loss, self.runs)
+        _check_trained(loss)
         return self.network.gradient(self._leaves, loss)
 
     def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
@@ -132,7 +125,8 @@ class Model:
             outputs = self(torch.cat([x for x, _ in batches], 1), sizes)
             parts = zip(torch.split_with_sizes(outputs, sizes, 1), batches, strict=True)
             losses = torch.stack([self.criterion(part, y) for part, (_, y) in parts], 1)
-            return losses.detach(), Gradients.by_part(self.network, losses.sum(1), sizes)
+            products = self.network.products(losses.sum(1))
+            return losses.detach(), Gradients.by_part(products, sizes, self.network.trained)
         found = []
         for x, y in batches:
             loss = self.criterion(self(x, (y.shape[1],)), y)
@@ -142,15 +136,14 @@ class Model:
 
     def input_gradient(self, loss: Tensor, x: Tensor) -> Tensor:
         """The gradient of a loss with respect to the inputs that it was computed from."""
-        return self.network.input_gradient(loss, x)
+        (found,) = torch.autograd.grad(loss.sum(), x)
+        self.network.forget()
+        return found
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
         """The inner products of the gradients of single examples, `[K, n, n]`."""
-        dots = gradient_dots(
-            self.network, self.weights, self.buffers, self._inputs(x), y, self.criterion
-        )
         self._watched = None
-        return dots
+        return gradient_dots(self, self._inputs(x), y)
 
     def fisher_information(
         self, x: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
@@ -159,40 +152,44 @@ class Model:
 
         Only some `classes` `[K, C]` may compete; with `draws`, answers are drawn.
         """
-        found = fisher_information(
-            self.network, self.weights, self.buffers, self._inputs(x), classes, draws,
-            self.criterion,
-        )  # fmt: skip
         self._watched = None
-        return found
+        return fisher_information(self, self._inputs(x), classes, draws)
 
     def descend(
         self,
         direction: Gradient | Weights,
         scale: Tensor | None = None,
-        also: tuple[Gradient, Tensor] | None = None,
+        also: tuple[Gradient | Weights, Tensor] | None = None,
+        share: Weights | None = None,
     ) -> None:
-        """Move the weights against a gradient, by the learning rate (times `scale` `[K]`).
+        """Move the weights against a gradient (times `scale` `[K]`): one step of the optimiser.
 
-        The same step may go against a second gradient, times a scale `[K]` of its own.
+        The same step may go against a second gradient, times a scale `[K]` of its own. With
+        `share`, a weight moves by that part of its step; one with a share of zero stays.
         """
-        if self._optimiser is not None:
-            if also is not None:
-                direction = direction.dense() if isinstance(direction, Gradient) else direction
-                direction = direction.add_(*also)
-            self._optimiser.descend(direction, scale)
-        else:
-            self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
+        self._watched = None
+        if self.optimiser is None:
             if also is not None:
                 self.weights.add_(also[0], -self.rate * also[1])
-        self._watched = None
+            direction = direction if share is None else summed(direction, None, None, share)
+            self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
+            return
+        before = None if share is None else self.weights.snapshot().named()
+        if scale is not None or also is not None:
+            direction = summed(direction, scale, also, None)
+        self.optimiser.descend(self.weights, direction, self.rate)
+        if share is not None and before is not None:
+            now = self.weights.named()
+            for name, part in share.named().items():
+                moved = torch.lerp(before[name], now[name], part)
+                now[name].copy_(torch.where(part == 0, before[name], moved))
 
     # Copies
 
     def over(self, weights: Weights, buffers: Mapping[str, Tensor] | None = None) -> Model:
         """The same networks with other weights, and other statistics if they are given."""
-        return Model(self.network, weights, self.buffers if buffers is None else buffers,
-                     self.rate, criterion=self.criterion)  # fmt: skip
+        buffers = self.buffers if buffers is None else buffers
+        return Model(self.network, weights, buffers, self.rate, criterion=self.criterion)
 
     def copy(self) -> Model:
         """A copy of weights and statistics, to change without changing this one."""
@@ -254,12 +251,25 @@ class Model:
         return as_input(x, self.network.dtype)
 
 
-def _check_loss(loss: object, runs: int) -> None:
+def check_loss(loss: object, runs: int) -> None:
+    """Refuse a loss that is not one value per run, `[K]`."""
     one_each = "return one value per run, [K], such as step.criterion does"
     if not isinstance(loss, Tensor):
         raise InputError(f"the loss is a {type(loss).__name__}, not a tensor: {one_each}")
-    if loss.shape != (runs,):
-        raise InputError(f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}")
+    if loss.shape == (runs,):
+        return
+    if loss.dim() > 1 and len(loss) == runs:
+        advice = "average it over examples too, as each.mean(1) does"
+    else:
+        advice = (
+            "average over examples, as each.mean(1) does, and not over the first axis, the runs"
+        )
+    raise InputError(
+        f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}; {advice}"
+    )
+
+
+def _check_trained(loss: Tensor) -> None:
     if not loss.requires_grad:
         raise InputError(
             "the loss does not depend on any weight that is trained: compute it from the outputs "

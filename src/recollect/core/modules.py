@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
+from recollect.core.dense import Dense
 from recollect.errors import InputError
 
 __all__ = [
+    "Features",
     "Strategy",
     "buffer_slots",
     "build_module",
-    "generator_state",
-    "joined",
+    "maker",
     "network_size",
     "put_weights",
     "seeded",
@@ -31,13 +32,6 @@ DENSE = (
     nn.Linear, nn.Flatten, nn.Identity, nn.LayerNorm, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU,
     nn.SiLU, nn.Tanh, nn.Sigmoid, nn.Softplus,
 )  # fmt: skip
-
-
-def generator_state(device: torch.device) -> Tensor:
-    """Where torch's generator for a device stands."""
-    if device.type == "cuda":
-        return torch.cuda.get_rng_state(device)
-    return torch.random.get_rng_state()
 
 
 @contextmanager
@@ -65,11 +59,8 @@ def buffer_slots(
 
 def shares_tensors(module: nn.Module) -> bool:
     """Whether a tensor of a module has several names."""
-    named = [
-        *module.named_parameters(remove_duplicate=False),
-        *module.named_buffers(remove_duplicate=False),
-    ]
-    return len({id(tensor) for _, tensor in named}) < len(named)
+    named = (module.named_parameters, module.named_buffers)
+    return any(len(dict(each(remove_duplicate=False))) > len(dict(each())) for each in named)
 
 
 def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
@@ -78,26 +69,26 @@ def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
     return sum(tensor.numel() for tensor in [*module.parameters(), *module.buffers()])
 
 
-def joined(batches: Sequence[Tensor]) -> Tensor:
-    """Batches `[K, n, ...]` as one."""
-    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
+def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
+    """A function that makes a network: a copy of the one given, or what the function makes."""
+
+    def make() -> nn.Module:
+        given: object = build
+        module = given() if callable(given) and not isinstance(given, nn.Module) else given
+        if not isinstance(module, nn.Module):
+            raise InputError(
+                f"the network must be a torch.nn.Module or a function that makes one, "
+                f"not {type(module).__name__}"
+            )
+        return copy.deepcopy(module) if module is build else module
+
+    return make
 
 
 def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
-    """A new module: a copy of the one given, or one made with torch's generator seeded."""
-    if isinstance(build, nn.Module):
-        return copy.deepcopy(build)
-    module: object = build
-    if callable(build):
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            module = build()
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"the network must be a torch.nn.Module or a function that makes one, "
-            f"not {type(module).__name__}"
-        )
-    return module
+    """A new module, made with torch's generator seeded unless it is a copy."""
+    with seeded(torch.device("cpu"), seed):
+        return maker(build)()
 
 
 def strategy_for(module: nn.Module) -> Strategy:
@@ -106,3 +97,68 @@ def strategy_for(module: nn.Module) -> Strategy:
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]
     return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"
+
+
+class Features:
+    """Makes a module return its features, which are what its last dense layer reads.
+
+    While they are returned, the module gives them in front of its logits, so they pass through
+    whatever calls it.
+
+    >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> features = Features(module)
+    >>> with features.returned():
+    ...     module(torch.zeros(5, 2, 2)).shape
+    torch.Size([5, 5])
+    >>> features.size, module(torch.zeros(5, 2, 2)).shape
+    (3, torch.Size([5, 2]))
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        dense = [layer for layer in module.modules() if isinstance(layer, nn.Linear | Dense)]
+        self.size = dense[-1].weight.shape[0 if isinstance(dense[-1], Dense) else 1] if dense else 0
+        self._module = module
+        self._head = dense[-1] if dense else None
+
+    @property
+    def head(self) -> nn.Module:
+        """The last dense layer."""
+        if self._head is None:
+            raise InputError(
+                "the method reads features, which are what the last linear layer of a "
+                "network reads, and this network has no such layer"
+            )
+        return self._head
+
+    def axes(self) -> dict[str, int]:
+        """The parameters of the last dense layer, if there is one, with the axis of the classes."""
+        if self._head is None:
+            return {}
+        name = next(n for n, module in self._module.named_modules() if module is self._head)
+        axes = {"weight": 2 if isinstance(self._head, Dense) else 1, "bias": 1}
+        parts = [part for part, _ in self._head.named_parameters()]
+        if not axes.keys() >= set(parts):  # a weight norm, for example, has parts of its own
+            return {}
+        return {f"{name}.{part}".lstrip("."): axes[part] for part in parts}
+
+    @contextmanager
+    def returned(self) -> Iterator[None]:
+        """Meanwhile, the module gives its features and logits side by side."""
+        read: list[Tensor] = []
+
+        def note(head: nn.Module, inputs: tuple[Any, ...]) -> None:
+            read[:] = inputs[:1]
+
+        def show(module: nn.Module, inputs: tuple[Any, ...], logits: Tensor) -> Tensor:
+            assert read, "the last dense layer took no part"
+            return torch.cat([read[0].to(logits.dtype), logits], -1)
+
+        hooks = (
+            self.head.register_forward_pre_hook(note),
+            self._module.register_forward_hook(show),
+        )
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()

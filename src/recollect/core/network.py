@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.random import get_rng_state
 
 from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.by_task import ByTask
 from recollect.core.dense import Dense, Product
-from recollect.core.features import Features
 from recollect.core.modules import (
+    Features,
     Strategy,
     buffer_slots,
     build_module,
-    generator_state,
-    joined,
     put_weights,
     seeded,
     shares_tensors,
     strategy_for,
 )
 from recollect.core.weights import Gradient, Weights
+from recollect.errors import InputError
 
 __all__ = ["Network", "Strategy"]
 
@@ -60,7 +61,9 @@ class Network:
         self.dtype = dtype
         self.device = torch.device(device)
         self.noisy = False
+        self._shape: torch.Size | None = None
         self.module = modules[0]
+        self._call: Callable[[Tensor], Tensor] = self.module
         self.strategy = strategy or strategy_for(self.module)
         self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
         apart = self.strategy == "loop"
@@ -69,24 +72,25 @@ class Network:
         statistics = [dict(module.named_buffers()) for module in modules]
         self.buffers = Weights.stack(statistics, self.device, apart=apart).named()
         self._features = Features(self.module)
+        self.feature_size, self.head_axes = self._features.size, self._features.axes()
         self._norms = keep_parts_apart(self.module)
-        own = [tensor for norm in self._norms for tensor in norm.buffers()]
-        self.separate = len(own) < len(self.buffers)
+        known = sum(len(list(norm.buffers())) for norm in self._norms)
+        self.separate = known < len(self.buffers)  # other layers take every part on its own
         self.trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
             name: layer
             for name, layer in self.module.named_modules()
             if isinstance(layer, Dense) and self.strategy == "broadcast"
         }
-        self._taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
-        self._leaves = self.trained - self._taped
+        taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
+        self._leaves = self.trained - taped
         self._layers = list(self.module.modules())
         self._overrides_train = any(
             type(each).train is not nn.Module.train for each in self._layers
         )
         self._training = True
         self._tied = shares_tensors(self.module)
-        # A module that holds the weights in its own places need not have them put there.
+        # A module whose parameters are the weights can be called as it is.
         self._holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
         self._statistics = buffer_slots(self.module, self.buffers) if self._holds else []
         if self._holds:
@@ -108,11 +112,20 @@ class Network:
         """
         for norm in self._norms:
             norm.parts = parts
-        if not self.half:
-            return self._all(weights, x, self.buffers if buffers is None else buffers)
-        with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
-            logits = self._all(weights, x, self.buffers if buffers is None else buffers)
-        return logits.to(self.dtype)
+        buffers = self.buffers if buffers is None else buffers
+        try:
+            if not self.half:
+                return self._all(weights, x, buffers)
+            with torch.autocast(self.device.type, torch.bfloat16, cache_enabled=False):
+                return self._all(weights, x, buffers).to(self.dtype)
+        except (IndexError, RuntimeError) as error:
+            if self._shape is None or x.shape[2:] == self._shape:
+                raise
+            sizes = ", ".join(map(str, (weights.runs, "n", *self._shape)))
+            raise InputError(
+                f"the network takes examples of shape {list(self._shape)}: inputs must be "
+                f"[{sizes}] (runs, examples, ...), not {list(x.shape)}"
+            ) from error
 
     def features(
         self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor] | None = None
@@ -120,23 +133,12 @@ class Network:
         """What the last dense layer reads, `[K, B, D]`, and the logits `[K, B, C]`."""
         with self._features.returned():
             both = self(weights, x, buffers=buffers)
-        size = self._features.size
-        return both[..., :size], both[..., size:]
-
-    @property
-    def head_axes(self) -> dict[str, int]:
-        """The parameters of the last dense layer, if there is one, with the axis of the classes."""
-        return self._features.axes()
+        return both[..., : self.feature_size], both[..., self.feature_size :]
 
     @property
     def size(self) -> int:
         """How many numbers the weights and statistics of one run are."""
         return self.weights.numel + sum(tensor[0].numel() for tensor in self.buffers.values())
-
-    @property
-    def feature_size(self) -> int:
-        """How many features the last dense layer reads; 0 if there is no such layer."""
-        return self._features.size
 
     def begin(self, task: int) -> None:
         """Compute as for this task from now on, if the module goes by tasks."""
@@ -169,6 +171,7 @@ class Network:
 
         What `vmap` cannot do, such as a function that is random, runs one by one.
         """
+        self._shape = x.shape[2:]
         if self.strategy == "vmap":
             try:
                 self(self.weights, x)
@@ -177,11 +180,13 @@ class Network:
             except RuntimeError:
                 self.strategy = "loop"
         if self.strategy == "loop":
+            on_gpu = self.device.type == "cuda"
+            generator = partial(torch.cuda.get_rng_state, self.device) if on_gpu else get_rng_state
             with self.seeded(0):
-                before = generator_state(self.device)
+                before = generator()
                 copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
                 self(self.weights.row(0), x[:1], buffers=copies)
-                self.noisy = not torch.equal(before, generator_state(self.device))
+                self.noisy = not torch.equal(before, generator())
 
     @contextmanager
     def written_out(self) -> Iterator[None]:
@@ -200,17 +205,16 @@ class Network:
 
     def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
         if self.strategy == "broadcast":
-            if weights is self.weights:
-                own: Tensor = self.module(x)
-                return own
-            result: Tensor = functional_call(self.module, weights.named(), (x,), tie_weights=False)
-            return result
+            return self._call(x) if weights is self.weights else self._one(weights.named(), {}, x)
         if self.strategy == "vmap":
             batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
         inputs = x.clone()  # a network may work in place, and these inputs are stored
         if weights is self.weights and buffers is self.buffers and self._holds:
-            return self._alone(inputs.squeeze(0)).unsqueeze(0)
+            # It may have replaced its statistics by others, which `_one` would not keep.
+            for owner, name, tensor in self._statistics:
+                owner[name] = tensor
+            return self._call(inputs.squeeze(0)).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
             return self._one(weights.only(), rows[0], inputs.squeeze(0)).unsqueeze(0)
@@ -233,7 +237,7 @@ class Network:
             }
         )
 
-    def gradient(self, leaves: Weights, loss: Tensor, *, keep: bool = False) -> Gradient:
+    def gradient(self, leaves: Weights, loss: Tensor) -> Gradient:
         """The gradient of a loss `[K]` that was computed with the leaves of `watch`.
 
         Dense layers are differentiated at their outputs only: that error and the layer's input
@@ -243,25 +247,17 @@ class Network:
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
-        total = loss.sum()
-        found = iter(torch.autograd.grad(total, wanted, retain_graph=keep, allow_unused=True))
+        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
-            if not keep:
-                tape.clear()
+            tape.clear()
             if pairs:
-                product = Product(*(joined(side) for side in zip(*pairs, strict=True)))
+                product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
         parts.update(zip(others, found, strict=True))
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
-
-    def input_gradient(self, loss: Tensor, x: Tensor) -> Tensor:
-        """The gradient of a loss with respect to the inputs x that it was computed from."""
-        (found,) = torch.autograd.grad(loss.sum(), x)
-        self.forget()
-        return found
 
     def forget(self) -> None:
         """Clear what dense layers noted of earlier passes."""
@@ -285,15 +281,11 @@ class Network:
             self.forget()
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
-    def _alone(self, x: Tensor) -> Tensor:
-        """What `_one` gives for the weights that the module holds, in less time."""
-        # It may have put others in the place of its statistics, which `_one` would not keep.
-        for owner, name, tensor in self._statistics:
-            owner[name] = tensor
-        result: Tensor = self.module(x)
-        return result
-
     def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
         tensors = {**weights, **buffers}
         result: Tensor = functional_call(self.module, tensors, (x,), tie_weights=self._tied)
         return result
+
+
+def _joined(batches: Sequence[Tensor]) -> Tensor:
+    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recollect.core.dense import Product
+from recollect.core.dense import dense
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError, unknown_name
 
@@ -33,7 +33,7 @@ class Optimiser:
 
     >>> weights = Weights({"w": torch.ones(1, 2)})
     >>> adam = Optimiser("adam", weights, lr=0.1)
-    >>> adam.descend(Gradient({"w": torch.tensor([[1.0, 0.0]])}))
+    >>> adam.descend(weights, Gradient({"w": torch.tensor([[1.0, 0.0]])}), torch.tensor([0.1]))
     >>> weights.named()["w"], sorted(adam.tensors())
     (tensor([[0.9000, 1.0000]]), ['w.exp_avg', 'w.exp_avg_sq', 'w.step'])
     """
@@ -51,19 +51,19 @@ class Optimiser:
         except (TypeError, ValueError) as error:
             raise InputError(f"{name} cannot be used like this: {error}") from None
 
-    def descend(self, direction: Gradient | Weights, scale: Tensor | None = None) -> None:
-        """A step against a gradient (times `scale` `[1]`); what has no part in it stays."""
+    def descend(self, weights: Weights, direction: Gradient | Weights, rate: Tensor) -> None:
+        """A step against a gradient; what has no part in it stays.
+
+        The weights and their rate are those that it was made with.
+        """
         parts = direction.named() if isinstance(direction, Weights) else direction.parts
         for name, parameter in self._parameters.items():
             part = parts.get(name)
-            if part is not None:
-                part = (part.dense() if isinstance(part, Product) else part).squeeze(0)
-                part = part if scale is None else part * scale
-            parameter.grad = part
+            parameter.grad = None if part is None else dense(part).squeeze(0)
         self._torch.step()
 
     def tensors(self) -> dict[str, Tensor]:
-        """What it keeps of the past, by weight and name."""
+        """Its state, such as moments and counts of steps, by weight and name."""
         return {
             f"{name}.{key}": value
             for name, parameter in self._parameters.items()
@@ -72,7 +72,7 @@ class Optimiser:
         }
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
-        """Go back to what `tensors` said."""
+        """Go back to a state that `tensors` returned."""
         numbers = {name: number for number, name in enumerate(self._parameters)}
         state: dict[int, dict[str, Tensor]] = {}
         for full, value in tensors.items():
@@ -80,7 +80,7 @@ class Optimiser:
             if name not in numbers:
                 raise InputError(f"the optimiser's state has {full}, which is not a weight")
             # Torch counts steps on the CPU, and sees to the device of everything else.
-            kept = value.cpu() if key == "step" else value
-            state.setdefault(numbers[name], {})[key] = kept.clone()
+            value = value.cpu() if key == "step" else value
+            state.setdefault(numbers[name], {})[key] = value.clone()
         groups = self._torch.state_dict()["param_groups"]
         self._torch.load_state_dict({"state": state, "param_groups": groups})

@@ -1,19 +1,21 @@
-"""Gradients of single examples, for one run of a fleet, in evaluation mode."""
+"""Gradients of single examples in evaluation mode, and their inner products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import final
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, final
 
 import torch
 from torch import Tensor
 from torch.func import functional_call, grad, vmap
 
 from recollect.core.layers import Layers
-from recollect.core.network import Network
-from recollect.core.weights import Weights
 
-__all__ = ["Pass", "PerExample"]
+if TYPE_CHECKING:
+    from recollect.core.model import Model
+
+__all__ = ["PerExample", "gradient_dots"]
 
 Gradients = Iterable[tuple[str, Tensor]]
 
@@ -21,27 +23,57 @@ NUMBERS_AT_ONCE = 1 << 28
 EXAMPLES_AT_ONCE = 16
 
 
+def gradient_dots(model: Model, x: Tensor, y: Tensor) -> Tensor:
+    """The inner products of the gradients of single examples, `[K, n, n]`.
+
+    In a dense layer the gradient of one example is an outer product of its input and its error,
+    so the inner product of two is that of their inputs times that of their errors, and no gradient
+    is written out. Other networks are differentiated example by example; layers that normalise by
+    batch use their running statistics then.
+    """
+    network, criterion = model.network, model.criterion
+    if network.all_dense:
+        leaves = network.watch(model.weights)
+        products = network.products(criterion.each(network(leaves, x), y).sum(1))
+        return torch.stack(
+            [(p.inputs @ p.inputs.mT + 1) * (p.errors @ p.errors.mT) for _, p in products]
+        ).sum(0)
+    dots = []
+    with network.mode(training=False):
+        for run in range(len(x)):
+            logits, gradients = PerExample(model, run).through(x[run])
+            found = gradients(criterion.error(logits.detach(), y[run]))
+            rows = (each.flatten(1) for _, each in found)
+            dots.append(torch.stack([row @ row.mT for row in rows]).sum(0))
+    return torch.stack(dots)
+
+
 @final
 class PerExample:
-    """Differentiates one run's network example by example; `weights` and `buffers` are that run's.
+    """Differentiates the network of one run example by example.
 
     Where the network consists of layers that `Layers` knows, one pass of a batch is enough.
     Other networks are differentiated under `vmap`.
     """
 
-    def __init__(self, network: Network, weights: Weights, buffers: Mapping[str, Tensor]) -> None:
-        self._module = network.module
-        here = weights.only()
-        self.trained = {n: t.detach() for n, t in here.items() if n in network.trained}
-        self._fixed = {**buffers, **{n: t for n, t in here.items() if n not in self.trained}}
+    def __init__(self, model: Model, run: int) -> None:
+        weights, trained = model.weights.row(run).only(), model.network.trained
+        self._module = model.network.module
+        self.trained = {n: t.detach() for n, t in weights.items() if n in trained}
+        self._fixed = {n: t[run] for n, t in model.buffers.items()}
+        self._fixed |= {n: t for n, t in weights.items() if n not in trained}
         self._single: Layers | None = None
 
-    def through(self, x: Tensor) -> Pass:
-        """A pass of examples `[n, ...]`, which can be differentiated several times."""
+    def through(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Gradients]]:
+        """The logits of examples `[n, ...]`, and a function that differentiates them.
+
+        Given the error at the logits, `[n, C]`, it gives each parameter's gradients `[n, ...]`.
+        """
         layers, logits = self._watched(x)
         if self._of_one(x).known and layers.known:
-            return Pass(self, x, logits, layers)
-        return Pass(self, x, vmap(lambda one: self._logits(self.trained, one[None])[0])(x), None)
+            return logits, partial(layers.gradients, logits)
+        each = vmap(lambda one: self._logits(self.trained, one[None])[0])(x)
+        return each, partial(self._one_by_one, x)
 
     def at_once(self, x: Tensor) -> int:
         """How many examples like these a pass should have, so that their gradients fit."""
@@ -51,9 +83,7 @@ class PerExample:
         largest = max((tensor.numel() for tensor in self.trained.values()), default=1)
         return max(1, NUMBERS_AT_ONCE // (single.numbers + largest))
 
-    def one_by_one(self, x: Tensor, error: Tensor) -> Gradients:
-        """The gradients under `vmap`, given the error at the logits, `[n, C]`."""
-
+    def _one_by_one(self, x: Tensor, error: Tensor) -> Gradients:
         def given(parameters: dict[str, Tensor], example: Tensor, error: Tensor) -> Tensor:
             return (self._logits(parameters, example[None]) * error).sum()
 
@@ -61,7 +91,7 @@ class PerExample:
         return each.items()
 
     def _of_one(self, x: Tensor) -> Layers:
-        # A single example tells an axis of examples from another that has their number by chance.
+        # A single example tells the axis of examples from another that happens to be as long.
         if self._single is None:
             self._single = self._watched(x[:1])[0]
         return self._single
@@ -75,20 +105,3 @@ class PerExample:
         known = {**parameters, **self._fixed}
         logits: Tensor = functional_call(self._module, known, (x.clone(),))
         return logits
-
-
-@final
-class Pass:
-    """The logits `[n, C]` of a batch, and the gradients of its examples."""
-
-    def __init__(
-        self, examples: PerExample, x: Tensor, logits: Tensor, layers: Layers | None
-    ) -> None:
-        self._examples, self._x, self._layers = examples, x, layers
-        self.logits = logits
-
-    def gradients(self, error: Tensor) -> Gradients:
-        """The gradient of each parameter for each example, `[n, ...]`, given an error `[n, C]`."""
-        if self._layers is not None:
-            return self._layers.gradients(self.logits, error)
-        return self._examples.one_by_one(self._x, error)

@@ -13,7 +13,9 @@ from typing import overload
 import torch
 from torch import Tensor
 
-__all__ = ["Purpose", "advance", "below", "bits", "extend", "permute", "uniform"]
+__all__ = [
+    "Purpose", "advance", "below", "bits", "coming_bits", "extend", "permute", "uniform", "words",
+]  # fmt: skip
 
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
@@ -40,6 +42,8 @@ class Purpose(IntEnum):
     WARM = 13
     ANSWER = 14
     RECORD = 15
+    CLASSES = 20
+    TASKS = 21
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
@@ -53,6 +57,12 @@ def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
     True
     """
     return extend(_mix(seeds.long() + _spread(int(purpose))), *words)
+
+
+def coming_bits(seeds: Tensor, purpose: Purpose, step: int, steps: int, count: int) -> Tensor:
+    """Random words for the steps from `step` on, `count` of them in each, `[steps, K, count]`."""
+    when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
+    return bits(seeds[:, None], purpose, when, torch.arange(count, device=seeds.device))
 
 
 def extend(key: Tensor, *words: Tensor | int) -> Tensor:
@@ -75,6 +85,20 @@ def advance(key: Tensor, count: int) -> Tensor:
     True
     """
     return key + _spread(count)
+
+
+def words(key: Tensor, count: int) -> Tensor:
+    """The next `count` words of a key, `[..., count]`, for steps that are compiled.
+
+    The multiples are summed up because torch's compiler cannot multiply an index, which it keeps
+    in 32 bits, by a large constant on a GPU.
+
+    >>> key = bits(torch.arange(3), Purpose.RANDOM, 7)
+    >>> torch.equal(words(key, 4), extend(key[:, None], torch.arange(4)))
+    True
+    """
+    multiples = torch.full((count,), GOLDEN, dtype=torch.int64, device=key.device).cumsum(0)
+    return _mix(key[..., None] + multiples)
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:

@@ -1,20 +1,23 @@
-"""The weights of a fleet: one object, one row per run, with arithmetic per run."""
+"""The weights of a fleet, their gradients and a method's state: one row per run."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from recollect.core.dense import Product
+from recollect.core.dense import Product, dense
+from recollect.errors import InputError
 
-__all__ = ["Gradient", "Weights"]
+__all__ = ["Gradient", "Gradients", "State", "Weights", "summed"]
 
 ALIGNED = 64
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Weights:
     """The parameters (or gradients) of K networks; conceptually a matrix with one row per run.
 
@@ -31,10 +34,7 @@ class Weights:
     tensor([12.,  0.])
     """
 
-    __slots__ = ("_tensors",)
-
-    def __init__(self, tensors: Mapping[str, Tensor]) -> None:
-        self._tensors = dict(tensors)
+    parts: Mapping[str, Tensor]
 
     @classmethod
     def stack(
@@ -56,34 +56,34 @@ class Weights:
     @property
     def runs(self) -> int:
         """How many runs there are."""
-        return next(iter(self._tensors.values())).shape[0]
+        return next(iter(self.parts.values())).shape[0]
 
     @property
     def numel(self) -> int:
         """How many numbers one run has."""
-        return sum(t[0].numel() for t in self._tensors.values())
+        return sum(t[0].numel() for t in self.parts.values())
 
     def named(self) -> dict[str, Tensor]:
         """The stacked parameters by name, each `[K, *shape]`."""
-        return dict(self._tensors)
+        return dict(self.parts)
 
     def row(self, run: int) -> Weights:
         """The weights of one run, as a fleet of one in the same memory."""
-        return Weights({name: tensor[run : run + 1] for name, tensor in self._tensors.items()})
+        return Weights({name: tensor[run : run + 1] for name, tensor in self.parts.items()})
 
     def only(self) -> dict[str, Tensor]:
         """The parameters of a fleet of one, without the run axis."""
-        return {name: tensor.squeeze(0) for name, tensor in self._tensors.items()}
+        return {name: tensor.squeeze(0) for name, tensor in self.parts.items()}
 
     def __iter__(self) -> Iterator[Tensor]:
-        return iter(self._tensors.values())
+        return iter(self.parts.values())
 
     def map(self, function: Callable[..., Tensor], *others: Weights) -> Weights:
         """The weights that `function` makes of each parameter and its counterparts in `others`."""
         return Weights(
             {
-                name: function(tensor, *(other._tensors[name] for other in others))
-                for name, tensor in self._tensors.items()
+                name: function(tensor, *(other.parts[name] for other in others))
+                for name, tensor in self.parts.items()
             }
         )
 
@@ -93,34 +93,32 @@ class Weights:
 
     def dot(self, other: Weights) -> Tensor:
         """The inner product of every run, `[K]`."""
-        products = self.map(lambda a, b: (a * b).flatten(1).sum(1), other)
+        products = self.map(lambda a, b: (a * b).reshape(len(a), -1).sum(1), other)
         return torch.stack(list(products)).sum(0)
 
     def lerp_from(self, start: Weights, share: Tensor) -> None:
         """Become `start + share * (self - start)` in place, with one `share` per run, `[K]`."""
-        for name, mine in self._tensors.items():
+        for name, mine in self.parts.items():
             factor = share.view(-1, *[1] * (mine.dim() - 1))
-            mine.copy_(torch.lerp(start._tensors[name], mine, factor))
+            mine.copy_(torch.lerp(start.parts[name], mine, factor))
 
     def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""
-        theirs = other.named() if isinstance(other, Weights) else other.parts
-        plain = {name: part for name, part in theirs.items() if isinstance(part, Tensor)}
-        for name, part in theirs.items():
+        plain = {name: part for name, part in other.parts.items() if isinstance(part, Tensor)}
+        for name, part in other.parts.items():
             if isinstance(part, Product):
-                part.add_to(self._tensors[name], scale)
+                part.add_to(self.parts[name], scale)
         if self.runs == 1 and plain:
             scaled = torch._foreach_mul(list(plain.values()), scale.squeeze(0))
-            torch._foreach_add_([self._tensors[name] for name in plain], scaled)
+            torch._foreach_add_([self.parts[name] for name in plain], scaled)
             return self
         for name, part in plain.items():
-            mine = self._tensors[name]
+            mine = self.parts[name]
             mine.addcmul_(part, scale.view(-1, *[1] * (mine.dim() - 1)))
         return self
 
 
 def _apart(stacked: Tensor, channels_last: bool) -> Tensor:
-    """The same numbers, with the row of every run at an aligned address of its own."""
     runs, *shape = stacked.shape
     size = math.prod(shape)
     room = stacked.new_zeros(runs, math.ceil(size / ALIGNED) * ALIGNED)[:, :size]
@@ -132,16 +130,14 @@ def _apart(stacked: Tensor, channels_last: bool) -> Tensor:
     return rows.copy_(stacked)
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Gradient:
     """The gradients of K runs: those of dense layers as products, the others as they are.
 
     Parameters that are frozen or that the loss does not depend on have no part in it.
     """
 
-    __slots__ = ("parts",)
-
-    def __init__(self, parts: Mapping[str, Tensor | Product]) -> None:
-        self.parts = dict(parts)
+    parts: Mapping[str, Tensor | Product]
 
     def dot(self, other: Gradient) -> Tensor:
         """The inner product of every run, `[K]`, without writing products out if they are thin."""
@@ -150,16 +146,146 @@ class Gradient:
 
     def dense(self) -> Weights:
         """The gradients as weights of the same kind, for arithmetic on them."""
-        return Weights(
-            {
-                n: part.dense() if isinstance(part, Product) else part
-                for n, part in self.parts.items()
-            }
-        )
+        return Weights({name: dense(part) for name, part in self.parts.items()})
 
 
 def _dot(a: Tensor | Product, b: Tensor | Product) -> Tensor:
     if isinstance(a, Product) and isinstance(b, Product):
         return a.dot(b)
-    left, right = (part.dense() if isinstance(part, Product) else part for part in (a, b))
-    return (left * right).flatten(1).sum(1)
+    product = dense(a) * dense(b)
+    return product.reshape(len(product), -1).sum(1)
+
+
+@dataclass(slots=True, eq=False, repr=False)
+class Gradients:
+    """T gradients of each of K runs; conceptually a matrix with T rows for every run.
+
+    >>> one, two = (Gradient({"a": torch.tensor([[1.0, n]])}) for n in (2.0, 3.0))
+    >>> both = Gradients.beside([one, two])
+    >>> both.dots().tolist()
+    [[[5.0, 7.0], [7.0, 10.0]]]
+    >>> both.mixed(torch.tensor([[1.0, -1.0]])).named()
+    {'a': tensor([[ 0., -1.]])}
+    """
+
+    _stacks: Mapping[str, Tensor]  # each [T, K, *shape]
+
+    @classmethod
+    def beside(cls, gradients: Sequence[Gradient]) -> Gradients:
+        """These gradients of the same parameters, one beside the other."""
+        rows = [gradient.dense().parts for gradient in gradients]
+        return cls({name: torch.stack([row[name] for row in rows]) for name in rows[0]})
+
+    @classmethod
+    def by_part(
+        cls, products: Iterable[tuple[str, Product]], sizes: Sequence[int], trained: Container[str]
+    ) -> Gradients:
+        """The gradients of dense layers for every part of a pass, from the calls of the layers.
+
+        The examples of the pass came in parts of these sizes.
+        """
+        stacks: dict[str, Tensor] = {}
+        for name, product in products:
+            inputs, errors = (torch.split_with_sizes(side, list(sizes), 1) for side in product)
+            runs, _, out = product.errors.shape
+            size = (product.inputs.shape[2], out)
+            weight, bias = (
+                stacks.setdefault(f"{name}.{part}", errors[0].new_zeros(len(sizes), runs, *shape))
+                for part, shape in (("weight", size), ("bias", (out,)))
+            )
+            for part, (read, error) in enumerate(zip(inputs, errors, strict=True)):
+                weight[part].baddbmm_(read.mT, error)
+                bias[part].add_(error.sum(1))
+        return cls({name: stack for name, stack in stacks.items() if name in trained})
+
+    def dots(self) -> Tensor:
+        """The inner products of every run's gradients with each other, `[K, T, T]`.
+
+        They are in float64: rounded further, those of many gradients that are nearly alike would
+        no longer be the inner products of any vectors.
+        """
+        rows = (stack.flatten(2).transpose(0, 1).double() for stack in self._stacks.values())
+        return torch.stack([row @ row.mT for row in rows]).sum(0)
+
+    def mixed(self, shares: Tensor) -> Weights:
+        """The sum of every run's gradients, each times its share `[K, T]`."""
+        mixed = {}
+        for name, stack in self._stacks.items():
+            rows = stack.flatten(2).transpose(0, 1)
+            mixed[name] = (shares.to(rows.dtype).unsqueeze(1) @ rows).view(stack.shape[1:])
+        return Weights(mixed)
+
+
+class State(dict[str, Tensor]):
+    """Named tensors `[K, ...]` that a method keeps from step to step; they change in place.
+
+    Tensors in the shape of the weights have names such as `fisher.weights.head.bias`, and
+    `weights("fisher")` is all of them as one object.
+
+    >>> state = State({"fisher.weights.head.bias": torch.zeros(1, 3), "count": torch.zeros(1)})
+    >>> list(state.weights("fisher").named())
+    ['head.bias']
+    """
+
+    def __setitem__(self, name: str, tensor: Tensor) -> None:
+        if tensor is self.get(name):  # as after `state[name] += 1`, which changes it in place
+            return
+        if name in self:
+            raise InputError(
+                f"the state {name!r} must be changed in place, so that it is saved with its run: "
+                f"write state[{name!r}].copy_(...), not state[{name!r}] = ..."
+            )
+        raise InputError(
+            f"there is no state {name!r}: its tensors are made in setup, by "
+            f"Setup(state=lambda model: {{{name!r}: torch.zeros(spec.runs)}})"
+        )
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise InputError(f"state has no attributes: write state[{name!r}].copy_(...)")
+
+    def __reduce__(self) -> tuple[type[State], tuple[dict[str, Tensor]]]:
+        return State, (dict(self),)
+
+    def weights(self, name: str) -> Weights:
+        """The tensors in the shape of the weights that are stored under a name."""
+        return Weights(self.below(f"{name}.weights."))
+
+    def below(self, prefix: str) -> dict[str, Tensor]:
+        """The tensors whose names begin with a prefix, by what follows it."""
+        return {n.removeprefix(prefix): t for n, t in self.items() if n.startswith(prefix)}
+
+    def row(self, run: int) -> State:
+        """The state of one run, with a run axis of length 1, in the same memory."""
+        return State({name: tensor[run : run + 1] for name, tensor in self.items()})
+
+    def to(self, device: torch.device) -> State:
+        """The same on a device."""
+        return State({name: tensor.to(device) for name, tensor in self.items()})
+
+
+def summed(
+    direction: Gradient | Weights,
+    scale: Tensor | None,
+    also: tuple[Gradient | Weights, Tensor] | None,
+    share: Weights | None,
+) -> Weights:
+    """A gradient times a scale, plus another times its own, times a share of every weight."""
+
+    def named(parts: Gradient | Weights) -> dict[str, Tensor]:
+        return (parts.dense() if isinstance(parts, Gradient) else parts).named()
+
+    def times(parts: dict[str, Tensor], factor: Tensor) -> dict[str, Tensor]:
+        return {n: part * factor.view(-1, *[1] * (part.dim() - 1)) for n, part in parts.items()}
+
+    found = named(direction) if scale is None else times(named(direction), scale)
+    if also is not None:
+        second = times(named(also[0]), also[1])
+        found = {n: part + second[n] if n in second else part for n, part in found.items()}
+    shares = {} if share is None else share.named()
+    # A gradient that is not finite leaves a weight with a share of zero alone.
+    return Weights(
+        {
+            n: torch.where(shares[n] == 0, 0.0, part * shares[n]) if n in shares else part
+            for n, part in found.items()
+        }
+    )

@@ -13,13 +13,11 @@ __all__ = ["bayesian"]
 BATCH = 16
 SIZES = ("bs", "mbs")
 
-Score = Callable[[Sequence[Mapping[str, float]]], Sequence[float]]
-
 
 def bayesian(
     axes: Mapping[str, Sequence[float]],
     trials: int,
-    score: Score,
+    score: Callable[[Sequence[Mapping[str, float]]], Sequence[float]],
     *,
     whole: Collection[str] = SIZES,
     seed: int = 0,
@@ -31,7 +29,8 @@ def bayesian(
     scale where its bounds allow it; one that has a single value keeps it. Axes named in `whole`
     get whole numbers.
     """
-    optuna = _optuna()
+    with needs("optuna", extra="search", what="Bayesian search"):
+        import optuna
     if trials < 1:
         raise InputError(f"the number of trials must be at least 1, not {trials}")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -57,9 +56,3 @@ def _suggested(trial: Any, name: str, values: Sequence[float], whole: bool) -> f
     if whole:
         return float(trial.suggest_int(name, int(low), int(high), log=low >= 1))
     return float(trial.suggest_float(name, low, high, log=low > 0))
-
-
-def _optuna() -> Any:
-    with needs("optuna", extra="search", what="Bayesian search"):
-        import optuna
-    return optuna

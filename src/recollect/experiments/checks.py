@@ -6,22 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = [
-    "WIDEST",
-    "Check",
-    "between",
-    "list_of",
-    "number",
-    "object_of",
-    "or_null",
-    "shown",
-    "text",
-    "truth",
-    "whole",
-]
+__all__ = ["Check", "between", "list_of", "number", "object_of", "or_null", "text", "whole"]
 
 WIDEST = 2**63  # what a store's columns hold
-SHOWN = 40
 
 Check = Callable[[Any], bool]
 
@@ -35,11 +22,6 @@ def text(value: Any) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def truth(value: Any) -> bool:
-    """True or false."""
-    return isinstance(value, bool)
 
 
 def whole(least: int) -> Check:
@@ -80,13 +62,3 @@ def object_of(good: Check) -> Check:
 def list_of(good: Check) -> Check:
     """A list that is not empty, with good entries."""
     return lambda value: isinstance(value, list) and len(value) > 0 and all(map(good, value))
-
-
-def shown(value: Any) -> str:
-    """A value in few letters, for an error.
-
-    >>> shown(list(range(100)))
-    '[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1...'
-    """
-    letters = ascii(value)
-    return letters if len(letters) <= SHOWN else f"{letters[:SHOWN]}..."

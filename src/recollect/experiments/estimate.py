@@ -14,15 +14,10 @@ from recollect.train.devices import wait_for
 from recollect.train.loop import fleet_of
 from recollect.train.parallel import one_thread
 
-__all__ = ["in_words", "seconds_by_method", "seconds_for"]
+__all__ = ["in_words", "seconds_by_method"]
 
 WARM, TIMED = 3, 10
 RUNS = 5
-
-
-def seconds_for(jobs: Sequence[Job], workers: int) -> float:
-    """About how many seconds training will take, all methods together."""
-    return sum(seconds_by_method(jobs, workers).values())
 
 
 def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
@@ -43,7 +38,6 @@ def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
 
 
 def _step(job: Job) -> float:
-    """The seconds that a step takes, for one of the runs of a fleet."""
     # Examples of zeros: a small rate keeps the weights of many steps finite.
     some = replace(job, runs=tuple(replace(run, lr=0.0001) for run in job.runs[:RUNS]))
     runs, batch, stream = some.runs, job.batch, job.stream

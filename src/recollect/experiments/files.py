@@ -14,27 +14,19 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from recollect.errors import DataError
-from recollect.experiments.checks import (
-    Check,
-    between,
-    list_of,
-    number,
-    object_of,
-    or_null,
-    shown,
-    text,
-    truth,
-    whole,
-)
+from recollect.experiments import checks
+from recollect.experiments.checks import Check, between, object_of, or_null, whole
 from recollect.files import write_json, write_text
 from recollect.train import Result
 from recollect.train.provenance import MADE, Provenance
+from recollect.train.result import OPTIONAL
 
 __all__ = ["Stored", "read_json", "write_runs"]
 
 LINES = ".jsonl"
 ROUNDED = ("accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds")
 DIGITS = 4
+SHOWN = 40  # letters of a value in an error
 SIGNS = {"benchmark", "method", "accuracy"}  # what has none of these is no run
 
 
@@ -140,33 +132,41 @@ def _rounded(value: Any) -> Any:
 def _read(data: Any, where: str) -> Stored:
     other = f"{where}: no results as --json writes them"
     if not isinstance(data, dict):
-        raise NotResultsError(f"{other}: {shown(data)} is not an object")
+        raise NotResultsError(f"{other}: {_shown(data)} is not an object")
     if not SIGNS & data.keys():
         raise NotResultsError(f"{other}: {min(SIGNS)!r} is missing")
+    data = {"made": None, **data}
     if missing := [name for name in FIELDS if name not in data]:
         raise DataError(f"{other}: {missing[0]!r} is missing")
-    if unknown := [name for name in data if name not in (*FIELDS, "made")]:
+    if unknown := [name for name in data if name not in FIELDS | ADDED]:
         raise DataError(f"{other}: {unknown[0]!r} is unknown")
-    for name, (wanted, good) in FIELDS.items():
-        if not good(data[name]):
+    for name, (wanted, good) in (FIELDS | ADDED).items():
+        if name in data and not good(data[name]):
             culprit = _culprit(data[name], good)
-            raise DataError(f"{where}: {name!r} must be {wanted}, not {shown(culprit)}")
-    made = {} if data.get("made") is None else data["made"]
-    known = (*MADE, "optimiser")
-    if not (_texts(made) and set(known).issuperset(made)):
-        raise DataError(
-            f"{where}: 'made' must be an object of texts ({', '.join(known)}), not {shown(made)}"
-        )
-    return Stored(Result.from_json(data), Provenance.from_json(made))
+            raise DataError(f"{where}: {name!r} must be {wanted}, not {_shown(culprit)}")
+    return Stored(Result.from_json(data), Provenance.from_json(data["made"] or {}))
+
+
+def _shown(value: Any) -> str:
+    letters = ascii(value)
+    return letters if len(letters) <= SHOWN else f"{letters[:SHOWN]}..."
 
 
 def _name(value: Any) -> bool:
-    return text(value) and value != ""
+    return checks.text(value) and value != ""
+
+
+def _truth(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _made(value: Any) -> bool:
+    return object_of(checks.text)(value) and {*MADE, *OPTIONAL}.issuperset(value)
 
 
 def _table(value: Any) -> bool:
     """Rows of one length."""
-    lines = list_of(list_of(or_null(_percent)))
+    lines = checks.list_of(checks.list_of(or_null(_percent)))
     return lines(value) and len({len(line) for line in value}) == 1
 
 
@@ -178,9 +178,17 @@ def _culprit(value: Any, good: Check) -> Any:
     return next((entry for entry in entries if not good(entry)), value)
 
 
+def _curves(value: Any) -> bool:
+    if not (isinstance(value, dict) and value.keys() == CURVES.keys()):
+        return False
+    if not all(good(value[name]) for name, good in CURVES.items()):
+        return False
+    columns = [value["tasks"], value["loss"], *value["accuracy"].values()]
+    return {len(column) for column in columns} == {len(value["steps"])}
+
+
 _percent = between(0, 100)
 _change = or_null(between(-100, 100))
-_texts = object_of(text)
 _change_words = "an object of numbers from -100 to 100, or null"
 
 FIELDS: dict[str, tuple[str, Check]] = {
@@ -188,22 +196,41 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "method": ("a name", _name),
     "buffer": ("a whole number from 1 on, or null", or_null(whole(1))),
     "seed": ("a whole number from 0 on", whole(0)),
-    "hyperparameters": ("an object of numbers", object_of(number)),
+    "hyperparameters": ("an object of numbers", object_of(checks.number)),
     "accuracy": ("an object of percentages", object_of(_percent)),
     "fwt": (_change_words, object_of(_change)),
     "bwt": (_change_words, object_of(_change)),
     "forgetting": (_change_words, object_of(_change)),
     "epochs": ("a whole number from 1 on", whole(1)),
-    "validation": ("true or false", truth),
+    "validation": ("true or false", _truth),
     "matrix": ("an object of tables of percentages or null", object_of(_table)),
     "untrained": (
         "an object of lists of percentages, or null",
-        or_null(object_of(list_of(_percent))),
+        or_null(object_of(checks.list_of(_percent))),
     ),
     "train_seconds": ("a number from 0 on", between(0, math.inf)),
     "steps": ("a whole number from 0 on", whole(0)),
     "memory_bytes": ("a whole number from 0 on", whole(0)),
-    "diverged": ("true or false", truth),
-    "device": ("a text", text),
-    "execution": ("a text", text),
+    "diverged": ("true or false", _truth),
+    "device": ("a text", checks.text),
+    "execution": ("a text", checks.text),
+    "made": ("an object of known texts, or null", or_null(_made)),
 }
+
+CURVES: dict[str, Check] = {
+    "every": whole(1),
+    "examples": whole(1),
+    "steps": checks.list_of(whole(1)),
+    "tasks": checks.list_of(whole(0)),
+    "loss": checks.list_of(or_null(checks.number)),
+    "accuracy": object_of(checks.list_of(checks.list_of(_percent))),
+}
+
+# Fields that are in a file only if they were asked for.
+ADDED: dict[str, tuple[str, Check]] = {
+    "curves": ("an object of lists as long as its steps", _curves),
+    "confusion": (
+        "an object of tables of counts", object_of(checks.list_of(checks.list_of(whole(0)))),
+    ),
+    "network_file": ("a path", _name),
+}  # fmt: skip

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["SCORES", "SCORE_TITLES", "SETTINGS", "known_first", "setting_title"]
+from recollect.methods import title_of
+from recollect.train import Result
+
+__all__ = [
+    "SCORES",
+    "SCORE_TITLES",
+    "SETTINGS",
+    "known_first",
+    "meaningful",
+    "method_title",
+    "setting_title",
+]
 
 # In the order in which they are shown.
-SETTINGS = {
-    "class": "Class-IL",
-    "task": "Task-IL",
-    "domain": "Domain-IL",
-    "general": "General CL",
-}
+SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 
 SCORES = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
 
@@ -33,11 +39,27 @@ def setting_title(name: str) -> str:
     return SETTINGS.get(name, name)
 
 
+def method_title(run: Result) -> str:
+    """The title of a run's method, also of a method of one's own."""
+    return run.method_title or title_of(run.method)
+
+
+def meaningful(settings: Iterable[str]) -> list[str]:
+    """Settings without Task-IL where all tasks have the same classes: to know the task is no help.
+
+    >>> meaningful(["class", "task"]), meaningful(["task", "domain"])
+    (['class', 'task'], ['domain'])
+    """
+    found = list(settings)
+    same = {"domain", "general"}.intersection(found)
+    return [name for name in found if name != "task" or not same]
+
+
 def known_first(names: Iterable[str], known: Iterable[str]) -> list[str]:
     """Names in the order in which they are known, each once; others follow by name.
 
     >>> known_first(["mine", "b", "a", "b"], ["b", "a", "c"])
     ['b', 'a', 'mine']
     """
-    rank = {name: place for place, name in enumerate(known)}
+    rank = {name: index for index, name in enumerate(known)}
     return sorted(set(names), key=lambda name: (rank.get(name, len(rank)), name))

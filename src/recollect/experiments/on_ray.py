@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import socket
+import threading
 from dataclasses import fields
 from typing import Any, final
 
 import torch
 
-from recollect.errors import RecollectError
+from recollect.errors import InputError, RecollectError
 from recollect.extras import needs
 from recollect.streams import Stream
 from recollect.train import Job, Result, TimeUp
+from recollect.train.interrupts import stop_asked
 from recollect.train.loop import train
-from recollect.train.parallel import Event, Work, one_thread
+from recollect.train.parallel import Events, Work, one_thread
 
 __all__ = ["OnRay"]
 
 RETRIES = 5
 POLL_SECONDS = 1.0
+PATIENCE = 10.0
+ANYWHERE = ("auto", "local")
 
 
 @final
@@ -30,10 +34,14 @@ class OnRay:
     """
 
     def __init__(self, address: str | None = None) -> None:
-        self._ray = ray = _ray()
-        if not ray.is_initialized():
+        with needs("ray", extra="ray", what="--on ray"):
+            import ray
+        self._ray: Any = ray
+        if not self._ray.is_initialized():
+            if address is not None and address not in ANYWHERE:
+                _check_reachable(address)
             try:
-                ray.init(address=address, include_dashboard=False, log_to_driver=False,
+                self._ray.init(address=address, include_dashboard=False, log_to_driver=False,
                          logging_level="ERROR")  # fmt: skip
             except ConnectionError as error:
                 raise RecollectError(
@@ -51,7 +59,7 @@ class OnRay:
         """Where pieces train: on GPUs, if the cluster has any."""
         return torch.device("cuda" if self._ray.cluster_resources().get("GPU") else "cpu")
 
-    def __call__(self, work: Work) -> Iterator[Event]:
+    def __call__(self, work: Work) -> Events:
         """The events of `Work`: results of pieces, in the order in which they finish."""
         ray = self._ray
         gpus = 1 if any(piece.device.type == "cuda" for piece in work.pieces) else 0
@@ -89,21 +97,44 @@ class OnRay:
                         continue
                     yield index, "steps", work.pieces[index].steps
                     yield index, "results", results
-                if work.checkpoints is not None and work.checkpoints.time_is_up():
-                    left = len(running)
-                    if left:
-                        yield (
-                            next(iter(running.values())),
-                            "stopped",
-                            TimeUp(
-                                f"the time limit came with {left} pieces of work left; "
-                                f"the same command continues with them"
-                            ),
-                        )
-                        return
+                if stop_asked():
+                    return
+                if running and work.checkpoints is not None and work.checkpoints.time_is_up():
+                    limit = TimeUp(
+                        f"the time limit came with {len(running)} pieces of work left; "
+                        f"the same command continues with them"
+                    )
+                    yield next(iter(running.values())), "stopped", limit
+                    return
         finally:
             for unfinished in running:
                 ray.cancel(unfinished, force=True)
+
+
+def _check_reachable(address: str) -> None:
+    """Refuse an address where nothing listens: Ray itself would try, and warn, for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+        raise InputError(f"{address!r} is not the address of a Ray cluster: give HOST:PORT")
+    found: list[str] = []
+
+    def connect() -> None:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+            found.append("")
+        except (OSError, UnicodeError) as error:
+            found.append(str(getattr(error, "strerror", None) or error))
+
+    # In a thread, because looking a name up takes as long as it likes.
+    asking = threading.Thread(target=connect, daemon=True)
+    asking.start()
+    asking.join(PATIENCE)
+    why = found[0] if found else f"no answer within {PATIENCE:g} s"
+    if why:
+        raise RecollectError(
+            f"there is no Ray cluster at {address}: {why}; start one there (ray start --head), or "
+            f"correct the address"
+        )
 
 
 def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
@@ -122,9 +153,3 @@ def _cause(error: Any) -> Exception:
     if isinstance(cause, RecollectError):
         return cause
     return RuntimeError(f"training failed on the Ray cluster:\n{error}")
-
-
-def _ray() -> Any:
-    with needs("ray", extra="ray", what="--on ray"):
-        import ray
-    return ray

@@ -17,28 +17,29 @@ from recollect.experiments.values import (
     checked_buffer,
     checked_epochs,
     checked_seeds,
-)
-from recollect.methods import Method, static, varying
+)  # fmt: skip
+from recollect.methods import Method, hyperparameters, static, varying
 from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
 from recollect.train import Job, Run
+from recollect.train.optimisation import PLAIN_SGD, Optimisation
 
-__all__ = ["Network", "Plan", "fleets_of", "plan", "points_of"]
+__all__ = ["Network", "Plan", "plan", "points_of"]
 
 CPU = torch.device("cpu")
 Network = Callable[[], nn.Module] | nn.Module
-Shaped = tuple[int, int, tuple[Run, ...]]  # batch size, replay size, runs
 
 
 @dataclass(frozen=True)
 class Plan:
     """What to train, checked and complete, before any data are loaded."""
 
-    fleets: tuple[Shaped, ...]
+    fleets: tuple[tuple[int, int, tuple[Run, ...]], ...]  # batch size, replay size, runs
     buffer: int | None
     epochs: int
     validation: bool
     default_network: str = "mlp"
+    optimisation: Optimisation = PLAIN_SGD
 
     def jobs(
         self,
@@ -60,6 +61,7 @@ class Plan:
                 validation=self.validation,
                 device=device,
                 full_precision=full_precision,
+                optimisation=self.optimisation,
             )
             for batch, replay, runs in self.fleets
         ]
@@ -71,21 +73,40 @@ def plan(
     seeds: int | Iterable[int],
     benchmark: Benchmark | None = None,
     buffer: int | None = None,
-    values: Values | None = None,
+    values: Values | Sequence[Values] = (),
     epochs: int | None = None,
     validation: bool = False,
+    optimisation: Optimisation = PLAIN_SGD,
 ) -> Plan:
     """The plan for a method with one buffer: every seed with every combination of the values.
 
-    Values that are not given are the paper's for that benchmark and buffer. Rates and weights
-    vary within a fleet; batch sizes change its shapes, so each has a fleet of its own.
+    Values that are not given are the paper's for that benchmark and buffer. Several mappings of
+    values are tried one after the other. Rates and weights vary within a fleet; batch sizes change
+    its shapes, so each has a fleet of its own.
     """
-    numbers = checked_seeds(seeds)
+    numbers, own = checked_seeds(seeds), hyperparameters(kind)
     size = checked_buffer(kind, buffer)
-    points = points_of(axes_of(kind, benchmark, size, values or {}))
-    network = benchmark.network if benchmark else "mlp"
-    count = checked_epochs(epochs, benchmark)
-    return Plan(fleets_of(kind, points, numbers), size, count, validation, network)
+    given = [values] if isinstance(values, Mapping) else values or [{}]
+    fleets: dict[tuple[int, ...], list[Run]] = {}
+    for point in (
+        p for some in given for p in points_of(axes_of(kind, benchmark, size, some, optimisation))
+    ):
+        batch = int(point["bs"])
+        replay = int(point.get("mbs", batch)) if kind.replay else 0
+        shape = {name: int(point[name]) for name in static(kind)}
+        method = kind(**{name: point[name] for name in varying(kind)}, **shape)
+        moving = {n: point[n] for n in optimisation.numbers if n in point and n not in own}
+        optimisation.check(moving)
+        runs = [Run(seed, point["lr"], method, moving) for seed in numbers]
+        fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
+    return Plan(
+        tuple((batch, replay, tuple(runs)) for (batch, replay, *_), runs in fleets.items()),
+        size,
+        checked_epochs(epochs, benchmark),
+        validation,
+        benchmark.network if benchmark else "mlp",
+        optimisation,
+    )
 
 
 def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
@@ -95,21 +116,6 @@ def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     [{'lr': 0.1, 'alpha': 1.0}, {'lr': 0.2, 'alpha': 1.0}]
     """
     return [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
-
-
-def fleets_of(
-    kind: type[Method], points: Iterable[Mapping[str, float]], seeds: Sequence[int]
-) -> tuple[Shaped, ...]:
-    """Every point with every seed, in as few fleets as their shapes allow."""
-    fleets: dict[tuple[int, ...], list[Run]] = {}
-    for point in points:
-        batch = int(point["bs"])
-        replay = int(point.get("mbs", batch)) if kind.replay else 0
-        shape = {name: int(point[name]) for name in static(kind)}
-        method = kind(**{name: point[name] for name in varying(kind)}, **shape)
-        runs = [Run(seed, point["lr"], method) for seed in seeds]
-        fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
-    return tuple((batch, replay, tuple(runs)) for (batch, replay, *_), runs in fleets.items())
 
 
 _NETWORKS: dict[str, Callable[[Stream], Network]] = {

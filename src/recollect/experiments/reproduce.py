@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from recollect.errors import InputError
@@ -15,15 +16,7 @@ from recollect.methods import METHODS
 from recollect.methods import method as method_named
 from recollect.streams import Benchmark, DataUnavailable, Stream, twin
 
-__all__ = [
-    "Cell",
-    "Comparison",
-    "cells",
-    "compare",
-    "metric_of",
-    "plans_of",
-    "stream_or_stand_in",
-]
+__all__ = ["Cell", "Comparison", "cells", "compare", "metric_of", "plans_of", "stream_or_stand_in"]
 
 COMMON_BUFFERS = (200, 500)
 SINGLE = "accuracy-single-epoch"
@@ -100,16 +93,8 @@ def plans_of(
     benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int], epochs: int | None = None
 ) -> list[Plan]:
     """What fills the table, one plan per row, with the paper's hyper-parameters."""
-    return [
-        plan(
-            method_named(row.method),
-            benchmark=benchmark,
-            buffer=row.buffer,
-            seeds=seeds,
-            epochs=epochs,
-        )
-        for row in rows
-    ]
+    ours = partial(plan, benchmark=benchmark, seeds=seeds, epochs=epochs)
+    return [ours(method_named(row.method), buffer=row.buffer) for row in rows]
 
 
 def compare(

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from recollect.extras import needs
 from recollect.files import write_json
 from recollect.train import Result
-from recollect.train.identity import Identity
 
-__all__ = ["Mean", "Results", "Summary"]
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+__all__ = ["Mean", "Results", "Summary", "apart"]
 
 FEWEST = 4
 POINTS = 15.0
@@ -62,7 +65,7 @@ class Summary:
     """Runs that differ in their seed alone.
 
     Where others have the same names and hyper-parameters, `apart` says what is different, such as
-    `network 7ced1d1e`.
+    `network 7ced1d1e`, or `network MyNet` if that class is your own.
     """
 
     runs: tuple[Result, ...]
@@ -72,6 +75,11 @@ class Summary:
     def first(self) -> Result:
         """One of the runs, for what they have in common."""
         return self.runs[0]
+
+    @property
+    def seeds(self) -> str:
+        """How many runs there are, such as `10 seeds`."""
+        return f"{len(self.runs)} seed{'s' if len(self.runs) > 1 else ''}"
 
     @property
     def settings(self) -> list[str]:
@@ -157,8 +165,7 @@ class Results(Sequence[Result]):
             run = summary.first
             means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in summary.settings)
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
-            seeds = f"{len(summary.runs)} seed{'s' if len(summary.runs) > 1 else ''}"
-            seeds += f", {summary.remarks}" if summary.remarks else ""
+            seeds = summary.seeds + (f", {summary.remarks}" if summary.remarks else "")
             rows.append(
                 f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {summary.values})"
             )
@@ -173,31 +180,49 @@ class Results(Sequence[Result]):
         groups: dict[str, list[Result]] = {}
         for run in self._runs:
             groups.setdefault(run.identity.key_without("seed"), []).append(run)
-        alike: dict[str, list[Identity]] = {}
-        firsts = [runs[0].identity for runs in groups.values()]
-        for each in firsts:
-            alike.setdefault(each.key_without("seed", *FINGERPRINTS), []).append(each)
+        alike: dict[str, list[Result]] = {}
+        names = [runs[0].identity.key_without("seed", *FINGERPRINTS) for runs in groups.values()]
+        for name, runs in zip(names, groups.values(), strict=True):
+            alike.setdefault(name, []).append(runs[0])
         return [
-            Summary(tuple(runs), _apart(first, alike[first.key_without("seed", *FINGERPRINTS)]))
-            for first, runs in zip(firsts, groups.values(), strict=True)
+            Summary(tuple(runs), apart(runs[0], alike[name]))
+            for name, runs in zip(names, groups.values(), strict=True)
         ]
 
     def save(self, path: Path | str) -> None:
-        """Write one JSON object per run, as a list; the file appears whole or not at all."""
+        """Write one JSON object per run with its provenance; the file appears whole or not at all.
+
+        `recollect results --import` and `recollect report --from` read it.
+        """
         write_json(path, [run.as_json() for run in self._runs])
 
+    def to_pandas(self) -> DataFrame:
+        """The runs as a pandas DataFrame, one row per run, with the columns of a CSV export."""
+        from recollect.experiments.exports import columns
 
-def _apart(identity: Identity, alike: Sequence[Identity]) -> str:
-    """The fingerprints that tell an identity from others with the same names."""
-    parts = {}
-    for name, title in FINGERPRINTS.items():
-        if len({getattr(other, name) for other in alike}) > 1:
-            parts[title] = getattr(identity, name)[:SHOWN] or "unknown"
-    return ", ".join(f"{title} {value}" for title, value in parts.items())
+        with needs("pandas", extra="pandas", what="Results.to_pandas"):
+            from pandas import DataFrame
+        return DataFrame(columns(self))
+
+
+def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRINTS) -> str:
+    """What tells a run from others with the same names: as few fingerprints as are enough."""
+    parts = []
+    for name in among:
+        value = getattr(run.identity, name)
+        others = [each for each in alike if getattr(each.identity, name) != value]
+        if not others:
+            continue
+        shown = (value if name == "optimiser" else value[:SHOWN]) or "unknown"
+        if name == "network" and run.network_class:
+            same = any(each.network_class == run.network_class for each in others)
+            shown = f"{run.network_class} {shown}" if same else run.network_class
+        parts.append(f"{FINGERPRINTS[name]} {shown}")
+        alike = [each for each in alike if getattr(each.identity, name) == value]
+    return ", ".join(parts)
 
 
 def _lowest(values: Sequence[float]) -> float:
-    """The accuracy below which a run lies far below its fellows."""
     middle = statistics.median(values)
     spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
     return middle - max(POINTS, DEVIATIONS * max(spread, 1.0))

@@ -1,23 +1,171 @@
-"""The search for hyper-parameters: many configurations on the validation split, as fleets."""
+"""Search hyper-parameters: many configurations on the validation split, the best on the test set.
+
+A grid trains as fleets at once; a Bayesian search with Optuna asks for batches of trials.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments import paper
-from recollect.experiments.plan import Plan, fleets_of, points_of
+from recollect.experiments.bayes import bayesian
+from recollect.experiments.plan import Network, Plan, plan, points_of
+from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
-from recollect.experiments.values import axes_of, checked_buffer, checked_epochs
-from recollect.methods import Method, hyperparameters, symbol
-from recollect.streams import Benchmark
-from recollect.train import Result
+from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
+from recollect.experiments.values import Values, axes_of, checked_seeds
+from recollect.methods import Method, hyperparameters, static, symbol
+from recollect.streams import Benchmark, Stream
+from recollect.train import Result, device_named, train_all
+from recollect.train.optimisation import Optimisation
 
-__all__ = ["Tried", "by_criterion", "criterion", "grid", "points_of", "searched"]
+__all__ = [
+    "Search",
+    "Tried",
+    "agrees",
+    "by_criterion",
+    "criterion",
+    "grid",
+    "said",
+    "search",
+    "searched",
+]
 
-Point = Mapping[str, float]
+SHOWN = 10
+
+
+def search(
+    benchmark: str | Stream,
+    method: str | Method | type[Method],
+    *,
+    buffer: int | None = None,
+    trials: int | None = None,
+    seeds: int | Iterable[int] = 10,
+    search_seeds: int | Iterable[int] = 1,
+    epochs: int | None = None,
+    network: Network | None = None,
+    data_dir: Path | str | None = None,
+    workers: int | None = None,
+    device: str = "auto",
+    full_precision: bool = False,
+    store: StorePath = None,
+    optimiser: str = "SGD",
+    nesterov: bool = False,
+    schedule: str = "constant",
+    schedule_per: str = "stream",
+    **hyperparameters: float | Iterable[float],
+) -> Search:
+    """Search hyper-parameters on the validation split, and score the best on the test set.
+
+    As the paper did, and as the command `recollect search` does: every configuration trains with
+    `search_seeds` and is scored on the validation split by the mean of its accuracies; the best
+    then trains on all training examples with `seeds`, and is scored on the test set.
+
+    A hyper-parameter that is a list is tried with each of its values, in all combinations. With
+    `trials`, so many points between its least and its largest value are tried instead, chosen by
+    Optuna. What is not given has the method's default on a stream of your own, and the values of
+    the paper's grid on a benchmark. The other arguments are those of `recollect.run`.
+
+    >>> found = search("seq-digits", "er", buffer=50, lr=[0.001, 0.1], seeds=2, workers=1)
+    >>> found.best, len(found.tried), len(found.results)
+    ({'lr': 0.1}, 2, 2)
+    """
+    kind, own = kind_and_values(method)
+    known, where = known_benchmark(benchmark), device_named(device)
+    numbers, few = checked_seeds(seeds), checked_seeds(search_seeds)
+    names = Optimisation(optimiser, nesterov, schedule, schedule_per)
+    axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)
+    planned = partial(plan, kind, benchmark=known, buffer=buffer, epochs=epochs, optimisation=names)
+    planned(values=points_of(axes), seeds=few)  # what is wrong is an error before data are loaded
+    split, tests = (stream_of(benchmark, held_out, data_dir) for held_out in (True, False))
+    recording = recorder(store)
+
+    def train(chosen: Plan, stream: Stream) -> Results:
+        jobs = chosen.jobs(stream, network, where, full_precision)
+        return recording.results(train_all(jobs, workers=workers, store=recording))
+
+    return searched(
+        kind,
+        axes,
+        trials,
+        lambda points: train(planned(values=points, seeds=few, validation=True), split),
+        lambda best: train(planned(values=best, seeds=numbers), tests),
+    )
+
+
+@final
+@dataclass(frozen=True)
+class Search:
+    """What a search found: all configurations best first, and the best of them on the test set.
+
+    `best` has the values of what was searched, `tried` every configuration with its score on the
+    validation split, `validation` the runs behind them, and `results` those of the best on the
+    test set.
+    """
+
+    best: Mapping[str, float]
+    tried: Sequence[Tried]
+    validation: Results
+    results: Results
+
+    def __str__(self) -> str:
+        """The best configurations on the validation split, and the best one on the test set."""
+        lines = [
+            f"{rank}. {said({name: one.values[name] for name in self.best})}: {one.score}"
+            for rank, one in enumerate(self.tried[:SHOWN], 1)
+        ]
+        more = len(self.tried) - SHOWN
+        lines += [f"and {more} more"] if more > 0 else []
+        return "\n".join(
+            ["on the validation split:", *lines, "on the test set:", str(self.results)]
+        )
+
+
+def searched(
+    kind: type[Method],
+    axes: Mapping[str, Sequence[float]],
+    trials: int | None,
+    validate: Callable[[Sequence[Mapping[str, float]]], Results],
+    test: Callable[[Mapping[str, float]], Results],
+) -> Search:
+    """Search these axes: `validate` trains points on the validation split, `test` the best one."""
+    found: list[Result] = []
+
+    def scores(points: Sequence[Mapping[str, float]]) -> list[float]:
+        results = validate(points)
+        found.extend(results)
+        return [
+            fmean(criterion(run) for run in results if agrees(run.hyperparameters, point))
+            for point in points
+        ]
+
+    if trials is None:
+        scores(points_of(axes))
+    else:
+        bayesian(axes, trials, scores, whole={"bs", "mbs", *map(symbol, static(kind))})
+    ranked = by_criterion(Results(found))
+    best = {name: ranked[0].values[name] for name in axes}
+    return Search(best, ranked, Results(found), test(best))
+
+
+def agrees(values: Mapping[str, float], some: Mapping[str, float]) -> bool:
+    """Whether values include these."""
+    return all(values.get(name) == value for name, value in some.items())
+
+
+def said(values: Mapping[str, float]) -> str:
+    """Values in words.
+
+    >>> said({"lr": 0.1, "lambda_": 2.0})
+    'lr 0.1, lambda 2'
+    """
+    return ", ".join(f"{symbol(name)} {value:g}" for name, value in values.items())
 
 
 @final
@@ -53,28 +201,29 @@ def grid(
     if not space and not given:
         raise InputError(
             f"the paper has no grid for {kind.title} on {benchmark.paper}: give values to try, "
-            f"such as --lr 0.03 0.1"
+            f"such as --lr 0.03 0.1 (in Python: lr=[0.03, 0.1])"
         )
     names = {symbol(name) for name in hyperparameters(kind)} | {"lr", "bs", "mbs"}
     known = {name: values for name, values in space.items() if name in names}
     return {**known, **{name: list(values) for name, values in (given or {}).items()}}
 
 
-def searched(
+def _axes(
     kind: type[Method],
-    points: Sequence[Point],
-    *,
-    benchmark: Benchmark,
+    known: Benchmark | None,
     buffer: int | None,
-    seeds: Sequence[int],
-    epochs: int | None = None,
-    validation: bool = True,
-) -> Plan:
-    """The plan that tries these points, each with every seed; as few fleets as shapes allow."""
-    size = checked_buffer(kind, buffer)
-    complete = [
-        {name: values[0] for name, values in axes_of(kind, benchmark, size, point).items()}
-        for point in points
-    ]
-    count = checked_epochs(epochs, benchmark)
-    return Plan(fleets_of(kind, complete, seeds), size, count, validation, benchmark.network)
+    given: Values,
+    names: Optimisation,
+) -> dict[str, list[float]]:
+    symbols = {symbol(name): value for name, value in given.items()}
+    found = axes_of(kind, known, buffer, symbols, names)
+    checked = {symbol(name): column for name, column in found.items()}
+    axes = {name: checked[name] for name in symbols}
+    if known is not None:
+        return grid(known, kind, axes)
+    if all(len(column) == 1 for column in axes.values()):
+        raise InputError(
+            f"there is nothing to search: give several values of a hyper-parameter of "
+            f"{kind.title}, such as lr=[0.03, 0.1]"
+        )
+    return axes

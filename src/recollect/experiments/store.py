@@ -7,7 +7,7 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
@@ -15,10 +15,11 @@ from typing import Any, final
 from recollect.errors import DataError
 from recollect.experiments.files import Stored, write_runs
 from recollect.experiments.results import Results
-from recollect.streams.data.places import cache_folder
+from recollect.streams.data.files import cache_folder
 from recollect.train import Job, Result
 from recollect.train.identity import Identity
 from recollect.train.provenance import Provenance, commit
+from recollect.train.result import DETAILS
 
 __all__ = ["CommandStore", "Store", "store_file", "write_json"]
 
@@ -85,20 +86,13 @@ class Store:
         Of runs that differ in code alone, only the newest is returned unless `all_codes`.
         """
         wanted = {
-            "benchmark": benchmark, "method": method, "epochs": epochs,
-            "validation": None if validation is None else int(validation),
+            "benchmark": benchmark, "method": method, "epochs": epochs, "validation": validation,
         }  # fmt: skip
-        tests: dict[str, Any] = {
-            f"{name} = ?": value for name, value in wanted.items() if value is not None
-        }
-        if buffer is None:
-            tests["buffer IS ?"] = None
-        elif not isinstance(buffer, EllipsisType):
-            tests["buffer = ?"] = buffer
-        where = f" WHERE {' AND '.join(tests)}" if tests else ""
-        found = self._select(
-            f"SELECT made, result FROM runs{where} ORDER BY rowid", list(tests.values())
-        )
+        tests: dict[str, Any] = {name: each for name, each in wanted.items() if each is not None}
+        if buffer is not ...:
+            tests["buffer"] = buffer
+        where = " AND ".join(["TRUE", *(f"{name} IS ?" for name in tests)])
+        found = self._select(f"{where} ORDER BY rowid", [*tests.values()])
         return found if all_codes else newest_code(found)
 
     def results(self, **filters: Any) -> Results:
@@ -111,15 +105,16 @@ class Store:
         for start in range(0, len(identities), MOST):
             keys = [each.key_without("code") for each in identities[start : start + MOST]]
             marks = ", ".join("?" * len(keys))
-            some = self._select(f"SELECT made, result FROM runs WHERE key IN ({marks})", keys)
+            some = self._select(f"key IN ({marks})", keys)
             found |= {row.result.identity.key: row.result for row in some}
         return [found.get(each.key) for each in identities]
 
-    def _select(self, sql: str, values: Sequence[Any]) -> list[Stored]:
+    def _select(self, where: str, values: Sequence[Any]) -> list[Stored]:
         if not self.path.exists():
             return []
         with self._open() as database:
-            return [_stored(*row) for row in database.execute(sql, values)]
+            rows = database.execute(f"SELECT made, result FROM runs WHERE {where}", values)
+            return [_stored(*row) for row in rows]
 
     @contextmanager
     def _open(self, create: bool = False) -> Iterator[sqlite3.Connection]:
@@ -148,15 +143,28 @@ class CommandStore:
     fresh: bool = False
 
     def find(self, job: Job) -> list[Result | None]:
-        """The stored result of each run of a job; None for all if the command starts over."""
+        """The stored result of each run of a job, or None where it must be trained.
+
+        That is all of them if the command starts over, and those that lack what the job asks for.
+        """
         # Code and commit must be known before training: files may be edited meanwhile.
         identities, _ = job.identities, commit()
-        return [None] * len(identities) if self.fresh else self.store.find(identities)
+        if self.fresh:
+            return [None] * len(identities)
+        found = self.store.find(identities)
+        return [None if run is None or job.details.lacking(run) else run for run in found]
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
-        """Store what was trained."""
+        """Store what was trained; curves and the like that are there already stay there."""
         provenance = Provenance.here(job, self.command)
-        self.store.add([(run, provenance) for run in results], replace=True)
+        before = self.store.find([run.identity for run in results])
+        runs = [_with_details(run, old) for run, old in zip(results, before, strict=True)]
+        self.store.add([(run, provenance) for run in runs], replace=True)
+
+
+def _with_details(run: Result, old: Result | None) -> Result:
+    missing = [name for name in DETAILS if getattr(run, name) is None]
+    return replace(run, **{name: getattr(old, name) for name in missing}) if old else run
 
 
 def store_file() -> Path:

@@ -1,4 +1,4 @@
-"""Results for TensorBoard: accuracies over tasks, and final scores with hyper-parameters."""
+"""Results for TensorBoard: accuracies over tasks, curves, confusion matrices, final scores."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from recollect.experiments.labels import SCORES
 from recollect.extras import needs
 from recollect.train import Result
 
-__all__ = ["check_tensorboard", "folder_of", "log_results"]
+__all__ = ["folder_of", "log_results", "summary_writer"]
 
 LETTERS = 6
-
-
-def check_tensorboard() -> None:
-    """Say what is missing before any work is done."""
-    _writer()
+PIXELS = 8  # of a cell of a confusion matrix, each way
 
 
 def log_results(results: Iterable[Result], folder: Path | str) -> None:
     """Write a folder for every run, named by what it was.
 
-    The step of an accuracy is the number of tasks that were learned. Where there is one row of
-    accuracies only (a stream without boundaries), it is the last.
+    The step of an accuracy is the number of tasks that were learned, and that of a point of a
+    curve (`curve ...`) the number of steps. Where there is one row of accuracies only (a stream
+    without boundaries), it is the last. A confusion matrix is an image, the lighter the more of a
+    row's class; the step of an accuracy per class is the class.
     """
-    kind = _writer()
+    kind = summary_writer()
     for run in results:
         with kind(str(Path(folder) / folder_of(run))) as writer:
             for setting, rows in run.matrix.items():
@@ -38,10 +38,33 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
                     if known:
                         mean = sum(known) / len(known)
                         writer.add_scalar(f"{setting}/mean of tasks so far", mean, learned)
-            for score in SCORES:
+            _add_details(writer, run)
+            for score in (*SCORES, "average_incremental_accuracy", "anytime_accuracy"):
                 for setting, value in getattr(run, score).items():
                     if value is not None:
-                        writer.add_scalar(f"final {score}/{setting}", value, run.steps)
+                        title = score.replace("_", " ")
+                        writer.add_scalar(f"final {title}/{setting}", value, run.steps)
+
+
+def _add_details(writer: Any, run: Result) -> None:
+    if run.curves is not None:
+        for step, loss in zip(run.curves.steps, run.curves.loss, strict=True):
+            if loss is not None:
+                writer.add_scalar("curve loss", loss, step)
+        for setting, rows in run.curves.accuracy.items():
+            means = run.curves.mean(setting)
+            for step, row, mean in zip(run.curves.steps, rows, means, strict=True):
+                writer.add_scalar(f"curve {setting}/mean of tasks so far", mean, step)
+                for task, value in enumerate(row, 1):
+                    writer.add_scalar(f"curve {setting}/task {task}", value, step)
+    for setting, counts in (run.confusion or {}).items():
+        table = torch.tensor(counts, dtype=torch.float32)
+        shares = table / table.sum(1, keepdim=True).clamp(min=1)
+        large = shares.repeat_interleave(PIXELS, 0).repeat_interleave(PIXELS, 1)
+        writer.add_image(f"confusion/{setting}", large, run.steps, dataformats="HW")
+        for label, percent in enumerate(run.class_accuracy[setting]):
+            if percent is not None:
+                writer.add_scalar(f"class accuracy/{setting}", percent, label)
 
 
 def folder_of(run: Result) -> str:
@@ -54,7 +77,8 @@ def folder_of(run: Result) -> str:
     return f"{run.benchmark}/{run.method}{buffer}{split}/{values}-{key}/seed{run.seed}"
 
 
-def _writer() -> Any:
+def summary_writer() -> Any:
+    """The class that writes; an error says what is missing, before any work is done."""
     with needs("tensorboard", extra="tensorboard", what="--tensorboard"):
         from torch.utils.tensorboard import SummaryWriter
     return SummaryWriter

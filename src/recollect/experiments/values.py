@@ -5,10 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-import time
 from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, fields
-from pathlib import Path
 
 import numpy as np
 
@@ -16,16 +13,15 @@ from recollect.errors import InputError
 from recollect.experiments import paper
 from recollect.methods import Method, hyperparameters, static, symbol
 from recollect.streams import Benchmark
-from recollect.train import Checkpoints
+from recollect.train.optimisation import NUMBERS, PLAIN_SGD, Optimisation
 
 __all__ = [
     "Values",
     "axes_of",
     "checked_buffer",
     "checked_epochs",
-    "checked_kind",
     "checked_seeds",
-    "checkpoints_in",
+    "checked_sizes",
     "seeds_from",
 ]
 
@@ -57,18 +53,6 @@ def seeds_from(text: str) -> list[int]:
     return [seed for piece in ranges for seed in piece]
 
 
-def checked_kind(kind: object) -> type[Method]:
-    """The class of a method that can be run and listed."""
-    if not (isinstance(kind, type) and issubclass(kind, Method)):
-        raise InputError(
-            f"the method must be a name, a class or an instance of recollect.Method, not {kind!r}"
-        )
-    for name in ("name", "title"):
-        if not hasattr(kind, name):
-            raise InputError(f'{kind.__name__} has no {name}: give it one, as in {name} = "mine"')
-    return kind
-
-
 def checked_seeds(seeds: int | Iterable[int]) -> list[int]:
     """The seeds as whole numbers, each once; a number means so many, from 0."""
     try:
@@ -93,64 +77,63 @@ def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
         return None
     if buffer is None:
         raise InputError(f"{kind.title} needs a memory: give a buffer, such as 200")
-    size = _whole("the buffer", buffer)
-    if size < 1:
-        raise InputError(f"the buffer must hold at least 1 example, not {size}")
-    return size
+    return _count("the buffer", buffer, "1 example")
+
+
+def checked_sizes(buffer: int | Iterable[int] | None) -> list[int | None]:
+    """The buffers of a call, each once: one, several, or none for a method without a memory."""
+    if not isinstance(buffer, Iterable) or getattr(buffer, "ndim", 1) == 0:
+        return [buffer]  # type: ignore[list-item]
+    if not (sizes := list(dict.fromkeys(buffer))):
+        raise InputError("there are no buffers: give at least one, such as [50, 200]")
+    return [*sizes]
 
 
 def checked_epochs(epochs: int | None, benchmark: Benchmark | None) -> int:
     """How many passes over each task: what is given, or the benchmark's."""
     if epochs is None:
         return benchmark.epochs if benchmark else 1
-    count = _whole("the number of epochs", epochs)
-    if count < 1:
-        raise InputError(f"the number of epochs must be at least 1, not {count}")
-    return count
-
-
-def checkpoints_in(folder: Path | str | None, time_limit: float | None) -> Checkpoints | None:
-    """Where long runs save their state, and when they stop."""
-    if time_limit is not None and not (
-        isinstance(time_limit, int | float) and math.isfinite(time_limit) and time_limit > 0
-    ):
-        raise InputError(f"the time limit must be a number of seconds above 0, not {time_limit!r}")
-    if folder is None:
-        if time_limit is not None:
-            raise InputError("a time limit needs a folder for the state: give one as checkpoint")
-        return None
-    deadline = None if time_limit is None else time.monotonic() + time_limit
-    return Checkpoints(Path(folder), deadline=deadline)
+    return _count("the number of epochs", epochs)
 
 
 def axes_of(
-    kind: type[Method], benchmark: Benchmark | None, buffer: int | None, values: Values
+    kind: type[Method],
+    benchmark: Benchmark | None,
+    buffer: int | None,
+    values: Values,
+    optimisation: Optimisation = PLAIN_SGD,
 ) -> dict[str, list[float]]:
     """The values of every hyper-parameter: those given, or the paper's, or the method's own.
 
     `mbs` is missing where nothing says how many examples to replay: then as many as arrive.
     """
-    names = ["lr", "bs", *(["mbs"] if kind.replay else []), *hyperparameters(kind)]
+    declared = hyperparameters(kind)
+    numbers = [name for name in optimisation.numbers if name not in declared]
+    names = ["lr", "bs", *(["mbs"] if kind.replay else []), *declared, *numbers]
     by_symbol = {symbol(name): name for name in names}
     given = {by_symbol.get(name, name): value for name, value in values.items()}
     for name in given:
         if name not in names:
-            forgotten = (
-                ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
-            )
-            known = ", ".join(by_symbol)
+            hint = ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
+            if name in NUMBERS:
+                chosen_by = "schedule='step'" if name.startswith("decay_") else "another optimiser"
+                raise InputError(
+                    f"{optimisation.optimiser} with schedule {optimisation.schedule!r} has no "
+                    f"{name}: it belongs to {chosen_by}"
+                )
+            known = ", ".join(n for n in by_symbol if n not in numbers)
             raise InputError(
-                f"{kind.title} has no hyper-parameter {name!r} (it has: {known}){forgotten}"
+                f"{kind.title} has no hyper-parameter {name!r} (it has: {known}; the optimiser: "
+                f"{', '.join(numbers)}){hint}"
             )
-    defaults: dict[str, float] = {"lr": LEARNING_RATE, "bs": kind.needs.batch_size or BATCH}
-    own = {f.name: f.default for f in fields(kind) if f.default is not MISSING}
-    defaults |= own
+    own = {n: each.default for n, each in declared.items() if each.default is not None}
+    defaults = {"lr": LEARNING_RATE, "bs": kind.needs.batch_size or BATCH, **own}
     if benchmark is not None:
         defaults |= {"bs": kind.needs.batch_size or benchmark.batch, "mbs": benchmark.replay}
         published = paper.hyperparameters(benchmark.paper, kind.name, buffer)
         defaults |= {by_symbol.get(name, name): value for name, value in published.items()}
-    chosen = {**{name: defaults[name] for name in names if name in defaults}, **given}
-    for name in hyperparameters(kind):
+    chosen = {**defaults, **given}
+    for name in declared:
         if name not in chosen:
             known = symbol(name)
             raise InputError(f"the hyper-parameter {known} has no default here: give a value")
@@ -163,7 +146,7 @@ def axes_of(
     }
 
 
-def _checked_values(name: str, given: float | Iterable[float], least: int | None) -> list[float]:
+def _checked_values(name: str, given: float | Iterable[float], least: float | None) -> list[float]:
     try:
         column = [float(v) for v in np.ravel(given)]  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
@@ -175,15 +158,18 @@ def _checked_values(name: str, given: float | Iterable[float], least: int | None
             raise InputError(f"{name} is 1 (on) or 0 (off), not {value:g}")
         if least is not None and not (math.isfinite(value) and value == int(value) >= least):
             kind = "number of examples" if name in ("bs", "mbs") else "whole number"
-            raise InputError(f"{name} is a {kind} and must be at least {least}, not {value:g}")
+            raise InputError(f"{name} is a {kind} and must be at least {least:g}, not {value:g}")
         if not math.isfinite(value) or value < 0 or (name == "lr" and value == 0):
             bound = "greater than 0" if name == "lr" else "at least 0"
             raise InputError(f"{name} must be {bound} and finite, not {value:g}")
     return list(dict.fromkeys(column))
 
 
-def _whole(what: str, number: int) -> int:
+def _count(what: str, number: int, least: str = "1") -> int:
     try:
-        return operator.index(number)
+        count = operator.index(number)
     except TypeError:
         raise InputError(f"{what} must be a whole number, not {number!r}") from None
+    if count < 1:
+        raise InputError(f"{what} must be at least {least}, not {count}")
+    return count

@@ -10,17 +10,9 @@ from typing import Any, final
 from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
-from recollect.feeds.columns import column, features_of
-from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, text_of
-from recollect.feeds.record import (
-    Faults,
-    Layout,
-    Malformed,
-    Position,
-    Record,
-    check_position,
-    numbers,
-)
+from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, numbered, text_of
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.rows import chosen_columns, numbers
 
 __all__ = ["Delimited"]
 
@@ -33,7 +25,7 @@ class Delimited:
     """Reads rows of text: one column is the label, the others (or `features`) are numbers.
 
     A column is named as in the header, or by its number from 1 on; the label is the last one unless
-    it is given. Whether the first row is a `header` is seen from its features: names are no
+    it is given. Whether the first row is a `header` is seen from its features: names are not
     numbers. A record without a label has an empty cell there.
 
     >>> from tempfile import TemporaryDirectory
@@ -56,63 +48,57 @@ class Delimited:
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The records after a position, which is the byte and the line where one ends."""
-        check_position(source, position, int, int)
+        start = parts(source, position, int, int)
         # Only the first row of a file can be a header; a pipe is new, and may begin with one.
-        after = position is not None and position[:1] != (0,) and source != STDIN
-        first = self.layout is None or not after
-        for row, end in self._rows(source, position):
+        first = self.layout is None or not start[0] or source == STDIN
+        for row, end in self._rows(source, *start):
             if row is None:
                 yield None
                 continue
             if not row:
                 first = True
                 continue
-            if first:
-                first = False
-                if self._headed(row, source):
-                    continue
+            headed, first = first and self._headed(row, source), False
+            if headed:
+                continue
             try:
-                x, label = self._parsed(row)
+                yield Record(*self._parsed(row), source, end)
             except Malformed as why:
                 self.faults.meet(f"{source}, line {end[1]}", why)
-            else:
-                yield Record(x, label, source, end)
 
     def _rows(
-        self, source: str, position: Position | None
-    ) -> Iterator[tuple[list[str] | None, Position]]:
+        self, source: str, offset: int, number: int
+    ) -> Iterator[tuple[list[str] | None, tuple[int, int]]]:
         """The cells of every row, and where it ends; None whenever nothing came for a moment.
 
         A row without cells, which no file has, says that what follows is another file.
         """
-        offset, number = (int(part) for part in position or (0, 0))
-        open_lines: list[str] = []  # of a row whose quote is not yet closed
+        unclosed: list[str] = []  # the lines of a row whose quote is not yet closed
 
         def check_closed() -> None:
-            if open_lines:
+            if unclosed:
                 self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
 
-        for raw in self.source.lines(source, offset):
+        for raw, end in numbered(self.source, source, offset, number):
             if raw is None:
-                yield None, ()
+                yield None, end
                 continue
             if raw == ANEW:
                 check_closed()
-                open_lines, offset, number = [], 0, 0
-                yield [], ()
+                unclosed = []
+                yield [], end
                 continue
-            first = offset == 0
-            offset, number = offset + len(raw), number + 1
+            number = end[1]
             try:
-                text = text_of(raw, first)
-                row = self._cells([*open_lines, text]) if open_lines or text.strip() else []
+                text = text_of(raw, first=end[0] == len(raw))
+                row = self._cells([*unclosed, text]) if unclosed or text.strip() else []
             except Malformed as why:
-                open_lines = []
+                unclosed = []
                 self.faults.meet(f"{source}, line {number}", why)
                 continue
-            open_lines = [*open_lines, text] if row is None else []
+            unclosed = [*unclosed, text] if row is None else []
             if row:
-                yield row, (offset, number)
+                yield row, end
         check_closed()
 
     def _cells(self, lines: list[str]) -> list[str] | None:
@@ -133,12 +119,16 @@ class Delimited:
         names = [cell.strip() for cell in row]
         if self.layout is None:
             if names[0].startswith("{"):
-                raise InputError(f"{source} has JSON lines, it seems: give --format jsonl")
+                raise InputError(f"{source} has JSON lines, it seems: give kind='jsonl'")
             headed = self.header
             if headed is None:
                 named = self.label in names and not _is_number(self.label or "")
                 headed = named or self._without_numbers(names)
-            self._settle(names if headed else [str(n + 1) for n in range(len(names))], headed)
+            columns = names if headed else [str(n + 1) for n in range(len(names))]
+            label, features = chosen_columns(columns, self.label, self.features, self.ignore)
+            self.layout = {
+                "columns": columns, "headed": headed, "label": label, "features": features,
+            }  # fmt: skip
             return headed
         if names == [*self.layout["columns"]]:
             return bool(self.layout["headed"])
@@ -149,17 +139,10 @@ class Delimited:
             )
         return False
 
-    def _settle(self, names: list[str], headed: bool) -> None:
-        label = column("-1" if self.label is None else self.label, names)
-        features = features_of(names, label, self.features, self.ignore)
-        self.layout = {"columns": names, "headed": headed, "label": label, "features": features}
-
     def _without_numbers(self, cells: list[str]) -> bool:
         """Whether no feature is a number."""
-        numbers = [str(number + 1) for number in range(len(cells))]
-        label = len(cells) - 1
-        if self.label in numbers:
-            label = numbers.index(self.label)
+        named = [str(number + 1) for number in range(len(cells))]
+        label = named.index(self.label) if self.label in named else len(cells) - 1
         return not any(_is_number(cell) for n, cell in enumerate(cells) if n != label)
 
     def _parsed(self, row: list[str]) -> tuple[NDArray[Any], str | None]:
@@ -172,8 +155,8 @@ class Delimited:
             wrong = next(n for n in self.layout["features"] if not _is_number(row[n]))
             name = self.layout["columns"][wrong]
             raise Malformed(
-                f"{row[wrong]!r} in column {name!r} is not a number: --ignore {name!r} leaves the "
-                f"column out"
+                f"{row[wrong]!r} in column {name!r} is not a number: ignore=[{name!r}] leaves "
+                f"the column out"
             ) from None
         return x, row[self.layout["label"]].strip() or None
 

@@ -104,23 +104,35 @@ def open_feed(
     earlier feed which this one continues.
     """
     how = reading or Reading()
-    given = [sources] if isinstance(sources, str | Path) else sources
-    names = [str(source) for source in given]
+    names = [str(each) for each in ([sources] if isinstance(sources, str | Path) else sources)]
     if not names:
         raise InputError("there is nothing to read: give a file, a folder of images, or -")
     if STDIN in names and len(names) > 1:
         raise InputError("standard input (-) is read alone, not with files")
-    stopping = Event()
-    lines: Lines = FileLines(names[-1] if how.follow else None, how.say)
-    if STDIN in names:
-        lines = InputLines(how.replayed, stopping.is_set)
     for source in names:
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
-    kind = how.kind or _kind(names)
-    faults = Faults(how.skip_bad)
-    reader = _reader(kind, how, lines, names, faults)
-    reader.layout = layout
+    kind, faults, stopping = how.kind or _kind(names), Faults(how.skip_bad), Event()
+    followed = names[-1] if how.follow else None
+    lines: Lines = FileLines(followed, how.say)
+    if STDIN in names:
+        if kind in ("parquet", "images"):
+            raise InputError(f"{kind} cannot come from standard input: give a path")
+        lines = InputLines(how.replayed, stopping.is_set)
+    columns = how.features, how.ignore
+    reader: Format
+    if kind == "csv":
+        tabs = all(Path(source).suffix.lower() == ".tsv" for source in names)
+        delimiter = how.delimiter or ("\t" if tabs else ",")
+        reader = Delimited(how.label, *columns, delimiter, how.header, lines, faults, layout)
+    elif kind == "jsonl":
+        reader = JSONLines(how.label or "label", *columns, lines, faults, layout)
+    elif kind == "images":
+        reader = ImageFolder(how.order, how.size, followed, faults, layout)
+    elif followed is not None:
+        raise InputError("a Parquet file does not grow: leave follow=True out")
+    else:
+        reader = Parquet(how.label, *columns, faults, layout)
     return Feed(names, kind, reader, faults, stopping)
 
 
@@ -138,27 +150,9 @@ def _kind(sources: Sequence[str]) -> Kind:
             )
         if found is None:
             raise InputError(
-                f"cannot see from its name what {source} is: give --format ({', '.join(KINDS)})"
+                f"cannot see from its name what {source} is: give kind, one of {', '.join(KINDS)}"
             )
         kinds.setdefault(found, source)
     if len(kinds) > 1:
         raise InputError(f"all sources must be of one format, not {' and '.join(kinds.values())}")
     return next(iter(kinds))
-
-
-def _reader(
-    kind: Kind, how: Reading, lines: Lines, sources: Sequence[str], faults: Faults
-) -> Format:
-    if kind == "csv":
-        tabs = all(Path(source).suffix.lower() == ".tsv" for source in sources)
-        delimiter = how.delimiter or ("\t" if tabs else ",")
-        return Delimited(how.label, how.features, how.ignore, delimiter, how.header, lines, faults)
-    if kind == "jsonl":
-        return JSONLines(how.label or "label", how.features, how.ignore, lines, faults)
-    if STDIN in sources:
-        raise InputError(f"{kind} cannot come from standard input: give a path")
-    if kind == "parquet":
-        if how.follow:
-            raise InputError("a Parquet file does not grow: leave --follow out")
-        return Parquet(how.label, how.features, how.ignore, faults)
-    return ImageFolder(how.order, how.size, sources[-1] if how.follow else None, faults)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.lines import POLL
-from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, check_position
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
 
 __all__ = ["ImageFolder"]
 
@@ -44,7 +44,7 @@ class ImageFolder:
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The images after a position, which is the time (or name) and the path of one."""
-        check_position(source, position, int if self.order == "time" else str, str)
+        parts(source, position, int if self.order == "time" else str, str)
         while True:
             for key, path in self._listed(Path(source), position, source == self.followed):
                 position = (key, path)
@@ -63,7 +63,6 @@ class ImageFolder:
     def _listed(
         self, root: Path, after: Position | None, growing: bool
     ) -> list[tuple[int | str, str]]:
-        """The images that come after a position, in order."""
         try:
             folders = [root, *(Path(e.path) for e in os.scandir(root) if _is(e, stat.S_ISDIR))]
             found = [
@@ -107,7 +106,7 @@ class ImageFolder:
             seen = f"{pixels.shape[1]}x{pixels.shape[2]}"
             raise Malformed(
                 f"it has {seen} pixels, not {height}x{width} as the first image: "
-                f"give --size HxW to bring all to one size"
+                f"size=(height, width) brings all to one size"
             )
         return pixels
 

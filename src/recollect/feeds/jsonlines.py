@@ -7,23 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import InputError
-from recollect.feeds.lines import ANEW, FileLines, Lines, text_of
-from recollect.feeds.record import (
-    Faults,
-    Label,
-    Layout,
-    Malformed,
-    Position,
-    Record,
-    check_position,
-    numbers,
-)
+from recollect.feeds.lines import FileLines, Lines, numbered, text_of
+from recollect.feeds.record import Faults, Label, Layout, Malformed, Position, Record, parts
+from recollect.feeds.rows import numbers, plain_label
 
-__all__ = ["JSONLines", "plain_label"]
+__all__ = ["JSONLines"]
 
 NUMBERS = frozenset({int, float, bool})
 
@@ -56,78 +47,51 @@ class JSONLines:
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The records after a position, which is the byte and the line where one ends."""
-        check_position(source, position, int, int)
-        offset, number = (int(part) for part in position or (0, 0))
-        for raw in self.source.lines(source, offset):
-            if raw is None:
-                yield None
+        for raw, end in numbered(self.source, source, *parts(source, position, int, int)):
+            if not raw:  # nothing came, or another file begins
+                if raw is None:
+                    yield None
                 continue
-            if raw == ANEW:
-                offset = number = 0
-                continue
-            first = offset == 0
-            offset, number = offset + len(raw), number + 1
             try:
-                found = _object(text_of(raw, first))
-                if found is None:
-                    continue
-                if self.layout is None:
-                    self._settle(found)
-                x, label = self._parsed(found)
+                text = text_of(raw, first=end[0] == len(raw))
+                if text.strip():
+                    yield Record(*self._parsed(text), source, end)
             except Malformed as why:
-                self.faults.meet(f"{source}, line {number}", why)
-            except RecursionError:
-                self.faults.meet(f"{source}, line {number}", Malformed("it is nested too deeply"))
-            else:
-                yield Record(x, label, source, (offset, number))
+                self.faults.meet(f"{source}, line {end[1]}", why)
+
+    def _parsed(self, text: str) -> tuple[NDArray[Any], Label | None]:
+        try:
+            found = _object(text)
+            if self.layout is None:
+                self._settle(found)
+            assert self.layout is not None
+            x = numbers(_values(found, self.layout["keys"]), self.layout["shape"])
+        except RecursionError:
+            raise Malformed("it is nested too deeply") from None
+        return x, plain_label(found.get(self.label))
 
     def _settle(self, found: Mapping[str, Any]) -> None:
         """Let the first record say which keys are read, and what shape comes of them."""
         for key in (self.label, *self.features, *self.ignore):
             if key not in found:
                 raise InputError(
-                    f"the first record has no {key!r} (it has: {', '.join(found)}): "
-                    f"give --label, --features and --ignore as they are called there; a label "
-                    f"that is not known is null"
+                    f"the first record has no {key!r} (it has: {', '.join(found)}): give label, "
+                    f"features and ignore as they are called there; a label that is not known is "
+                    f"null"
                 )
         left = {self.label, *self.ignore}
         keys = [key for key in self.features or found if key not in left]
         if not self.features:
-            keys = [key for key in keys if type(found[key]) in NUMBERS or _is_numeric(found[key])]
+            keys = [key for key in keys if _is_numeric(found[key])]
         if not keys:
             raise InputError(f"the first record has no numbers besides the label {self.label!r}")
-        shape = numbers(_values(found, keys)).shape
-        self.layout = {"keys": keys, "shape": [*shape]}
-
-    def _parsed(self, found: Mapping[str, Any]) -> tuple[NDArray[Any], Label | None]:
-        assert self.layout is not None
-        x = numbers(_values(found, self.layout["keys"]))
-        if x.shape != tuple(self.layout["shape"]):
-            raise Malformed(f"its features have the shape {x.shape}, not {self.layout['shape']}")
-        return x, plain_label(found.get(self.label))
+        self.layout = {"keys": keys, "shape": [*numbers(_values(found, keys)).shape]}
 
 
-def plain_label(value: Any) -> Label | None:
-    """A label as text or a number; whole numbers are whole. None where there is none.
-
-    >>> plain_label(3.0), plain_label("b"), plain_label("")
-    (3, 'b', None)
-    """
-    if value is None or value == "":
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str | int) or (isinstance(value, float) and np.isfinite(value)):
-        return value
-    raise Malformed(f"a label is text or a number, not {value!r:.40}")
-
-
-def _object(text: str) -> dict[str, Any] | None:
-    if not text.strip():
-        return None
+def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise Malformed(f"it is not JSON, of which every line is one object: {error}") from None
     if not isinstance(found, dict):
         raise Malformed(f"it is not a JSON object but {text[:20]}: every line must be one")
@@ -142,14 +106,10 @@ def _values(found: Mapping[str, Any], keys: Sequence[str]) -> Any:
         raise Malformed(f"it has no {missing.args[0]!r}") from None
     if {*map(type, values)} <= NUMBERS:
         return values
-    flat: list[Any] = []
     for key, value in zip(keys, values, strict=True):
         if not _is_numeric(value):
             raise Malformed(f"{value!r:.40} in {key!r} is not a number, nor lists of numbers")
-        if len(values) == 1 and isinstance(value, list):
-            return value
-        flat += _leaves(value)
-    return flat
+    return values[0] if len(values) == 1 else [*_leaves(values)]
 
 
 def _is_numeric(value: Any) -> bool:

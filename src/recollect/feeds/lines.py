@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Protocol, final
+from typing import BinaryIO, final
 
 from recollect.errors import DataError
-from recollect.feeds.record import Malformed
+from recollect.feeds.record import OTHER_FILE, Malformed
 
-__all__ = ["ANEW", "POLL", "STDIN", "FileLines", "InputLines", "Lines", "text_of"]
+__all__ = ["ANEW", "POLL", "STDIN", "FileLines", "InputLines", "Lines", "numbered", "text_of"]
 
 STDIN = "-"
-ANEW = b""
+ANEW = b""  # is not a line: what follows is another file, from its first byte on
 POLL = 0.1
 CHUNK = 1 << 18
 PIPE = 1 << 16
@@ -29,16 +29,6 @@ OTHER_FILES = {
     b"\xff\xfe": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
     b"\xfe\xff": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
 }
-
-
-class Lines(Protocol):
-    """Where a text format gets its lines from."""
-
-    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines from a byte on, each with its end; None whenever nothing came for a moment.
-
-        `ANEW`, which is not a line, says that what follows is another file, from its first byte on.
-        """
 
 
 @final
@@ -55,7 +45,7 @@ class FileLines:
     say: Callable[[str], None] = lambda text: None
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines from a byte on; None whenever nothing came for a moment."""
+        """The lines from a byte on, each with its end; None whenever nothing came for a moment."""
         try:
             yield from self._of_one(source, offset)
             while source == self.followed:
@@ -65,13 +55,10 @@ class FileLines:
             raise DataError(f"cannot read {source}: {error.strerror or error}") from None
 
     def _of_one(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines of the file that has this name now, until another has it."""
         with Path(source).open("rb", buffering=0) as file:
             if offset and file.seekable() and (why := _misplaced(file, offset)):
                 if source != self.followed:
-                    raise DataError(
-                        f"{source} {why} before: it is another file now (--fresh starts over)"
-                    )
+                    raise DataError(f"{source} {why} before: {OTHER_FILE}")
                 self.say(f"{source} {why}: reading it from its start")
                 return
             yield from _split(source, self._chunks(source, file))
@@ -111,22 +98,31 @@ class InputLines:
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
         """The lines that arrive; None whenever nothing came for a moment."""
-        chunks = self._chunks()
-        if self.replayed and offset:
-            chunks = _after(offset, chunks)
-        yield from _split("standard input", chunks)
+        yield from _split("standard input", _after(offset if self.replayed else 0, self._chunks()))
 
     def _chunks(self) -> Iterator[bytes | None]:
         # Past Python's own buffer: what waits in it would not count as ready.
         number = sys.stdin.fileno()
         while not self.stopping():
-            if not _ready(number):
-                yield None
-                continue
-            chunk = os.read(number, PIPE)
-            if not chunk:
+            chunk = os.read(number, PIPE) if _ready(number) else None
+            if chunk == b"":
                 return
             yield chunk
+
+
+Lines = FileLines | InputLines
+
+
+def numbered(
+    lines: Lines, source: str, offset: int, number: int
+) -> Iterator[tuple[bytes | None, tuple[int, int]]]:
+    """What `lines` gives from a byte and a line on, and the byte and the line where each ends."""
+    for raw in lines.lines(source, offset):
+        if raw == ANEW:
+            offset = number = 0
+        elif raw is not None:
+            offset, number = offset + len(raw), number + 1
+        yield raw, (offset, number)
 
 
 def text_of(raw: bytes, first: bool) -> str:
@@ -146,7 +142,6 @@ def text_of(raw: bytes, first: bool) -> str:
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
-    """Whole lines out of chunks; what is left at the end counts as one."""
     rest = b""
     for chunk in chunks:
         if chunk is None:
@@ -165,42 +160,34 @@ def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None
 
 
 def _after(offset: int, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
-    """The chunks without their first bytes, so many as the offset says."""
     left = offset
     for chunk in chunks:
-        if chunk is None or left == 0:
-            yield chunk
-        elif len(chunk) > left:
-            yield chunk[left:]
-            left = 0
-        else:
-            left -= len(chunk)
+        if chunk is None or len(chunk) > left:
+            yield chunk and chunk[left:]
+        left -= min(left, len(chunk or b""))
     if left:
         raise DataError(
             f"standard input ended after {offset - left} bytes, and {offset} were read before: "
-            f"leave --replayed out if what arrives is new"
+            f"leave replayed=True out if what arrives is new"
         )
 
 
 def _ready(number: int) -> bool:
-    """Whether a read of a file, given by its number, would return at once; waits a moment."""
-    try:
+    try:  # waits a moment
         return bool(select.select([number], [], [], POLL)[0])
     except OSError:  # not every system can wait for every file
         return True
 
 
 def _is_other(source: str, file: BinaryIO) -> bool:
-    """Whether the name belongs to another file by now; not while there is none of that name."""
     try:
-        now, then = Path(source).stat(), os.fstat(file.fileno())
-    except FileNotFoundError:
+        return not os.path.samestat(Path(source).stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:  # there is none of that name yet
         return False
-    return (now.st_dev, now.st_ino) != (then.st_dev, then.st_ino)
 
 
 def _misplaced(file: BinaryIO, offset: int) -> str | None:
-    """Why reading cannot go on at a byte, if it cannot; the file is at that byte otherwise."""
+    """Why reading cannot go on at a byte; None if it can, and the file is at that byte then."""
     if os.fstat(file.fileno()).st_size < offset:
         return "is shorter than what was read of it"
     file.seek(offset - 1)

@@ -11,17 +11,8 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
 from recollect.extras import needs
-from recollect.feeds.columns import column, features_of
-from recollect.feeds.jsonlines import plain_label
-from recollect.feeds.record import (
-    Faults,
-    Layout,
-    Malformed,
-    Position,
-    Record,
-    check_position,
-    numbers,
-)
+from recollect.feeds.record import OTHER_FILE, Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.rows import chosen_columns, numbers, plain_label
 
 __all__ = ["Parquet"]
 
@@ -46,8 +37,7 @@ class Parquet:
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
         """The records after a position, which is how many rows come before."""
-        check_position(source, position, int)
-        (start,) = (int(part) for part in position or (0,))
+        (start,) = parts(source, position, int)
         pyarrow = _pyarrow()
         try:
             with pyarrow.parquet.ParquetFile(source) as file:
@@ -59,10 +49,7 @@ class Parquet:
     def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
         label, features = self._settle(source, file.schema_arrow)
         if file.metadata.num_rows < start:
-            raise DataError(
-                f"{source} has fewer rows than were read of it before: it is another file now "
-                f"(--fresh starts over)"
-            )
+            raise DataError(f"{source} has fewer rows than were read of it before: {OTHER_FILE}")
         row = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -83,9 +70,8 @@ class Parquet:
         """The names of the label and the features; all files must have them."""
         names: list[str] = schema.names
         if self.layout is None:
-            label = column("-1" if self.label is None else self.label, names)
             wanted = self.features or [n for n in names if _is_number(schema.field(n).type)]
-            chosen = features_of(names, label, wanted, self.ignore)
+            label, chosen = chosen_columns(names, self.label, wanted, self.ignore)
             self.layout = {"label": names[label], "features": [names[n] for n in chosen]}
         missing = {self.layout["label"], *self.layout["features"]} - {*names}
         if missing:
@@ -93,7 +79,6 @@ class Parquet:
         return self.layout["label"], list(self.layout["features"])
 
     def _parsed(self, batch: Any, features: list[str]) -> Iterator[tuple[Any, Any]]:
-        """The features and the label of each row, before they are checked."""
         labels = batch.column(len(features)).to_pylist()
         columns = [batch.column(number) for number in range(len(features))]
         if all(_is_number(each.type) for each in columns):
@@ -108,12 +93,11 @@ class Parquet:
 
     def _checked(self, values: Any) -> NDArray[np.float32]:
         assert self.layout is not None
-        x = numbers(values)
-        shape = self.layout.get("shape", [*x.shape])
-        if [*x.shape] != shape or x.ndim == 0:
-            raise Malformed(f"its features have the shape {[*x.shape]}, not {shape}")
+        x = numbers(values, self.layout.get("shape"))
+        if x.ndim == 0:
+            raise Malformed("its features are not a list of numbers")
         if "shape" not in self.layout:
-            self.layout = {**self.layout, "shape": shape}
+            self.layout = {**self.layout, "shape": [*x.shape]}
         return x
 
 

@@ -6,28 +6,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
 
-__all__ = [
-    "Faults",
-    "Format",
-    "Label",
-    "Layout",
-    "Malformed",
-    "Position",
-    "Record",
-    "check_position",
-    "numbers",
-]
+__all__ = ["Faults", "Format", "Label", "Layout", "Malformed", "Position", "Record", "parts"]
 
 Label = str | int | float | bool
 Position = tuple[int | str, ...]
 Layout = Mapping[str, Any]
 
-LARGEST = float(np.finfo(np.float32).max)
+OTHER_FILE = "it is another file now (fresh=True of a LiveStream starts over)"
 
 
 class Record(NamedTuple):
@@ -63,7 +52,7 @@ class Faults:
     def meet(self, where: str, why: Malformed) -> None:
         """Count the row, or raise a DataError that says where it is and what is wrong with it."""
         if not self.skip:
-            raise DataError(f"{where}: {why} (--skip-bad leaves such rows out)")
+            raise DataError(f"{where}: {why} (skip_bad=True leaves such rows out)")
         self.count += 1
 
 
@@ -80,38 +69,20 @@ class Format(Protocol):
         """The records of a source after a position; None whenever nothing came for a moment."""
 
 
-def check_position(source: str, position: object, *kinds: type) -> None:
-    """Refuse a position that no record of a reader has: parts of these kinds, none below 0.
+def parts(source: str, position: object, *kinds: type) -> list[Any]:
+    """The parts of a position; refused unless they are of these kinds, and none is below 0.
 
-    >>> check_position("a.csv", (20, 2), int, int)
-    >>> check_position("a.csv", (20, "2"), int, int)
+    >>> parts("a.csv", (20, 2), int, int), parts("a.csv", None, int, int)
+    ([20, 2], [0, 0])
+    >>> parts("a.csv", (20, "2"), int, int)
     Traceback (most recent call last):
     recollect.errors.DataError: reading a.csv cannot continue from (20, '2'): no record ends there
     """
     if position is None:
-        return
-    parts = list(position) if isinstance(position, tuple | list) else [None]
-    whole = [*map(type, parts)] == [*kinds]
-    if not whole or any(part < 0 for part in parts if isinstance(part, int)):
+        return [kind() for kind in kinds]
+    found = list(position) if isinstance(position, tuple | list) else [None]
+    if [*map(type, found)] != [*kinds] or any(isinstance(p, int) and p < 0 for p in found):
         raise DataError(
             f"reading {source} cannot continue from {position!r:.60}: no record ends there"
         )
-
-
-def numbers(values: Any) -> NDArray[np.float32]:
-    """Numbers as float32, if all of them are finite there.
-
-    >>> numbers([1, 2.5])
-    array([1. , 2.5], dtype=float32)
-    """
-    try:
-        wide = np.asarray(values, dtype=np.float64)
-    except OverflowError:
-        raise Malformed("a number is too large") from None
-    except (TypeError, ValueError):
-        raise Malformed("its features are not numbers in rows of equal length") from None
-    # A comparison with NaN is false: one test covers what is too large and what is not a number.
-    # The sum of squares is a quick one that all but extreme rows pass.
-    if not np.vdot(wide, wide) <= LARGEST and not bool((np.abs(wide) <= LARGEST).all()):
-        raise Malformed("a feature is not a finite number of 32 bits")
-    return wide.astype(np.float32)
+    return found

@@ -1,17 +1,17 @@
-"""A folder with the newest saved states of a learner."""
+"""The files of learners, and a folder with the newest saved states of one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar, final
 
 from recollect.errors import DataError, InputError
-from recollect.learner.file import write
+from recollect.files import write_bytes
 
-__all__ = ["Checkpoints"]
+__all__ = ["Checkpoints", "reading", "write"]
 
 SUFFIX = ".recollect"
 
@@ -81,3 +81,25 @@ class Checkpoints:
             with suppress(DataError):
                 return load(path)
         return load(files[-1]) if files else None
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file atomically; it is on the disk when this returns."""
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise DataError(f"{path} cannot be written: it is a device or a pipe, not a file")
+        write_bytes(path, data)
+    except OSError as error:
+        raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+@contextmanager
+def reading(path: str | Path) -> Iterator[None]:
+    """Turn what goes wrong while a file is read into a `DataError` that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
+    except DataError as error:
+        message = str(error)
+        raise DataError(message if str(path) in message else f"{path}: {message}") from None

@@ -48,8 +48,14 @@ class Kind:
 
     def batch(self, x: Tensor, device: torch.device) -> tuple[Tensor, bool]:
         """x as a batch `[n, ...]` of this kind on a device, and whether it was a batch already."""
-        several = x.dim() != len(self.shape)
-        batch = batch_of(x, (len(x) if x.dim() else 0) if several else None, device)
+        several = x.dim() > len(self.shape)
+        if x.shape[several:] != self.shape:
+            shape = ", ".join(map(str, self.shape))
+            raise InputError(
+                f"an example must have the shape [{shape}], as the first ones had, and a batch of "
+                f"them [n, {shape}], not {list(x.shape)}"
+            )
+        batch = batch_of(x, len(x) if several else None, device)
         self.check(batch)
         return batch, several
 
@@ -90,7 +96,7 @@ def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
             f"there are {count} labels and {len(x) if x.dim() else 'no batch of'} examples"
         )
     if not x.numel():
-        raise InputError(f"there is nothing to learn from in examples of shape {list(x.shape)}")
+        raise InputError(f"there are no examples in an input of shape {list(x.shape)}")
     if x.is_floating_point() and not _finite(x):
         raise InputError("an example has values that are not finite (NaN or infinity)")
     return x.to(device)

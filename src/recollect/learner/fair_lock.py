@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Lock
-from types import TracebackType
 from typing import final
 
 __all__ = ["FairLock"]
@@ -25,8 +24,5 @@ class FairLock:
         with self._next:
             self._lock.acquire()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    def __exit__(self, *error: object) -> None:
         self._lock.release()

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.dense import Dense
-from recollect.core.features import Features
+from recollect.core.modules import Features
 from recollect.errors import InputError
 
 __all__ = ["NOT_THE_LOGITS", "first_line", "outputs_of", "overlaid", "padded", "with_outputs"]

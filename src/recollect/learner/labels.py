@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -15,6 +15,9 @@ from recollect.errors import DataError, InputError
 __all__ = ["Labels", "decoded", "encoded", "labels_of", "listed", "predictions_of"]
 
 PLAIN_BITS = 1024
+DECODERS: dict[str, Callable[[str], Hashable]] = {
+    "bytes": bytes.fromhex, "int": lambda text: int(text, 16), "float": float,
+}  # fmt: skip
 ALWAYS_LABELS = "iubUS"  # numpy's letters for whole numbers, truth values, texts and bytes
 
 
@@ -59,15 +62,6 @@ class Labels:
         """The outputs of known labels; -1 for one that is unknown."""
         return [self._index.get(label, -1) for label in labels]
 
-    def as_json(self) -> list[Any]:
-        """The labels as plain data."""
-        return [encoded(label) for label in self.known]
-
-    @classmethod
-    def from_json(cls, data: Sequence[Any], *, fixed: bool) -> Labels:
-        """The labels that `as_json` wrote."""
-        return cls(tuple(decoded(each) for each in data), fixed)
-
 
 def labels_of(y: object) -> tuple[list[Hashable], bool]:
     """The labels that y holds, and whether it is a batch of them.
@@ -86,17 +80,15 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
         raise InputError(f"the labels cannot be read: {error}") from None
     if isinstance(y, np.ma.MaskedArray) and np.ma.is_masked(y):
         raise InputError("a label is masked, so there is none to learn")
-    if isinstance(y, np.ndarray) and y.ndim == 0:
-        y = y.item()
-    if isinstance(y, np.ndarray):
-        if y.ndim != 1:
+    if isinstance(y, np.ndarray) and y.ndim:
+        if y.ndim > 1:
             raise InputError(f"labels must have one axis, not the shape {list(y.shape)}")
         if y.dtype.kind in ALWAYS_LABELS:
             return y.tolist(), True
         return [_plain(label) for label in y.tolist()], True
     if isinstance(y, list):
         return [_plain(label) for label in y], True
-    return [_plain(y)], False
+    return [_plain(y.item() if isinstance(y, np.ndarray) else y)], False
 
 
 def predictions_of(predicted: Any, count: int, several: bool) -> list[Hashable]:
@@ -122,7 +114,6 @@ def listed(classes: object) -> tuple[Hashable, ...]:
 
 
 def _plain(label: Any) -> Hashable:
-    """A label as a dictionary's key; refused unless it is hashable and equals itself."""
     if label is np.ma.masked:
         raise InputError("a label is masked, so there is none to learn")
     if isinstance(label, np.generic) or (isinstance(label, Tensor) and label.dim() == 0):
@@ -172,12 +163,8 @@ def decoded(data: Any) -> Hashable:
         return data  # type: ignore[no-any-return]
     if isinstance(data, dict) and len(data) == 1:
         ((kind, value),) = data.items()
-        if kind == "bytes" and isinstance(value, str):
-            return bytes.fromhex(value)
-        if kind == "int" and isinstance(value, str):
-            return int(value, 16)
-        if kind == "float" and isinstance(value, str):
-            return float(value)
+        if kind in DECODERS and isinstance(value, str):
+            return DECODERS[kind](value)
         if kind == "tuple" and isinstance(value, list):
             return tuple(decoded(each) for each in value)
     raise DataError(f"{data!r} is not a label that was written by recollect")

@@ -15,13 +15,12 @@ from torch import Tensor, nn
 
 from recollect.core.transforms import Transform
 from recollect.errors import DataError, InputError
-from recollect.files import pack, unpack
-from recollect.learner import saved
-from recollect.learner.checkpoints import Checkpoints
-from recollect.learner.engine import EngineFactory, transforms_of
+from recollect.files import unpack
+from recollect.learner import snapshot
+from recollect.learner.checkpoints import Checkpoints, reading, write
+from recollect.learner.engine import first_engine
 from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
 from recollect.learner.fair_lock import FairLock
-from recollect.learner.file import naming, read, write
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
 from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings, check_arguments
@@ -77,14 +76,12 @@ class Learner:
         checkpoint_every: int | None = None,
         keep: int = 3,
     ) -> None:
-        settings = Settings(
-            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare
-        )
-        check_arguments(module, settings, window, fixed=classes is not None)
-        transforms = transforms_of(transform, replay_transform)
-        self._factory = EngineFactory(
-            copy.deepcopy(module), settings, transforms, device_of(device)
-        )
+        self._settings = Settings(
+            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare,
+            transform, replay_transform, device_of(device),
+        )  # fmt: skip
+        check_arguments(module, self._settings, window, fixed=classes is not None)
+        self._module = copy.deepcopy(module)
         folder = None if checkpoints is None else Path(checkpoints)
         self._checkpoints = Checkpoints(folder, checkpoint_every, keep)
         labels = Labels() if classes is None else Labels(listed(classes), True)
@@ -116,7 +113,7 @@ class Learner:
     @property
     def method(self) -> Method:
         """The method it learns with."""
-        return self._factory.settings.method
+        return self._settings.method
 
     @property
     def memory_bytes(self) -> int:
@@ -136,20 +133,20 @@ class Learner:
         """
         examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
         labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
-        batch = batch_of(examples, len(labels) if several else None, self._factory.device)
+        batch = batch_of(examples, len(labels) if several else None, self._settings.device)
         with self._lock:
             before = self._now
             known = before.labels.with_new(labels)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or self._factory.first(batch, known)
+            engine = before.engine or first_engine(self._module, self._settings, batch, known)
             engine.kind.check(batch)
             if predicted is None:
                 guessed = before.guesses(batch)
             else:
                 guessed = np.array(known.numbers(predictions_of(predicted, len(labels), several)))
             if len(known) > engine.outputs:
-                engine = engine.grown(len(known) + self._factory.settings.spare)
+                engine = engine.grown(len(known) + self._settings.spare)
             numbers = np.array(known.numbers(labels), dtype=np.int64)
             engine.begin()
             try:
@@ -192,7 +189,8 @@ class Learner:
 
     def metrics(self) -> Metrics:
         """How well it predicted what it was about to learn: overall, lately, per class."""
-        return self._now.metrics()
+        now = self._now
+        return now.record.metrics(now.labels.known)
 
     def trained_module(self) -> nn.Module:
         """A copy of the network with all that was learned, for use without recollect."""
@@ -235,8 +233,8 @@ class Learner:
             "transform": transform, "replay_transform": replay_transform, "device": device,
             "checkpoints": checkpoints, "checkpoint_every": checkpoint_every, "keep": keep,
         }  # fmt: skip
-        with naming(path):
-            return cls._from_bytes(read(Path(path)), module, method, extras)
+        with reading(path):
+            return cls._from_bytes(Path(path).read_bytes(), module, method, extras)
 
     @classmethod
     def resume(
@@ -256,15 +254,15 @@ class Learner:
 
         A checkpoint that was made with other arguments (method, memory, lr, ...) is refused.
         """
-        method, extras = self._factory.settings.custom_method(), self._factory.arguments()
-        found = Learner.resume(folder, self._factory.module, method=method, **extras)
+        method, extras = self._settings.custom_method(), self._settings.not_saved()
+        found = Learner.resume(folder, self._module, method=method, **extras)
         if found:
-            self._factory.settings.check_same(found._factory.settings, folder)
+            self._settings.check_same(found._settings, folder)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
-            rest = self._factory.module, self.method, self._factory.arguments()
+            rest = self._module, self.method, self._settings.not_saved()
             return Learner._from_bytes, (self._packed(), *rest)
 
     @classmethod
@@ -272,18 +270,17 @@ class Learner:
         cls, data: bytes, module: nn.Module, method: Method | None, extras: Mapping[str, Any]
     ) -> Learner:
         facts, tensors = unpack(data)
-        with saved.as_data_error():
-            saved.check_facts(facts, tensors)
-            learner = cls(module, **saved.arguments(facts, method), **extras)
-            learner._now = saved.snapshot(facts, tensors, learner._factory)
+        with snapshot.as_data_error():
+            snapshot.check_facts(facts, tensors)
+            learner = cls(module, **snapshot.arguments(facts, method), **extras)
+            learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = dict(facts["notes"])
         learner.saved = learner.seen
         learner._checkpoints.owned = True
         return learner
 
     def _packed(self) -> bytes:
-        facts = saved.facts(self._factory.settings, self._now, self.notes)
-        return pack(facts, saved.tensors(self._now))
+        return snapshot.packed(self._settings, self._now, self.notes)
 
     def _save_checkpoint(self) -> Path:
         path = self._checkpoints.save(self._packed, self.seen)
@@ -294,5 +291,5 @@ class Learner:
         """The logits of the known classes `[n, classes]`, and whether x was a batch."""
         examples = tensor_of(x)
         with self._lock:
-            batch, several = self._now.ready().kind.batch(examples, self._factory.device)
+            batch, several = self._now.ready().kind.batch(examples, self._settings.device)
             return self._now.logits(batch), several

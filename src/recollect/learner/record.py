@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import final
 
 import numpy as np
@@ -13,6 +14,8 @@ from torch import Tensor
 from recollect.errors import DataError
 
 __all__ = ["Metrics", "Record"]
+
+TYPES = {"right": np.int64, "met": np.int64, "ring": np.uint8}
 
 
 @final
@@ -62,41 +65,31 @@ class Record:
         ring, window = self.ring.copy(), len(self.ring)
         last = right[-window:]
         ring[(self.seen + len(right) - len(last) + np.arange(len(last))) % window] = last
-        return Record(
-            np.bincount(numbers[right], minlength=classes) + _padded(self.right, classes),
-            np.bincount(numbers, minlength=classes) + _padded(self.met, classes),
-            ring,
-            self.seen + len(right),
-        )
+        rights = np.bincount(numbers[right], minlength=classes)
+        rights[: len(self.right)] += self.right
+        met = np.bincount(numbers, minlength=classes)
+        met[: len(self.met)] += self.met
+        return Record(rights, met, ring, self.seen + len(right))
 
     def metrics(self, known: tuple[Hashable, ...]) -> Metrics:
         """The accuracies, with the known labels as the classes' names."""
         filled = min(self.seen, len(self.ring))
-        right, met = (_padded(each, len(known)).tolist() for each in (self.right, self.met))
-        each = zip(known, right, met, strict=True)
+        each = zip_longest(known, self.right.tolist(), self.met.tolist(), fillvalue=0)
         return Metrics(
             self.seen,
-            sum(right) / self.seen if self.seen else None,
+            int(self.right.sum()) / self.seen if self.seen else None,
             int(self.ring[:filled].sum()) / filled if filled else None,
             {label: r / m if m else None for label, r, m in each},
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to save; `seen` is saved apart."""
-        parts = {"right": self.right, "met": self.met, "ring": self.ring}
-        return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
+        return {name: torch.from_numpy(getattr(self, name).copy()) for name in TYPES}
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], seen: int) -> Record:
         """The record that was saved as `tensors` and `seen`."""
-        types = {"right": np.int64, "met": np.int64, "ring": np.uint8}
-        parts = {name: tensors[name].numpy().copy() for name in types}
-        if any(part.dtype != types[name] for name, part in parts.items()):
+        parts = {name: tensors[name].numpy().copy() for name in TYPES}
+        if any(part.dtype != TYPES[name] for name, part in parts.items()):
             raise DataError("the record of predictions is of another kind")
         return cls(**parts, seen=seen)
-
-
-def _padded(counts: np.ndarray, size: int) -> np.ndarray:
-    if len(counts) >= size:
-        return counts
-    return np.concatenate([counts, np.zeros(size - len(counts), dtype=counts.dtype)])

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
 import torch
 from torch import nn
 
+from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.examples import Kind
 from recollect.methods import METHODS, Method, Spec, every_method, setup_of
 
-__all__ = ["LARGEST", "Settings", "bytes_in", "check_arguments", "is_whole"]
+__all__ = ["LARGEST", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
 
+SAVED = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare")
 LARGEST = 2**63
 MOST_SPARE = 10_000
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -26,7 +28,7 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 @final
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a learner that what it learns depends on."""
+    """The arguments of a learner that its steps depend on; transforms and device are not saved."""
 
     method: Method
     memory: int | str
@@ -34,13 +36,18 @@ class Settings:
     seed: int
     replay: int
     optimiser: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-    spare: int = 0
+    optimiser_options: Mapping[str, Any]
+    spare: int
+    transform: Transform | None
+    replay_transform: Transform | None
+    device: torch.device
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory stores, of this kind and with so many logits."""
-        if isinstance(self.memory, int) or self.method.replay is None:
-            return self.memory if isinstance(self.memory, int) else 0
+        if isinstance(self.memory, int):
+            return self.memory
+        if self.method.replay is None:
+            return 0
         layout = self.method.replay.layout((kind.shape, kind.dtype), outputs, dtype)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
@@ -55,10 +62,26 @@ class Settings:
         known = every_method().get(self.method.name) is type(self.method)
         return None if known else self.method
 
-    def check_same(self, saved: Settings, folder: str | Path) -> None:
+    def saved(self) -> dict[str, Any]:
+        """The arguments that are saved as plain data, besides the method."""
+        return {name: getattr(self, name) for name in SAVED}
+
+    def not_saved(self) -> dict[str, Any]:
+        """The arguments that are not saved, and passed again, besides the method."""
+        names = ("transform", "replay_transform", "device")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def transforms(self) -> Transforms | None:
+        """What changes the batches that arrive and are replayed, if anything does."""
+        if self.transform is None and self.replay_transform is None:
+            return None
+        return Transforms(self.transform, self.replay_transform)
+
+    def check_same(self, other: Settings, folder: str | Path) -> None:
         """Refuse a learner that was saved in a folder with other settings than these."""
-        for name in (each.name for each in fields(self)):
-            now, then = getattr(self, name), getattr(saved, name)
+        for name in ("method", *SAVED):
+            now, then = getattr(self, name), getattr(other, name)
             if now != then:
                 raise InputError(
                     f"the learner in {folder} was made with {name}={then!r}, not {name}={now!r}"
@@ -106,13 +129,14 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
             f"{method.title} shares its memory among the classes: say which there will be "
             f"(classes=[...])"
         )
-    if isinstance(settings.memory, str):
-        bytes_in(settings.memory)
-    numbers = {"memory": settings.memory, "replay": settings.replay, "window": window}
+    memory = settings.memory
+    numbers = {
+        "memory": bytes_in(memory) if isinstance(memory, str) else memory,
+        "replay": settings.replay,
+        "window": window,
+    }
     for name, number in numbers.items():
-        if name == "memory" and isinstance(number, str):
-            continue
-        if not is_whole(number) or int(number) < 1:
+        if not is_whole(number) or number < 1:
             raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
     if not is_whole(settings.spare) or not 0 <= settings.spare <= MOST_SPARE:
         raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
@@ -123,6 +147,9 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
             f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
             f"{settings.optimiser!r}"
         )
+    for name, function in settings.not_saved().items():
+        if name != "device" and function is not None and not callable(function):
+            raise InputError(f"{name} must be a function of a batch, not {function!r}")
     lr: object = settings.lr
     if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
         raise InputError(f"lr must be a positive number, not {lr!r}")

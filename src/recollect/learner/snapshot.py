@@ -1,18 +1,30 @@
-"""The whole state of a learner between two steps."""
+"""The whole state of a learner between two steps, what its file has of it, and back."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, NamedTuple
 
 import numpy as np
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
-from recollect.errors import InputError
+from recollect.errors import DataError, InputError, RecollectError
+from recollect.files import pack
 from recollect.learner.engine import Engine
-from recollect.learner.labels import Labels
-from recollect.learner.record import Metrics, Record
+from recollect.learner.examples import Kind
+from recollect.learner.labels import Labels, decoded, encoded
+from recollect.learner.record import Record
+from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
+from recollect.memory import Clock
+from recollect.methods import METHODS, Method, every_method
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "arguments", "as_data_error", "check_facts", "packed", "restored"]
+
+# What tensors were called in files of version 0.1.
+OLD_NAMES = {"own": "state", "met": "counts"}
 
 
 class Snapshot(NamedTuple):
@@ -31,10 +43,6 @@ class Snapshot(NamedTuple):
             raise InputError("nothing was observed yet: call observe first")
         return self.engine
 
-    def metrics(self) -> Metrics:
-        """The prequential accuracy, by the names of the labels."""
-        return self.record.metrics(self.labels.known)
-
     def logits(self, batch: Tensor) -> Tensor:
         """The logits of the known classes, `[n, classes]`, of a batch `[n, ...]`."""
         return self.ready().logits(batch)[:, : len(self.labels)]
@@ -45,3 +53,127 @@ class Snapshot(NamedTuple):
             return np.full(len(batch), -1)
         found: np.ndarray = self.logits(batch).argmax(1).cpu().numpy()
         return found
+
+
+def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
+    """The whole state of a learner, as its file has it."""
+    engine, labels, record = snapshot
+    kind = engine.kind if engine else None
+    facts = {
+        "method": settings.method.name,
+        "hyperparameters": asdict(settings.method),
+        **settings.saved(),
+        "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
+        "outputs": engine.outputs if engine else 0,
+        "clock": asdict(engine.fleet.clock) if engine else None,
+        "labels": [encoded(label) for label in labels.known],
+        "fixed": labels.fixed,
+        "predicted": record.seen,
+        "window": len(record.ring),
+        "notes": notes,
+    }
+    parts = {"record": record.tensors(), "engine": engine.fleet.tensors() if engine else {}}
+    tensors = {f"{p}.{name}": t for p, part in parts.items() for name, t in part.items()}
+    return pack(facts, tensors)
+
+
+def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
+    """The arguments that the learner was made with; `method` is one that a file cannot name."""
+    name = facts["method"]
+    if method is None:
+        known = METHODS.get(name) or every_method().get(name)
+        if known is None:
+            raise InputError(
+                f"the saved learner has a method of its own, {name!r}: pass it as method=..."
+            )
+        method = known(**facts["hyperparameters"])
+    elif method.name != name:
+        raise InputError(f"the saved learner learned with {name}, not with {method.name}")
+    return {
+        "method": method,
+        "classes": [decoded(each) for each in facts["labels"]] if facts["fixed"] else None,
+        **{name: facts[name] for name in (*SAVED, "window")},
+    }
+
+
+def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
+    """Refuse facts that contradict each other or the tensors."""
+    clock, kind = facts["clock"], facts["kind"]
+    counts = [facts["predicted"], facts["outputs"], facts["window"]]
+    if clock is not None:
+        counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
+    right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
+    weights = _part(tensors, "engine.weights").values()
+    sound = (
+        all(is_whole(count) and 0 <= count < LARGEST for count in counts)
+        and isinstance(facts["labels"], list)
+        and isinstance(facts["fixed"], bool)
+        and isinstance(facts["notes"], dict)
+        and (clock is None) == (kind is None)
+        and (clock is None or (clock["seen"] == facts["predicted"] and clock["tasks"] == 1))
+        and facts["outputs"] <= sum(tensor.numel() for tensor in weights)
+        and tensors["record.ring"].shape == (facts["window"],)
+        and right[0] == right[1]
+        and len(right[0]) == 1
+        and right[0][0] <= len(facts["labels"])
+    )
+    if kind is not None and "engine.memory.x" in tensors:
+        rows, *shape = tensors["engine.memory.x"].shape
+        sound = sound and shape == kind["shape"]
+        if isinstance(facts["memory"], int):
+            sound = sound and rows == facts["memory"] + 1
+    if not sound:
+        raise DataError("it does not hold a whole learner: its facts contradict each other")
+
+
+def restored(
+    facts: Mapping[str, Any], tensors: Mapping[str, Tensor], module: nn.Module, settings: Settings
+) -> Snapshot:
+    """The snapshot that was saved as facts and tensors."""
+    labels = Labels(tuple(decoded(each) for each in facts["labels"]), facts["fixed"])
+    record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
+    if facts["kind"] is None:
+        return Snapshot(None, labels, record)
+    kind = _kind(facts["kind"])
+    try:
+        engine = Engine(module, settings, kind, facts["outputs"])
+    except InputError as error:
+        raise InputError(f"the saved learner does not go into this network: {error}") from error
+    if engine.outputs != facts["outputs"]:
+        raise InputError(
+            f"the network has {engine.outputs} outputs and the saved one {facts['outputs']}: "
+            f"pass the network that the learner was made with"
+        )
+    clock = facts["clock"]
+    past, counts = tuple(clock["past"]), tuple(clock["counts"])
+    learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
+    engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    return Snapshot(engine, labels, record)
+
+
+def _kind(saved: Mapping[str, Any]) -> Kind:
+    dtype = getattr(torch, saved["dtype"])
+    if not isinstance(dtype, torch.dtype):
+        raise DataError(f"{saved['dtype']!r} is not a type of examples")
+    return Kind(tuple(int(size) for size in saved["shape"]), dtype)
+
+
+@contextmanager
+def as_data_error() -> Iterator[None]:
+    """Turn whatever facts that make no sense raise into a `DataError`."""
+    try:
+        yield
+    except (RecollectError, torch.OutOfMemoryError):
+        raise
+    except Exception as error:
+        raise DataError(f"it does not hold a whole learner: {error!r}") from None
+
+
+def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
+    start = f"{part}."
+    return {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
+
+
+def _new_name(name: str) -> str:
+    part, _, rest = name.partition(".")
+    return f"{OLD_NAMES.get(part, part)}.{rest}"

@@ -15,8 +15,7 @@ from recollect.feeds import Feed, Record
 from recollect.feeds.record import Malformed, Position
 from recollect.files import check_writable
 from recollect.learner import Learner
-from recollect.live.folder import StateFolder
-from recollect.live.predictions import Predictions
+from recollect.live.state import Predictions, StateFolder
 
 __all__ = ["LiveStream"]
 
@@ -128,8 +127,8 @@ class LiveStream:
         learner = self._made(like).resumed(self._folder.path)
         if learner is None:
             raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
-        notes = learner.notes
         self._use(learner)
+        notes = learner.notes
         self.count = notes["count"]
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
         self.feed.reader.layout = saved["layout"]
@@ -191,31 +190,24 @@ class LiveStream:
             before = [guesses[number][0] for number in labelled] if guesses else None
             self.learner.observe(x[labelled], labels, predicted=before)
         self._whole = False  # from here on, what is written must follow what was learned
-        if self._predictions is None:
-            self._begin(batch[0])
-        assert self._predictions is not None
+        predictions = self._predictions or self._begin(batch[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
-        self._predictions.write(
-            [
-                {"n": n, "label": record.label, "predicted": label, "probability": share}
-                for n, (record, (label, share)) in enumerate(pairs, self.count + 1)
-            ]
-        )
+        lines = [
+            {"n": n, "label": record.label, "predicted": label, "probability": share}
+            for n, (record, (label, share)) in enumerate(pairs, self.count + 1)
+        ]
+        predictions.write(lines)
         self.count, self.new = self.count + len(batch), self.new + len(batch)
         self._positions.update({record.source: record.position for record in batch})
         self._whole, self._unsaved = True, self._unsaved + 1
 
-    def _begin(self, first: Record) -> None:
+    def _begin(self, first: Record) -> Predictions:
         """Make the folder and the files, now that a first batch could be learned."""
-        self._folder.begin(
-            {
-                "settings": self._settings,
-                "layout": self.feed.reader.layout,
-                "shape": [*first.x.shape],
-                "image": first.x.dtype == np.uint8,
-            }
-        )
+        layout, image = self.feed.reader.layout, first.x.dtype == np.uint8
+        facts = {"layout": layout, "shape": [*first.x.shape], "image": image}
+        self._folder.begin({"settings": self._settings, **facts})
         self._fresh, self._predictions = False, Predictions(self._output)
+        return self._predictions
 
     def _due(self) -> bool:
         if self._every_steps is not None:

@@ -105,5 +105,5 @@ class Memory:
 
     @property
     def bytes_per_run(self) -> int:
-        """The memory that one run holds."""
+        """How many bytes the examples of one run take."""
         return sum(t[0].numel() * t.element_size() * self.capacity for t in self.tensors.values())

@@ -1,19 +1,55 @@
-"""Memory policies: which examples are stored, and which are replayed."""
+"""What a memory policy is: which examples are stored, and which are replayed."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from recollect.errors import InputError
-from recollect.memory.clock import Clock
 
-__all__ = ["Arrivals", "Drawn", "Policy", "last_in_slot"]
+__all__ = ["Arrivals", "Clock", "Drawn", "Policy", "check_members", "check_plans", "last_in_slot"]
 
 MANY = 512
+
+
+@dataclass(frozen=True)
+class Clock:
+    """How many steps were taken and how many examples seen, in all and in each finished task.
+
+    Every run of a fleet has the same clock: how much arrives never depends on the seed. A task
+    of `counts` examples is seen as many times over as it has epochs: that is `past`.
+
+    >>> clock = Clock(tasks=2).after(steps=6, batch=10).next_task(count=30).after(1, batch=10)
+    >>> clock.task, clock.seen, clock.seen_now, clock.past, clock.counts
+    (1, 70, 10, (60,), (30,))
+    """
+
+    steps: int = 0
+    seen: int = 0
+    past: tuple[int, ...] = ()
+    counts: tuple[int, ...] = ()
+    tasks: int = 1
+
+    @property
+    def task(self) -> int:
+        """The number of the task that is going on, from 0."""
+        return len(self.past)
+
+    @property
+    def seen_now(self) -> int:
+        """How many examples of this task were seen."""
+        return self.seen - sum(self.past)
+
+    def after(self, steps: int, batch: int) -> Clock:
+        """The clock after so many steps."""
+        return replace(self, steps=self.steps + steps, seen=self.seen + steps * batch)
+
+    def next_task(self, count: int) -> Clock:
+        """The clock when this task, of so many examples, is over."""
+        return replace(self, past=(*self.past, self.seen_now), counts=(*self.counts, count))
 
 
 @dataclass(frozen=True)
@@ -49,15 +85,14 @@ class Arrivals:
     @property
     def labels(self) -> Tensor:
         """The labels of the coming steps, `[steps, K, batch]`."""
-        return self._known[0]
+        return self._labelled()[0]
 
     @property
     def counts(self) -> Tensor:
         """How many examples of every class came before the first of these steps, `[K, C]`."""
-        return self._known[1]
+        return self._labelled()[1]
 
-    @property
-    def _known(self) -> tuple[Tensor, Tensor]:
+    def _labelled(self) -> tuple[Tensor, Tensor]:
         if self.known is None:
             raise InputError("a memory policy that reads labels or counts sets uses_labels = True")
         return self.known
@@ -111,6 +146,58 @@ class Policy(Protocol):
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         """The slots to replay in the coming steps, `[steps, K, sum(sizes)]`."""
+
+
+def check_members(policy: Policy) -> None:
+    """Refuse a policy that lacks a member of the protocol."""
+    missing = [name for name in vars(Policy) if name[0] != "_" and name not in dir(policy)]
+    if missing:
+        raise InputError(
+            f"the memory policy {type(policy).__name__} has no {', '.join(missing)}: it needs all "
+            f"members of recollect.memory.Policy"
+        )
+
+
+def check_plans(
+    policy: Policy, runs: int, capacity: int, classes: int, tasks: int, draws: int
+) -> None:
+    """Refuse a policy whose plans have a wrong shape or type, or that has more than the memory.
+
+    It is asked to plan two steps, for an empty memory and after `capacity` examples.
+    """
+    kind, steps, batch = type(policy).__name__, 2, 3
+    if policy.capacity > capacity:
+        raise InputError(
+            f"the memory policy {kind} has a capacity of {policy.capacity} examples, and the "
+            f"memory of {capacity}: make it with spec.capacity"
+        )
+    known = None
+    for seen in (0, capacity):
+        if policy.uses_labels:
+            labels = torch.zeros(steps, runs, batch, dtype=torch.int64)
+            known = labels, torch.full((runs, classes), seen // classes)
+        clock = Clock(seen, seen, tasks=tasks)
+        arrivals = Arrivals(torch.arange(runs), clock, steps, batch, known)
+        sizes: object = policy.sizes(clock, draws, min(2, capacity))
+        if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
+            raise InputError(f"{kind}.sizes must return a tuple of whole numbers, not {sizes!r}")
+        _check_slots(f"{kind}.slots", policy.slots(arrivals), (steps, runs), (batch, 0))
+        drawn: object = policy.draws(arrivals, sizes)
+        if not isinstance(drawn, Drawn):
+            raise InputError(f"{kind}.draws must return a Drawn, not a {type(drawn).__name__}")
+        _check_slots(f"{kind}.draws", drawn.slots, (steps, runs), (sum(sizes),))
+
+
+def _check_slots(what: str, found: object, lead: tuple[int, int], last: tuple[int, ...]) -> None:
+    shapes = [[*lead, size] for size in last]
+    if not isinstance(found, Tensor) or found.dtype != torch.int64:
+        kind = found.dtype if isinstance(found, Tensor) else type(found).__name__
+        raise InputError(f"{what} must return slots as a tensor of torch.int64, not {kind}")
+    if list(found.shape) not in shapes:
+        raise InputError(
+            f"{what} returned slots of shape {list(found.shape)} where [steps, runs, examples] is "
+            f"{' or '.join(map(str, shapes))}"
+        )
 
 
 def last_in_slot(slot: Tensor, capacity: int) -> Tensor:

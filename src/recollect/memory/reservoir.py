@@ -1,4 +1,4 @@
-"""Reservoir sampling: every example of the stream is stored with the same probability."""
+"""A reservoir, and a memory that fills in order and in which a method then chooses."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.random import Purpose, below, bits, permute
-from recollect.memory.clock import Clock
-from recollect.memory.policy import Arrivals, Drawn, last_in_slot
+from recollect.core.random import Purpose, below, bits, coming_bits, permute
+from recollect.memory.policy import Arrivals, Clock, Drawn, last_in_slot
 
-__all__ = ["Reservoir", "without_replacement"]
+__all__ = ["Chosen", "Reservoir", "without_replacement"]
 
 
 @dataclass(frozen=True)
@@ -59,18 +58,57 @@ class Reservoir:
         return without_replacement(arrivals, filled, sizes)
 
 
-def without_replacement(arrivals: Arrivals, filled: Tensor, sizes: tuple[int, ...]) -> Drawn:
-    """Uniform draws from 0..filled-1, where `filled` `[steps]` may change from step to step.
+@dataclass(frozen=True)
+class Chosen:
+    """Examples go to the next free slot; when none is left, they are stored by the method or not.
 
-    All draws of a step have one size.
+    Draws are uniform over what is filled, as from a reservoir; the last of them has the size
+    `compared`, the others are replays. A method chooses slots by `step.store_at`.
+
+    >>> policy = Chosen(capacity=3, compared=2)
+    >>> policy.slots(Arrivals(torch.tensor([0]), Clock(seen=2), steps=1, batch=2))
+    tensor([[[2, 3]]])
+    >>> policy.sizes(Clock(seen=9), draws=2, replay=1)
+    (1, 2)
+    """
+
+    capacity: int
+    compared: int
+    uses_labels: ClassVar[bool] = False
+
+    def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
+        """As many as are asked for, or all there are."""
+        filled = min(clock.seen, self.capacity)
+        return (*[min(replay, filled)] * (draws - 1), min(self.compared, filled))
+
+    def steady(self, clock: Clock, replay: int) -> bool:
+        """Once there are enough."""
+        return min(clock.seen, self.capacity) >= min(max(replay, self.compared), self.capacity)
+
+    def slots(self, arrivals: Arrivals) -> Tensor:
+        """The next free slots, `[steps, K, batch]`."""
+        return arrivals.numbers.clamp(max=self.capacity)[:, None].expand(-1, arrivals.runs, -1)
+
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
+        """Uniform draws without replacement, `[steps, K, sum(sizes)]`."""
+        largest = (max(sizes),) * len(sizes)
+        drawn = Reservoir(self.capacity).draws(arrivals, largest).slots
+        parts = drawn.unflatten(2, (len(sizes), -1)).unbind(2)  # type: ignore[no-untyped-call]
+        cut = [part[..., :size] for part, size in zip(parts, sizes, strict=True)]
+        return Drawn(torch.cat(cut, 2))
+
+
+def without_replacement(arrivals: Arrivals, filled: Tensor, sizes: tuple[int, ...]) -> Drawn:
+    """Uniform draws from 0..filled-1, where `filled` is `[steps]` or `[steps, K]`.
+
+    All draws of a step have one size. Where that is more than is filled, some are drawn again.
 
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(), steps=1, batch=10)
     >>> without_replacement(arrivals, torch.tensor([3]), sizes=(3,)).slots.sort().values
     tensor([[[0, 1, 2]]])
     """
-    first, device = arrivals.clock.steps, arrivals.seeds.device
-    when = torch.arange(first, first + arrivals.steps, device=device)[:, None, None]
-    which = torch.arange(len(sizes), device=device)
-    keys = bits(arrivals.seeds[:, None], Purpose.DRAW, when, which)
-    index = torch.arange(sizes[0] if sizes else 0, device=device)
-    return Drawn(permute(keys[..., None], index, filled[:, None, None, None]).flatten(2))
+    seeds, steps = arrivals.seeds, arrivals.steps
+    keys = coming_bits(seeds, Purpose.DRAW, arrivals.clock.steps, steps, len(sizes))
+    index = torch.arange(sizes[0] if sizes else 0, device=seeds.device)
+    room = filled.view(steps, -1, 1, 1)
+    return Drawn(permute(keys[..., None], index % room.clamp(min=1), room).flatten(2))

@@ -1,6 +1,11 @@
-"""The methods: one short file each, in the order of the paper's tables."""
+"""The methods, one short file each; every one by name, those of other packages included."""
 
+from collections.abc import Mapping
+from functools import cache
+
+from recollect.errors import InputError, unknown_name
 from recollect.methods.agem import AGEM, AGEMR
+from recollect.methods.base import Method
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
@@ -12,10 +17,9 @@ from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
 from recollect.methods.hat import HAT
 from recollect.methods.icarl import ICaRL
-from recollect.methods.joint import Joint
+from recollect.methods.located import is_location, located
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
-from recollect.methods.method import Method
 from recollect.methods.options import (
     Hyperparameter,
     hyper,
@@ -24,17 +28,15 @@ from recollect.methods.options import (
     symbol,
     varying,
 )
+from recollect.methods.packages import Others, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
-from recollect.methods.query import Query
-from recollect.methods.registry import METHODS, every_method, method, others, title_of
-from recollect.methods.requirements import REQUIREMENTS, requirements
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
-from recollect.methods.sgd import SGD
+from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
 from recollect.methods.step import Step
-from recollect.methods.task import Task
+from recollect.methods.task import Query, Task
 
 __all__ = [
     "AGEM",
@@ -77,6 +79,7 @@ __all__ = [
     "every_method",
     "hyper",
     "hyperparameters",
+    "is_location",
     "method",
     "others",
     "requirements",
@@ -86,3 +89,91 @@ __all__ = [
     "title_of",
     "varying",
 ]
+
+REQUIREMENTS = ("constant memory", "no task boundaries", "online learning", "no test time oracle")
+
+# The library's own, in the order of the paper's tables.
+METHODS: dict[str, type[Method]] = {
+    m.name: m
+    for m in (
+        Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
+        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+    )
+}  # fmt: skip
+
+
+# Those of files and modules that were named by their location, since the process began.
+_LOCATED: dict[str, type[Method]] = {}
+
+
+def method(name: str) -> type[Method]:
+    """The method of that name or title, or at that location: `file.py:Class`, `module:Class`.
+
+    >>> method("derpp").title, method("DER++").name
+    ('DER++', 'derpp')
+    """
+    own = _find(name, METHODS)
+    if own is not None:
+        return own  # other packages are not looked for in vain
+    if is_location(name):
+        kind = located(name, every_method())
+        _LOCATED[kind.name] = kind
+        return kind
+    found = _find(name, {**others().methods, **_LOCATED})
+    if found is None:
+        error = unknown_name("method", name, every_method())
+        raise InputError("; ".join([str(error), *others().problems]))
+    return found
+
+
+def every_method() -> dict[str, type[Method]]:
+    """All methods by name: the library's own first, then those of other packages and locations.
+
+    >>> {"er", "derpp"} <= set(every_method())
+    True
+    """
+    return {**METHODS, **others().methods, **_LOCATED}
+
+
+@cache
+def others() -> Others:
+    """What other packages offer; looked for once.
+
+    >>> set(others().methods) & set(METHODS)  # a name of ours stays ours
+    set()
+    """
+    return look_for(METHODS)
+
+
+def title_of(name: str) -> str:
+    """What a method is called in tables; its name, if nothing here knows it.
+
+    >>> title_of("derpp"), title_of("mine")
+    ('DER++', 'mine')
+    """
+    known = METHODS.get(name) or _LOCATED.get(name) or others().methods.get(name)
+    return known.title if known else name
+
+
+def requirements(kind: type[Method]) -> dict[str, bool]:
+    """Which of the paper's requirements of general continual learning a method meets.
+
+    >>> from recollect.methods import PNN, DERpp
+    >>> all(requirements(DERpp).values())
+    True
+    >>> [name for name, met in requirements(PNN).items() if met]
+    ['online learning']
+    """
+    needs = kind.needs
+    met = (
+        not (needs.grows or needs.all_data),
+        not needs.boundaries,
+        not (needs.revisits or needs.all_data),
+        not needs.task_id,
+    )
+    return dict(zip(REQUIREMENTS, met, strict=True))
+
+
+def _find(name: str, known: Mapping[str, type[Method]]) -> type[Method] | None:
+    by_title = {kind.title.lower(): kind for kind in known.values()}
+    return {**by_title, **known}.get(name.lower())

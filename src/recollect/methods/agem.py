@@ -1,67 +1,17 @@
 """A-GEM: Averaged Gradient Episodic Memory (Chaudhry et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
 from recollect.memory import TaskRing
-from recollect.methods.method import Method
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
+from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step
 
-__all__ = ["AGEM", "AGEMR"]
+SMALL = 1e-30
 
 
-@dataclass(frozen=True)
-class AGEM(Method):
-    """Descends on the stream, unless that would raise the loss on a draw from memory.
-
-    A gradient g that points against the draw's gradient r is replaced by the closest one that
-    does not: g - (g.r / r.r) r. Every task has the same share of the memory.
-
-    `recollect reproduce seq-mnist --methods agem` makes its rows of the paper's table.
-
-    >>> AGEM.needs.boundaries, AGEMR.needs.boundaries
-    (True, False)
-    """
-
-    name: ClassVar[str] = "agem"
-    title: ClassVar[str] = "A-GEM"
-    needs: ClassVar[Needs] = Needs(boundaries=True)
-    replay: ClassVar[Replay] = Replay(("x", "y"))
-
-    def update(self, step: Step) -> Tensor:
-        """A step against the projected gradient; the loss on the stream."""
-        return projected(step)
-
-    def setup(self, spec: Spec) -> Setup:
-        """An equal share of the memory for every task; draws come from the earlier ones."""
-        return Setup(policy=TaskRing(spec.capacity))
-
-
-@dataclass(frozen=True)
-class AGEMR(Method):
-    """A-GEM with a reservoir for its memory, which needs no task boundaries.
-
-    `recollect reproduce mnist-360 --methods agem-r` makes its rows of the paper's table.
-
-    >>> AGEMR.needs.boundaries
-    False
-    """
-
-    name: ClassVar[str] = "agem-r"
-    title: ClassVar[str] = "A-GEM-R"
-    replay: ClassVar[Replay] = Replay(("x", "y"))
-
-    def update(self, step: Step) -> Tensor:
-        """A step against the projected gradient; the loss on the stream."""
-        return projected(step)
-
-
-def projected(step: Step) -> Tensor:
+def projected(method: Method, step: Step) -> Tensor:
     """Descend on the stream without going against a draw; the loss `[K]`."""
     past = step.draw()
     (now,) = step.net(step.x)
@@ -76,4 +26,37 @@ def projected(step: Step) -> Tensor:
     return loss.detach()
 
 
-SMALL = 1e-30
+@dataclass(frozen=True)
+class AGEM(Method):
+    """Descends on the stream, unless that would raise the loss on a draw from memory.
+
+    A gradient g that points against the draw's gradient r is replaced by the closest one that
+    does not: g - (g.r / r.r) r. Every task has the same share of the memory.
+
+    >>> AGEM.needs.boundaries, AGEMR.needs.boundaries
+    (True, False)
+    """
+
+    name: ClassVar[str] = "agem"
+    title: ClassVar[str] = "A-GEM"
+    needs: ClassVar[Needs] = Needs(boundaries=True)
+    replay: ClassVar[Replay] = Replay(("x", "y"))
+    update = projected
+
+    def setup(self, spec: Spec) -> Setup:
+        """An equal share of the memory for every task; draws come from the earlier ones."""
+        return Setup(policy=TaskRing(spec.capacity))
+
+
+@dataclass(frozen=True)
+class AGEMR(Method):
+    """A-GEM with a reservoir for its memory, which needs no task boundaries.
+
+    >>> AGEMR.needs.boundaries
+    False
+    """
+
+    name: ClassVar[str] = "agem-r"
+    title: ClassVar[str] = "A-GEM-R"
+    replay: ClassVar[Replay] = Replay(("x", "y"))
+    update = projected

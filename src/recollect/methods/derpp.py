@@ -1,26 +1,17 @@
 """DER++: Dark Experience Replay with labels (Buzzega et al., 2020)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
 from recollect.core.losses import squared_distance
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Replay
-from recollect.methods.step import Step
-
-__all__ = ["DERpp"]
+from recollect.methods.base import Method, Replay, Step, hyper
 
 
 @dataclass(frozen=True)
 class DERpp(Method):
     """DER with a second draw from memory, replayed with its labels.
-
-    `recollect reproduce seq-mnist --methods derpp` makes its rows of the paper's table.
 
     >>> from recollect import MLP, Learner
     >>> learner = Learner(MLP(2, 1), DERpp(alpha=0.1, beta=0.5), memory=10)
@@ -37,7 +28,6 @@ class DERpp(Method):
     replay: ClassVar[Replay] = Replay(("x", "y", "logits"), draws=2)
 
     def loss(self, step: Step) -> Tensor:
-        """DER's loss plus beta times the loss of the second draw."""
         first, second = step.draw(), step.draw()
         now, then, also = step.net(step.x, first.x, second.x)
         step.remember(logits=now)

@@ -1,7 +1,5 @@
 """ER with other ways to fill its memory: "On Tiny Episodic Memories" (Chaudhry et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,20 +9,23 @@ from torch import Tensor
 from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
+from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
 from recollect.methods.er import ER
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Replay, Setup, Spec
-from recollect.methods.step import Step
 
-__all__ = ["ERHybrid", "ERKMeans", "ERMoF", "ERRing"]
+
+def _loss(method: Method, step: Step) -> Tensor:
+    """ER's mean loss over the batch and those replayed examples that are valid, `[K]`."""
+    past = step.draw()
+    (logits,) = step.net(torch.cat([step.x, past.x], 1))
+    labels = torch.cat([step.y, past.y], 1)
+    each = step.model.criterion.each(logits, labels)
+    valid = torch.cat([torch.ones_like(step.y, dtype=torch.bool), past.valid], 1)
+    return torch.where(valid, each, 0).sum(1) / valid.sum(1)
 
 
 @dataclass(frozen=True)
 class ERRing(Method):
     """ER with the last examples of every class, an equal share each.
-
-    `recollect run seq-mnist er-ring --buffer 20`
 
     >>> ERRing.replay.names
     ('x', 'y')
@@ -33,15 +34,11 @@ class ERRing(Method):
     name: ClassVar[str] = "er-ring"
     title: ClassVar[str] = "ER (ring)"
     replay: ClassVar[Replay] = Replay(("x", "y"))
+    loss = _loss
 
     def setup(self, spec: Spec) -> Setup:
-        """The newest of a class replaces its oldest."""
         _share(spec)
         return Setup(policy=ClassRing(spec.capacity))
-
-    def loss(self, step: Step) -> Tensor:
-        """As in ER."""
-        return _loss(step)
 
 
 @dataclass(frozen=True)
@@ -52,8 +49,6 @@ class ERKMeans(Method):
     start. An example comes to the nearest centre of its class; the centre is the mean of what came
     to it. A batch is taken as a whole: all of it comes to centres, and then the centres move.
 
-    `recollect run seq-mnist er-kmeans --buffer 20`
-
     >>> ERKMeans.replay.names
     ('x', 'y')
     """
@@ -61,10 +56,10 @@ class ERKMeans(Method):
     name: ClassVar[str] = "er-kmeans"
     title: ClassVar[str] = "ER (k-means)"
     replay: ClassVar[Replay] = Replay(("x", "y"))
+    loss = _loss
 
     def setup(self, spec: Spec) -> Setup:
         """The centres, how many examples came to each, and the features of what is stored."""
-
         share = _share(spec)
 
         def state(model: Model) -> dict[str, Tensor]:
@@ -87,10 +82,6 @@ class ERKMeans(Method):
         step.store_at(keep_closest(features, group, 1, centre, count.flatten(1), kept))
         return loss
 
-    def loss(self, step: Step) -> Tensor:
-        """As in ER."""
-        return _loss(step)
-
 
 @dataclass(frozen=True)
 class ERMoF(Method):
@@ -99,8 +90,6 @@ class ERMoF(Method):
     The mean is over all examples of the class so far, with the features they had when they came. A
     batch is taken as a whole: first the means move, then the closest are chosen.
 
-    `recollect run seq-mnist er-mof --buffer 20`
-
     >>> ERMoF.replay.names
     ('x', 'y')
     """
@@ -108,6 +97,7 @@ class ERMoF(Method):
     name: ClassVar[str] = "er-mof"
     title: ClassVar[str] = "ER (mean of features)"
     replay: ClassVar[Replay] = Replay(("x", "y"))
+    loss = _loss
 
     def setup(self, spec: Spec) -> Setup:
         """The mean of every class and of how many it is, and the features of what is stored."""
@@ -133,10 +123,6 @@ class ERMoF(Method):
         step.store_at(keep_closest(features, step.y, share, centre, count, kept))
         return loss
 
-    def loss(self, step: Step) -> Tensor:
-        """As in ER."""
-        return _loss(step)
-
 
 @dataclass(frozen=True)
 class ERHybrid(Method):
@@ -144,8 +130,6 @@ class ERHybrid(Method):
 
     When the reservoir would leave a class with less than `least` examples, every class gets an
     equal share, in which its newest examples replace its oldest. A batch is taken as a whole.
-
-    `recollect run seq-mnist er-hybrid --buffer 20`
 
     >>> ERHybrid(least=2)
     ERHybrid(least=2)
@@ -163,19 +147,8 @@ class ERHybrid(Method):
         return Setup(state=lambda model: Hybrid.room(spec.runs, spec.capacity, spec.classes))
 
     def loss(self, step: Step) -> Tensor:
-        """That of ER."""
         step.store_at(Hybrid(**step.state).slots_for(step.slots, step.y, self.least))
         return ER().loss(step)
-
-
-def _loss(step: Step) -> Tensor:
-    """The mean loss over the batch and those replayed examples that are valid, `[K]`."""
-    past = step.draw()
-    (logits,) = step.net(torch.cat([step.x, past.x], 1))
-    labels = torch.cat([step.y, past.y], 1)
-    each = step.model.criterion.each(logits, labels)
-    valid = torch.cat([torch.ones_like(step.y, dtype=torch.bool), past.valid], 1)
-    return torch.where(valid, each, 0).sum(1) / valid.sum(1)
 
 
 def _share(spec: Spec) -> int:

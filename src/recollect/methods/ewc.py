@@ -1,7 +1,5 @@
 """EWC: Elastic Weight Consolidation (Kirkpatrick et al., 2017; online: Schwarz et al., 2018)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,13 +8,8 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, uniform
 from recollect.core.weights import Weights
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["EWC", "OEWC", "fisher_of", "penalised"]
+from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
+from recollect.methods.sgd import SGD
 
 ROWS = 500
 
@@ -31,8 +24,6 @@ class EWC(Method):
 
     F is the expectation over the network's own answers: the sum over all classes, weighed by their
     probabilities. With more classes than `answers`, so many are drawn for each example instead.
-
-    `recollect run seq-mnist ewc --lambda 90`
 
     >>> EWC(lambda_=90.0)
     EWC(lambda_=90.0, answers=1000)
@@ -50,7 +41,6 @@ class EWC(Method):
         return Setup(state=lambda model: {**model.zeros("fisher"), **model.zeros("centre")})
 
     def update(self, step: Step) -> Tensor:
-        """A step on the stream and the penalty; the loss on the stream, `[K]`."""
         fisher, centre = (step.state.weights(name) for name in ("fisher", "centre"))
         pull = step.model.weights.map(lambda w, f, c: f * w - c, fisher, centre)
         return penalised(step, pull, 2 * self.lambda_)
@@ -71,8 +61,6 @@ class OEWC(Method):
     weights w* are noted. Later steps add `lambda` times the sum of F (w - w*)^2. `answers` is as in
     EWC.
 
-    `recollect reproduce seq-mnist --methods oewc` makes its row of the paper's table.
-
     >>> OEWC(lambda_=0.7)
     OEWC(lambda_=0.7, gamma=1.0, answers=1000)
     """
@@ -90,27 +78,29 @@ class OEWC(Method):
         return Setup(state=lambda model: {**model.zeros("fisher"), **model.zeros("last")})
 
     def update(self, step: Step) -> Tensor:
-        """A step on the stream and the penalty; the loss on the stream, `[K]`."""
         fisher, last = (step.state.weights(name) for name in ("fisher", "last"))
         pull = step.model.weights.map(lambda w, f, there: f * (w - there), fisher, last)
         return penalised(step, pull, 2 * self.lambda_)
 
     def end_task(self, task: Task) -> None:
-        """Let the past fade, add what this task's examples say, and note the weights."""
-        fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
-        gamma = torch.as_tensor(self.gamma)
-        fisher.lerp_from(fisher.map(torch.zeros_like), gamma)
-        fisher.add_(fisher_of(task, answers=self.answers), task.model.ones)
-        last.lerp_from(task.model.weights, torch.zeros_like(gamma))
+        consolidate(task, fisher_of(task, answers=self.answers), self.gamma)
+
+
+def consolidate(task: Task, found: Weights, gamma: float | Tensor) -> None:
+    """Let the Fisher information decay, add what was found, and note the weights as they are."""
+    fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
+    fisher.lerp_from(fisher.map(torch.zeros_like), torch.as_tensor(gamma))
+    new, here, there = found.named(), task.model.weights.named(), last.named()
+    for name, tensor in fisher.named().items():
+        tensor.add_(new[name])
+        there[name].copy_(here[name])
 
 
 def penalised(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
     """A step on the stream, and `weight` times a `pull` on the weights; the loss `[K]`."""
-    (logits,) = step.net(step.x)
-    loss = step.criterion(logits, step.y)
+    loss = SGD().loss(step)
     gradient = step.model.gradient(loss)
-    step.model.descend(pull, torch.as_tensor(weight))
-    step.model.descend(gradient)
+    step.model.descend(gradient, also=(pull, torch.as_tensor(weight)))
     return loss.detach()
 
 

@@ -1,7 +1,5 @@
 """FDR: Function Distance Regularisation (Benjamin et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar
@@ -11,13 +9,7 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import TaskShares
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["FDR"]
+from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, Task, hyper
 
 
 @dataclass(frozen=True)
@@ -30,8 +22,6 @@ class FDR(Method):
     With `two_steps=1` there is first a step on the stream, and then one on the distance. With
     `training_mode=1`, logits are stored from a forward pass in training mode on augmented images,
     which also moves the running statistics of normalisation layers.
-
-    `recollect reproduce seq-mnist --methods fdr` makes its rows of the paper's table.
 
     >>> FDR(alpha=0.3)
     FDR(alpha=0.3, two_steps=0, training_mode=0)

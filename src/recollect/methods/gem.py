@@ -1,7 +1,5 @@
 """GEM: Gradient Episodic Memory (Lopez-Paz and Ranzato, 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +8,8 @@ from torch import Tensor
 
 from recollect.core.quadratic import lowest
 from recollect.memory import TaskRing
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
-
-__all__ = ["GEM"]
+from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, hyper
+from recollect.methods.sgd import SGD
 
 
 @dataclass(frozen=True)
@@ -28,8 +22,6 @@ class GEM(Method):
     `ridge` adds ridge |v|^2 to |g + G'v|^2: past tasks whose gradients are tiny then bend g less;
     the default is that of the publication's own code.
     Every task has the same share of the memory.
-
-    `recollect reproduce seq-mnist --methods gem` makes its rows of the paper's table.
 
     >>> GEM(gamma=0.1)
     GEM(gamma=0.1, ridge=0.001)
@@ -44,12 +36,9 @@ class GEM(Method):
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def loss(self, step: Step) -> Tensor:
-        """The loss on the stream."""
-        (now,) = step.net(step.x)
-        return step.criterion(now, step.y)
+        return SGD().loss(step)
 
     def update(self, step: Step) -> Tensor:
-        """A step against the projected gradient; the loss on the stream."""
         draws = [step.draw() for _ in step.replays]
         past = [(draw.x, draw.y) for draw in draws if draw.x.shape[1]]
         if not past:

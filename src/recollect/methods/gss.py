@@ -1,7 +1,5 @@
 """GSS: Gradient-based Sample Selection, the greedy variant (Aljundi et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +8,8 @@ from torch import Tensor
 
 from recollect.core.model import Model
 from recollect.memory import Chosen, last_in_slot
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Replay, Setup, Spec
-from recollect.methods.step import Step
-
-__all__ = ["GSS"]
+from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.er import ER
 
 
 @dataclass(frozen=True)
@@ -31,8 +25,6 @@ class GSS(Method):
 
     With `whole` 1, the mean gradient of a batch decides for all of its examples whether they may
     replace memories, and is their score while there is room.
-
-    `recollect reproduce seq-mnist --methods gss` makes its rows of the paper's table.
 
     >>> GSS(gmbs=64, nb=2)
     GSS(gmbs=64, nb=2, whole=0)
@@ -61,9 +53,7 @@ class GSS(Method):
     def update(self, step: Step) -> Tensor:
         """Replay as ER does, then choose what to store; the loss `[K]`."""
         for _ in range(self.nb):
-            past = step.draw()
-            (logits,) = step.net(torch.cat([step.x, past.x], 1))
-            loss = step.criterion(logits, torch.cat([step.y, past.y], 1))
+            loss = ER().loss(step)
             step.model.descend(step.model.gradient(loss))
         self._store(step)
         return loss.detach()

@@ -1,7 +1,5 @@
 """HAL: Hindsight Anchor Learning (Chaudhry et al., 2020)."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,13 +11,8 @@ from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, uniform
 from recollect.errors import InputError
 from recollect.memory import Arrivals, Policy, Reservoir, TaskRing
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["HAL"]
+from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.er import ER
 
 
 @dataclass(frozen=True)
@@ -35,8 +28,6 @@ class HAL(Method):
     As in the publication, replays and hindsight come from the newest examples of earlier tasks;
     its rings have a share for every class, ours for every task. Anchors go through the networks
     in evaluation mode. With `reservoir` 1, both come from a reservoir of the whole stream instead.
-
-    `recollect reproduce seq-mnist --methods hal` makes its rows of the paper's table.
 
     >>> HAL(lambda_=0.2)
     HAL(lambda_=0.2, beta=0.5, gamma=0.1, reservoir=0)
@@ -71,7 +62,6 @@ class HAL(Method):
         return Reservoir(capacity) if self.reservoir else TaskRing(capacity)
 
     def start_task(self, task: Task) -> None:
-        """Mean features begin anew."""
         stored = task.memory.tensors["x"]
         if not (stored.is_floating_point() or stored.dtype == torch.uint8):
             raise InputError("HAL moves its anchors by gradients: examples must be images or reals")
@@ -80,9 +70,7 @@ class HAL(Method):
 
     def update(self, step: Step) -> Tensor:
         """The step of ER, bent so that it moves the logits of the anchors less; the loss `[K]`."""
-        past = step.draw()
-        (logits,) = step.net(torch.cat([step.x, past.x], 1))
-        loss = step.criterion(logits, torch.cat([step.y, past.y], 1))
+        loss = ER().loss(step)
         gradient = step.model.gradient(loss)
         anchors, found = step.state["anchors"], step.state["found"].unsqueeze(2)
         now = step.model.with_features(anchors, training=False)[1]

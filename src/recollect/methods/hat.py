@@ -1,7 +1,5 @@
 """HAT: Hard Attention to the Task (Serra et al., 2018)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
@@ -12,14 +10,8 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
 from recollect.core.weights import Weights
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
+from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
 from recollect.nets.gated import gated, steepness
-
-__all__ = ["HAT"]
 
 MOST = 6.0
 TINY = 1e-12
@@ -34,8 +26,6 @@ class HAT(Method):
     the more earlier tasks used the units at both its ends. `c` weighs how many units the task
     takes that were free. The classes of a task compete among themselves, and a test must say
     which task it belongs to.
-
-    `recollect run seq-mnist hat`
 
     >>> HAT(smax=300.0)
     HAT(smax=300.0, c=0.75)
@@ -79,10 +69,9 @@ class HAT(Method):
         loss = cross_entropy_among(step.state["now"], logits, step.y)
         gradients = step.model.gradient(loss).dense().named()
         free = step.state.weights("free").named()
-        moves = {n: part * free[n] for n, part in gradients.items() if n in free}
         gates = {n: part for n, part in gradients.items() if n not in free}
-        moves |= self._attend(step, gates, sharp)
-        step.model.descend(Weights(moves))
+        moves = gradients | self._attend(step, gates, sharp)
+        step.model.descend(Weights(moves), share=step.state.weights("free"))
         for name in gates:
             step.model.weights.named()[name].clamp_(-MOST, MOST)
         step.state["step"].add_(1)

@@ -1,7 +1,5 @@
 """iCaRL: Incremental Classifier and Representation Learning (Rebuffi et al., 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,15 +11,8 @@ from recollect.core.model import Model
 from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import TaskShares
-from recollect.memory.herding import herd, unit
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.query import Query
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["ICaRL"]
+from recollect.memory.by_features import herd, unit
+from recollect.methods.base import Method, Needs, Query, Replay, Setup, Spec, Step, Task, hyper
 
 ROWS = 1000
 UNSEEN = -1e9
@@ -35,8 +26,6 @@ class ICaRL(Method):
     Exemplars, an equal share of the memory for every class, arrive again with each task. Every
     class is a yes or no of its own: for those of the task the label says which, for older ones
     what the network answered before the task. `wd` weighs the squared norm of the weights.
-
-    `recollect reproduce seq-mnist --methods icarl` makes its rows of the paper's table.
 
     >>> ICaRL(wd=1e-5)
     ICaRL(wd=1e-05)
@@ -86,8 +75,7 @@ class ICaRL(Method):
         trained = {n: w for n, w in step.model.weights.named().items() if n in gradient.parts}
         decayed, weight = Weights(trained), torch.as_tensor(self.wd)
         loss = loss.detach() + weight * decayed.dot(decayed)
-        step.model.descend(decayed, 2 * weight)
-        step.model.descend(gradient)
+        step.model.descend(gradient, also=(decayed, 2 * weight))
         return loss
 
     def start_task(self, task: Task) -> None:
@@ -122,7 +110,6 @@ class ICaRL(Method):
 
 
 def _stored(task: Task) -> int:
-    """How many exemplars there are."""
     return int(task.state["exemplars"][0].sum())
 
 

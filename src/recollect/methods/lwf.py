@@ -1,7 +1,5 @@
 """LwF: Learning without Forgetting (Li and Hoiem, 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,13 +10,7 @@ from recollect.core.losses import cross_entropy_among, log_softmax_among
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["LwF"]
+from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
 
 
 @dataclass(frozen=True)
@@ -30,8 +22,6 @@ class LwF(Method):
     temperature `T`, and `wd` times the squared norm of the weights. The old network's answers to
     an example are always the same, so it is asked when the example comes. Before a task, one
     pass over it trains what the head has for new classes, and nothing else.
-
-    `recollect reproduce seq-mnist --methods lwf` makes its row of the paper's table.
 
     >>> LwF(alpha=0.5, wd=5e-4)
     LwF(alpha=0.5, T=2.0, wd=0.0005)
@@ -75,8 +65,7 @@ class LwF(Method):
         loss = cross_entropy_among(now, logits, step.y) + self.alpha * changed.mean(1)
         gradient = step.model.gradient(loss)
         trained = {n: w for n, w in step.model.weights.named().items() if n in gradient.parts}
-        step.model.descend(Weights(trained), 2 * torch.as_tensor(self.wd))
-        step.model.descend(gradient)
+        step.model.descend(gradient, also=(Weights(trained), 2 * torch.as_tensor(self.wd)))
         return loss.detach()
 
     def end_task(self, task: Task) -> None:

@@ -1,19 +1,12 @@
 """MER: Meta-Experience Replay (Riemer et al., 2019)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Replay, Setup, Spec
-from recollect.methods.step import Step
-
-__all__ = ["MER"]
+from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, hyper
 
 
 @dataclass(frozen=True)
@@ -25,8 +18,6 @@ class MER(Method):
     way that it took them, and after all batches `gamma` of the whole way (Reptile). Examples
     should arrive one by one: the batch size is 1. With `inner` above 1, a step takes so many
     examples at once.
-
-    `recollect reproduce seq-mnist --methods mer` makes its rows of the paper's table.
 
     >>> MER.needs.batch_size
     1
@@ -43,7 +34,6 @@ class MER(Method):
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """A draw for every inner batch."""
         return Setup(replay=Replay(self.replay.fields, draws=self.nb))
 
     def update(self, step: Step) -> Tensor:

@@ -6,7 +6,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, final
 
 if TYPE_CHECKING:
-    from recollect.methods.method import Method
+    from recollect.methods.base import Method
 
 __all__ = ["Hyperparameter", "hyper", "hyperparameters", "static", "symbol", "varying"]
 

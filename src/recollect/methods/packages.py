@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import final
 
-from recollect.methods.method import Method
+from recollect.methods.base import Method
 from recollect.methods.options import hyperparameters, symbol
-from recollect.methods.setup import Needs, Replay
 
-__all__ = ["GROUP", "RESERVED", "Others", "look_for"]
+__all__ = ["GROUP", "RESERVED", "Others", "fault_of", "look_for"]
 
 GROUP = "recollect.methods"
 
@@ -45,7 +44,7 @@ def look_for(own: Mapping[str, type[Method]]) -> Others:
         }
         try:
             kind = entry.load()
-            fault = _fault(kind, entry.name, taken)
+            fault = fault_of(kind, entry.name, taken)
         except (Exception, SystemExit) as error:
             said = " ".join(str(error).split())
             fault = f"it cannot be imported ({type(error).__name__}: {said})"
@@ -60,7 +59,7 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
 
 
-def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
+def fault_of(kind: object, name: str, taken: Collection[str]) -> str | None:
     """Why this cannot be a method of that name; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         return f"{kind!r} is not a subclass of recollect.Method"
@@ -78,7 +77,4 @@ def _fault(kind: object, name: str, taken: Collection[str]) -> str | None:
     for each in map(symbol, hyperparameters(kind)):
         if each in RESERVED:
             return f"its hyper-parameter {each} needs another name: recollect has an option {each}"
-    for each, right in (("needs", Needs), ("replay", Replay | None)):
-        if not isinstance(getattr(kind, each), right):
-            return f"its {each} is {getattr(kind, each)!r}, not a recollect.{each.title()}"
     return None

@@ -1,7 +1,5 @@
 """PackNet: adding multiple tasks to a single network by pruning (Mallya and Lazebnik, 2018)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,15 +9,8 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.query import Query
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
+from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, Task, hyper
 from recollect.nets.settled import settled
-
-__all__ = ["PackNet"]
 
 MOST_TASKS = 254
 
@@ -33,8 +24,6 @@ class PackNet(Method):
     are its own, learn for `retrain` more epochs, and never change again. A test of a task uses the
     weights of that task and of earlier ones. The classes of a task compete among themselves, and
     their part of the head is its own; biases and normalisations belong to the first task.
-
-    `recollect run seq-mnist packnet`
 
     >>> PackNet(prune=0.5, retrain=2)
     PackNet(prune=0.5, retrain=2)
@@ -83,17 +72,16 @@ class PackNet(Method):
         state = step.state
         (logits,) = step.net(step.x)
         loss = cross_entropy_among(state["now"], logits, step.y)
-        gradient = step.model.gradient(loss).dense()
+        gradient = step.model.gradient(loss)
 
-        def allowed(part: Tensor, owner: Tensor) -> Tensor:
-            learning = state["learning"].view(-1, *[1] * (part.dim() - 1))
-            return torch.where(owner == learning, part, 0.0)
+        def allowed(owner: Tensor) -> Tensor:
+            learning = state["learning"].view(-1, *[1] * (owner.dim() - 1))
+            return (owner == learning).to(loss.dtype)
 
-        step.model.descend(gradient.map(allowed, state.weights("owner")))
+        step.model.descend(gradient, share=state.weights("owner").map(allowed))
         return loss.detach()
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes of the task; what is free may learn."""
         task.mark_classes()
         task.state["learning"].zero_()
 

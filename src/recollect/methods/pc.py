@@ -1,7 +1,5 @@
 """P&C: Progress and Compress (Schwarz et al., 2018)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,15 +10,9 @@ from recollect.core.losses import cross_entropy_among, log_softmax_among
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.ewc import fisher_of
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
+from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
+from recollect.methods.ewc import consolidate, fisher_of
 from recollect.nets.progressive import progressive
-
-__all__ = ["PC"]
 
 BASE, ACTIVE = 0, 1
 
@@ -33,8 +25,6 @@ class PC(Method):
     task ends, the base learns to answer its examples as the active column does, `passes` times
     over, while online EWC with `lambda` and `gamma` holds what the base knew. The classes of a
     task compete among themselves, in both columns and in the Fisher information.
-
-    `recollect run seq-mnist pc`
 
     >>> PC(passes=3)
     PC(lambda_=10.0, gamma=1.0, passes=3)
@@ -59,7 +49,6 @@ class PC(Method):
         return Setup(state=state, network=lambda build: progressive(build, 2))
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes of the task."""
         task.mark_classes()
 
     def update(self, step: Step) -> Tensor:
@@ -81,13 +70,7 @@ class PC(Method):
                 self._teach(model, task, task.inputs(task.examples(some)[0]))
         task.model.copy_(model)
         task.model.begin(BASE)
-        fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
-        fisher.lerp_from(fisher.map(torch.zeros_like), torch.as_tensor(self.gamma))
-        found = fisher_of(task, task.state["now"]).named()
-        here = task.model.weights.named()
-        for name, tensor in fisher.named().items():
-            tensor.add_(found[name])
-            last.named()[name].copy_(here[name])
+        consolidate(task, fisher_of(task, task.state["now"]), self.gamma)
 
     def _teach(self, model: Model, task: Task, x: Tensor) -> None:
         """A step of the base towards the answers of the active column, penalised by EWC."""
@@ -100,5 +83,4 @@ class PC(Method):
         fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
         base = Weights({n: model.weights.named()[n] for n in fisher.named()})
         pull = base.map(lambda w, f, there: f * (w - there), fisher, last)
-        model.descend(pull, 2 * torch.as_tensor(self.lambda_))
-        model.descend(gradient)
+        model.descend(gradient, also=(pull, 2 * torch.as_tensor(self.lambda_)))

@@ -11,14 +11,20 @@ from torch import Tensor, nn
 
 from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.memory import Policy, Reservoir
+from recollect.memory import Policy, Reservoir, Stored
+from recollect.memory.policy import check_members
+from recollect.methods.options import static
 
 if TYPE_CHECKING:
-    from recollect.methods.method import Method
+    from recollect.methods.base import Method
 
 __all__ = ["Build", "Field", "Needs", "Replay", "Setup", "Spec", "setup_of"]
 
 Build = Callable[[], nn.Module] | nn.Module
+Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of a field, for one example
+
+KNOWN = ("x", "y", "logits")
+TAKEN = {*dir(Stored), "valid"}  # what a draw has anyway
 
 
 @final
@@ -45,6 +51,16 @@ class Needs:
     grows: bool = False
     batch_size: int | None = None
 
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name != "batch_size" and not isinstance(value, bool):
+                raise InputError(f"`{name}` of Needs is {value!r}: it must be True or False")
+        if self.batch_size is not None and not _whole(self.batch_size, 1):
+            raise InputError(
+                f"`batch_size` of Needs is {self.batch_size!r}: it must be a whole number, 1 or "
+                f"more, or None"
+            )
+
 
 @final
 @dataclass(frozen=True)
@@ -58,6 +74,13 @@ class Field:
     name: str
     shape: tuple[int, ...]
     dtype: torch.dtype = torch.float32
+
+    def __post_init__(self) -> None:
+        sizes = isinstance(self.shape, tuple) and all(_whole(size, 0) for size in self.shape)
+        if not (isinstance(self.name, str) and sizes and isinstance(self.dtype, torch.dtype)):
+            raise InputError(f"{self!r}: a field has a name, a tuple of sizes and a torch.dtype")
+        if self.name in TAKEN:
+            raise InputError(f"a draw has {self.name!r} anyway: give the field another name")
 
 
 @final
@@ -74,28 +97,33 @@ class Replay:
     fields: tuple[str | Field, ...]
     draws: int = 1
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.fields, tuple) or not self.fields:
+            raise InputError(
+                f"the fields of a replay are {self.fields!r}: say what is stored of an example, "
+                f"such as Replay(('x', 'y'))"
+            )
+        for each in self.fields:
+            if not isinstance(each, Field) and each not in KNOWN:
+                raise InputError(
+                    f"a memory knows the fields x, y and logits by name: declare {each!r} as "
+                    f"Field({each!r}, shape, dtype)"
+                )
+        if len(set(self.names)) < len(self.names):
+            raise InputError(f"a replay of {self.names} names a field twice")
+        if not _whole(self.draws, 0):
+            raise InputError(f"`draws` is {self.draws!r}: it must be a whole number, 0 or more")
+
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the fields."""
         return tuple(each if isinstance(each, str) else each.name for each in self.fields)
 
-    def layout(
-        self, x: tuple[tuple[int, ...], torch.dtype], outputs: int, dtype: torch.dtype
-    ) -> dict[str, tuple[tuple[int, ...], torch.dtype]]:
+    def layout(self, x: Layout, outputs: int, dtype: torch.dtype) -> dict[str, Layout]:
         """The shape and type of every field, given those of an example and the outputs."""
         known = {"x": x, "y": ((), torch.int64), "logits": ((outputs,), dtype)}
-        for each in self.fields:
-            if isinstance(each, str) and each not in known:
-                raise InputError(
-                    f"a memory knows the fields x, y and logits by name: declare {each!r} as "
-                    f"Field({each!r}, shape, dtype)"
-                )
-        return {
-            each if isinstance(each, str) else each.name: (
-                known[each] if isinstance(each, str) else (each.shape, each.dtype)
-            )
-            for each in self.fields
-        }
+        known |= {e.name: (e.shape, e.dtype) for e in self.fields if isinstance(e, Field)}
+        return {name: known[name] for name in self.names}
 
 
 @final
@@ -147,8 +175,17 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     >>> setup_of(ER(), Spec(1, 200, 10, 5, 2, (28, 28))).policy
     Reservoir(capacity=200)
     """
+    for name in static(type(method)):
+        if not isinstance(value := getattr(method, name), int):
+            raise InputError(f"{name} of {method.title} must be a whole number, not {value!r}")
     setup = method.setup(spec)
     stores = setup.replay or method.replay
     if stores is None:
         return setup
-    return replace(setup, replay=stores, policy=setup.policy or Reservoir(spec.capacity))
+    policy = setup.policy or Reservoir(spec.capacity)
+    check_members(policy)
+    return replace(setup, replay=stores, policy=policy)
+
+
+def _whole(value: object, least: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least

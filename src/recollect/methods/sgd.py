@@ -1,35 +1,41 @@
-"""SGD: no countermeasure to forgetting; the lower bound."""
-
-from __future__ import annotations
+"""SGD and JOINT: the lower and the upper bound of the paper's tables."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from torch import Tensor
 
-from recollect.methods.method import Method
-from recollect.methods.step import Step
-
-__all__ = ["SGD"]
+from recollect.methods.base import Method, Needs, Step
 
 
 @dataclass(frozen=True)
 class SGD(Method):
     """Learns from the stream alone and forgets: the paper's lower bound.
 
-    `recollect reproduce seq-mnist --methods sgd` makes its row of the paper's table.
-
-    >>> from recollect import MLP, Learner
-    >>> learner = Learner(MLP(2, 1), SGD(), memory=10)
-    >>> loss = learner.observe([[0.0, 1.0], [1.0, 0.0]], ["a", "b"])
-    >>> learner.seen, learner.method
-    (2, SGD())
+    >>> SGD()
+    SGD()
     """
 
     name: ClassVar[str] = "sgd"
     title: ClassVar[str] = "SGD"
 
     def loss(self, step: Step) -> Tensor:
-        """Cross-entropy on what arrived."""
         (logits,) = step.net(step.x)
         return step.criterion(logits, step.y)
+
+
+@dataclass(frozen=True)
+class Joint(Method):
+    """Learns from all tasks at once, shuffled: the paper's upper bound, not a continual learner.
+
+    >>> from recollect import run
+    >>> run("seq-digits", "joint", seeds=1, lr=0.1)[0].accuracy["class"] > 70
+    True
+    """
+
+    name: ClassVar[str] = "joint"
+    title: ClassVar[str] = "JOINT"
+    needs: ClassVar[Needs] = Needs(all_data=True)
+
+    def loss(self, step: Step) -> Tensor:
+        return SGD().loss(step)

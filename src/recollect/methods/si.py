@@ -1,7 +1,5 @@
 """SI: Synaptic Intelligence (Zenke et al., 2017)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,13 +7,7 @@ import torch
 from torch import Tensor
 
 from recollect.core.weights import Weights
-from recollect.methods.method import Method
-from recollect.methods.options import hyper
-from recollect.methods.setup import Needs, Setup, Spec
-from recollect.methods.step import Step
-from recollect.methods.task import Task
-
-__all__ = ["SI"]
+from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
 
 
 @dataclass(frozen=True)
@@ -26,8 +18,6 @@ class SI(Method):
     over steps, is its share in the fall of the loss. When the task ends, that share over the
     squared way plus `xi` is added to the weight's importance, and later steps add `c` times the sum
     of importance times (w - w*)^2 to what they descend on, with w* the weights at the end.
-
-    `recollect reproduce seq-mnist --methods si` makes its row of the paper's table.
 
     >>> SI(c=0.5)
     SI(c=0.5, xi=1.0)
@@ -51,7 +41,6 @@ class SI(Method):
         )
 
     def start_task(self, task: Task) -> None:
-        """The way begins here."""
         for name, there in task.state.weights("last").named().items():
             there.copy_(task.model.weights.named()[name])
 
@@ -63,8 +52,7 @@ class SI(Method):
         gradient = step.model.gradient(loss).dense()
         pull = step.model.weights.map(lambda w, i, there: i * (w - there), importance, last)
         before = step.model.weights.snapshot()
-        step.model.descend(pull, 2 * torch.as_tensor(self.c))
-        step.model.descend(gradient)
+        step.model.descend(gradient, also=(pull, 2 * torch.as_tensor(self.c)))
         shares = step.state.weights("share").named()
         for name, part in gradient.named().items():
             shares[name].addcmul_(part, before.named()[name] - step.model.weights.named()[name])

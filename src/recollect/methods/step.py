@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
-from recollect.core.augmentation import Augmentation
 from recollect.core.model import Model
-from recollect.core.random import advance, extend, uniform
-from recollect.core.state import State
+from recollect.core.random import advance, uniform, words
+from recollect.core.transforms import Augmentation
+from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.memory import Stored
 
@@ -23,24 +23,19 @@ PLAIN = Augmentation()
 class Step:
     """One step of K runs: the batch that arrived, the model, and draws from memory.
 
-    A method gets one in `loss` or `update`. This one only prints what it sees:
+    A method gets one in `loss` or `update`. This one prints what it sees:
 
-    >>> from dataclasses import dataclass
-    >>> from recollect import MLP, Fleet, Method
-    >>> @dataclass(frozen=True)
-    ... class Print(Method):
-    ...     name = "print"
-    ...     title = "Print"
-    ...
+    >>> from recollect import MLP, SGD, Fleet
+    >>> class Print(SGD):
     ...     def loss(self, step: Step) -> Tensor:
     ...         (logits,) = step.net(step.x)
     ...         print(step.x.shape, step.y.shape, logits.shape)
-    ...         return 0 * logits.sum((1, 2))
+    ...         return step.criterion(logits, step.y)
     >>> fleet = Fleet(
-    ...     [Print()] * 2, lambda: MLP(4, 3), seeds=[0, 1], lr=[0.1] * 2, classes=3, shape=(4,)
+    ...     [Print()], lambda: MLP(4, 3), seeds=[0], lr=[0.1], classes=3, shape=(4,)
     ... )
-    >>> _ = fleet.learn(torch.rand(2, 10, 4), torch.zeros(2, 10, dtype=torch.long), batch=10)
-    torch.Size([2, 10, 4]) torch.Size([2, 10]) torch.Size([2, 10, 3])
+    >>> _ = fleet.learn(torch.rand(1, 10, 4), torch.zeros(1, 10, dtype=torch.long), batch=10)
+    torch.Size([1, 10, 4]) torch.Size([1, 10]) torch.Size([1, 10, 3])
 
     Attributes:
         x: The batch, `[K, B, ...]`, augmented if the stream says so.
@@ -61,6 +56,7 @@ class Step:
         slots: Tensor | None = None,
         key: Tensor | None = None,
         augmentation: Augmentation | None = None,
+        fields: Collection[str] | None = None,
     ) -> None:
         self.x = x
         self.y = y
@@ -71,6 +67,7 @@ class Step:
         self.outcome = Outcome()
         self._key = torch.zeros_like(y[:, 0]) if key is None else key
         self._augmentation = PLAIN if augmentation is None else augmentation
+        self._fields = fields
         self._drawn = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
@@ -97,13 +94,22 @@ class Step:
     def draw(self) -> Stored:
         """The next draw from memory; it has no examples while the memory is empty."""
         if self._drawn == len(self.replays):
-            raise InputError("the method draws more often than `draws` of its replay says")
+            raise InputError(
+                f"the method draws more often than it declares: `draws` of its replay is "
+                f"{len(self.replays)}, so raise it there or in setup"
+            )
         self._drawn += 1
         return self.replays[self._drawn - 1]
 
     def remember(self, **fields: Tensor) -> None:
         """Give the fields that are stored besides x and y, should this batch enter the memory."""
-        self.outcome.fields.update({name: value.detach() for name, value in fields.items()})
+        for name, value in fields.items():
+            if self._fields is not None and name not in self._fields:
+                raise InputError(
+                    f"the memory has no field {name!r} to give to step.remember: declare it in "
+                    f"`replay` (x and y are stored as they came)"
+                )
+            self.outcome.fields[name] = value.detach()
 
     def rewrite(self, draw: Stored, **fields: Tensor) -> None:
         """Replace fields of the examples of a draw, `[K, n, ...]`, where they are stored."""
@@ -143,10 +149,9 @@ class Step:
         raise InputError("this is not a draw of the step: pass what step.draw() returned, whole")
 
     def _words(self, count: int) -> Tensor:
-        words = extend(self._key[:, None], torch.arange(count, device=self.y.device))
-        # Torch's compiler cannot multiply an index that begins elsewhere by a large constant.
+        found = words(self._key, count)
         self._key = advance(self._key, count)
-        return words
+        return found
 
 
 @final

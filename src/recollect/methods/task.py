@@ -1,4 +1,4 @@
-"""What a method sees of a task that begins or ends, and what it can do there."""
+"""What a method sees between tasks and at a prediction, and what it can do there."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from recollect.core.model import Model
-from recollect.core.state import State
+from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 
-__all__ = ["Requests", "Task"]
+__all__ = ["Query", "Requests", "Task"]
 
 ROWS = 1000
 
@@ -50,15 +50,9 @@ class Task:
             `batch`; running statistics of normalisation layers move. The augmentation is the same
             when it is called again.
 
-    >>> from recollect import SGD, Method, Needs, Step, from_arrays, run
-    >>> @dataclass(frozen=True)
-    ... class Count(Method):
-    ...     name = "count"
-    ...     title = "Count"
+    >>> from recollect import SGD, Needs, from_arrays, run
+    >>> class Count(SGD):
     ...     needs = Needs(boundaries=True)
-    ...
-    ...     def loss(self, step: Step) -> Tensor:
-    ...         return SGD().loss(step)
     ...
     ...     def end_task(self, task: Task) -> None:
     ...         print(task.count, task.labels().unique().tolist())
@@ -129,3 +123,34 @@ class Task:
             with network.seeded(0) if network.noisy else nullcontext():
                 found.append(function(self.inputs(part)))
         return torch.cat(found, 1)
+
+
+@final
+@dataclass(frozen=True)
+class Query:
+    """Examples to predict, with the model, the method's state and its memory; all are read only.
+
+    `x` `[K, n, ...]` are the inputs of the networks. `task` is the task that the examples belong
+    to, for methods that need it; there are `classes` to choose from. `inputs` turns stored examples
+    into inputs of the networks.
+
+    >>> import torch
+    >>> from recollect import MLP, SGD, Fleet
+    >>> class Loud(SGD):
+    ...     def predict(self, query: Query) -> Tensor:
+    ...         print(query.x.shape, query.classes)
+    ...         return query.model.logits(query.x)
+    >>> fleet = Fleet([Loud()], lambda: MLP(4, 3), seeds=[0], lr=[0.1], classes=3, shape=(4,))
+    >>> fleet.predict(torch.zeros(1, 5, 4)).shape
+    torch.Size([1, 5, 4]) 3
+    torch.Size([1, 5, 3])
+    """
+
+    x: Tensor
+    task: int
+    classes: int
+    model: Model
+    state: State
+    memory: Memory
+    clock: Clock
+    inputs: Callable[[Tensor], Tensor]

@@ -1,18 +1,20 @@
-"""Networks whose hidden units are let through or held back, otherwise in every task."""
+"""Networks with a gate for every hidden unit, open or closed in each task."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.by_task import ByTask
+from recollect.core.modules import maker
 from recollect.errors import InputError
 from recollect.nets.mlp import MLP
 
 __all__ = ["Gated", "gated", "steepness"]
+
+STEEPEST = 50.0
 
 
 class Gated(ByTask):
@@ -70,14 +72,7 @@ def steepness(entry: Tensor, sharpness: Tensor, sharpest: Tensor) -> Tensor:
     return sharpest * level * (1 - level) * (-beyond.clamp(min=0)).exp()
 
 
-STEEPEST = 50.0
-
-
-def gated(
-    build: Callable[[], nn.Module] | nn.Module, tasks: int
-) -> Callable[[], nn.Module] | nn.Module:
+def gated(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Callable[[], nn.Module]:
     """A function that puts gates into every network that `build` makes or is."""
-    if isinstance(build, nn.Module):
-        module = build
-        return lambda: Gated(copy.deepcopy(module), tasks)
-    return lambda: Gated(build(), tasks)
+    make = maker(build)
+    return lambda: Gated(make(), tasks)

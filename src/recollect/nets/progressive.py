@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Self
 
 import torch
@@ -12,6 +10,7 @@ from torch import Tensor, nn
 
 from recollect.core.by_task import ByTask
 from recollect.core.dense import Dense
+from recollect.core.modules import maker
 from recollect.errors import InputError
 from recollect.nets.mlp import MLP
 from recollect.nets.resnet import ResNet18
@@ -56,13 +55,9 @@ class Progressive(ByTask):
         return self
 
 
-def progressive(
-    build: Callable[[], nn.Module] | nn.Module, tasks: int
-) -> Callable[[], nn.Module] | nn.Module:
+def progressive(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Callable[[], nn.Module]:
     """A function that makes a column of every network that `build` makes or is."""
-    make: object = partial(copy.deepcopy, build) if isinstance(build, nn.Module) else build
-    if not callable(make):
-        return build
+    make = maker(build)
     return lambda: Progressive([make() for _ in range(tasks)])
 
 
@@ -113,7 +108,7 @@ class _StagedColumn(nn.Module):
 
 
 def _column(net: nn.Module, before: int) -> nn.Module:
-    # A class of one's own that inherits may compute otherwise: its layers say nothing about it.
+    # A subclass may compute something else: its layers say nothing about it.
     if type(net) is MLP:
         return _DenseColumn(net, before)
     if type(net) is ResNet18:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from functools import partial
 from typing import Self
 
 from torch import Tensor, nn
@@ -12,6 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from recollect.core.batchnorm import PartNorm
 from recollect.core.by_task import ByTask
+from recollect.core.modules import maker
 
 __all__ = ["Settled", "settled"]
 
@@ -44,7 +43,7 @@ class Settled(ByTask):
         return self
 
 
-def settled(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module] | nn.Module:
+def settled(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
     """A function that makes such a network of the one that `build` makes or is."""
-    make: object = partial(copy.deepcopy, build) if isinstance(build, nn.Module) else build
-    return (lambda: Settled(make())) if callable(make) else build
+    make = maker(build)
+    return lambda: Settled(make())

@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict, cast
 
 import torch
 from torch import Tensor
 
-from recollect.core.random import Purpose, bits, permute
+from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
-from recollect.streams.checks import Array, Examples, check_alike, check_head, examples
+from recollect.streams.augment import Statistics, augmentation
+from recollect.streams.checks import Array, Examples, examples
+from recollect.streams.class_order import Order, ordered, usable
+from recollect.streams.data.dataset import held_out
+from recollect.streams.pixels import View
 from recollect.streams.stream import Setting
 from recollect.streams.tasks import TaskStream, examples_of
 
-__all__ = ["SCENARIOS", "Scenario", "from_arrays"]
+__all__ = ["SCENARIOS", "Options", "Scenario", "from_arrays"]
 
-Scenario = Literal["class", "task", "domain", "arrival"]
+Scenario = Literal["class", "task", "domain", "arrival", "rotated", "permuted"]
 SCENARIOS: dict[str, Setting] = {
     "class": "class",
     "task": "class",
     "domain": "domain",
     "arrival": "general",
+    "rotated": "domain",
+    "permuted": "domain",
 }
+
+
+class Options(TypedDict, total=False):
+    """What all functions that make a stream of one's own data take; see `from_arrays`."""
+
+    scenario: Scenario
+    tasks: int | Sequence[Sequence[int]] | None
+    class_order: Order | None
+    classes: int | None
+    crop: int
+    flip: bool
+    normalise: bool | Statistics
+    transform: Transform | None
+    replay_transform: Transform | None
 
 
 def from_arrays(
@@ -32,9 +52,15 @@ def from_arrays(
     scenario: Scenario = "class",
     test: tuple[Array, Array] | None = None,
     tasks: int | Sequence[Sequence[int]] | None = None,
+    class_order: Order | None = None,
     task_ids: Array | None = None,
     test_task_ids: Array | None = None,
     classes: int | None = None,
+    crop: int = 0,
+    flip: bool = False,
+    normalise: bool | Statistics = False,
+    transform: Transform | None = None,
+    replay_transform: Transform | None = None,
     name: str = "arrays",
 ) -> TaskStream:
     """Make a stream of your own examples, to train and score any method on.
@@ -43,13 +69,27 @@ def from_arrays(
         x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32).
         y: Labels, `[N]`, integers from 0.
         scenario: What a task is. `class`: some of the classes. `task`: the examples with one of
-            `task_ids`, scored over the classes of the task as well. `domain`: the same, with every
-            class in every task. `arrival`: there are none; examples come in the order given.
+            `task_ids`, scored over the classes of the task as well if no other task has them.
+            `domain`: the same, with every class in every task. `rotated`, `permuted`: all examples,
+            with an angle or a permutation of the pixels that depends on seed and task. `arrival`:
+            there are none; examples come in the order given.
         test: Examples and labels to score on; without them a fifth of every class is held out.
         tasks: For `class`: how many tasks, or the classes of each. Without it, two classes a task.
+            For `rotated` and `permuted`: how many.
+        class_order: For `class`: the order in which classes come, as a list; a number, for a random
+            order that is the same in all runs; or `"seed"`, another order for every seed. Then
+            every class gives as many examples as the smallest, and the first class of an order
+            is shown as class 0, the next as class 1, and so on.
         task_ids: For `task` and `domain`: the task of each example; tasks come in sorted order.
         test_task_ids: The same for `test`.
         classes: The size of the head; without it, just enough for the highest label.
+        crop: In training, images are padded by so many pixels and cropped at random.
+        flip: Whether half of the images are flipped in training, left to right.
+        normalise: Whether images are normalised by the mean and standard deviation of each channel
+            of the training set, or by a pair of your own, (mean, std), of numbers from 0 to 1.
+        transform: A function that changes a batch `[n, ...]` which is learned, with torch's
+            generator seeded for each run and step. What is stored or tested is not changed.
+        replay_transform: The same for a batch that is replayed; without it, that is not changed.
         name: What to call the stream.
 
     >>> import numpy as np
@@ -65,16 +105,32 @@ def from_arrays(
     _check_task_ids(scenario, test is not None, task_ids, test_task_ids)
     train = examples(x, y, task_ids)
     if test is None:
-        train, held_out = _hold_out(train)
+        train, tested = _split(train)
     else:
-        held_out = examples(*test, test_task_ids, test=True)
-        check_alike(train, held_out)
-    head = check_head(classes, int(torch.cat([train.y, held_out.y]).max()))
+        tested = examples(*test, test_task_ids, like=train)
+    highest = int(torch.cat([train.y, tested.y]).max())
+    head = highest + 1 if classes is None else classes
+    if highest >= head:
+        raise InputError(
+            f"label {highest} is outside the head of {classes} classes: labels go from 0 to "
+            f"{head - 1}, so correct y or pass classes={highest + 1}"
+        )
+    if class_order is not None and scenario != "class":
+        raise InputError(f"class_order is for scenario 'class', not {scenario!r}: leave it out")
 
+    view: View = "plain"
     if scenario == "class":
-        groups = _class_groups(_distinct(train.y), tasks)
+        groups = _class_groups(_distinct(train.y), tasks, class_order)
         train_ids = tuple(examples_of(train.y, group) for group in groups)
-        test_ids = tuple(examples_of(held_out.y, group) for group in groups)
+        test_ids = tuple(examples_of(tested.y, group) for group in groups)
+        if class_order == "seed":
+            view = "reordered"
+    elif scenario in ("rotated", "permuted"):
+        view = cast(View, scenario)
+        count = _view_tasks(view, train.x, tasks)
+        train_ids = (torch.arange(len(train.y)),) * count
+        test_ids = (torch.arange(len(tested.y)),) * count
+        groups = [tuple(range(head))] * count
     else:
         numbers = _distinct(train.task)
         if tasks not in (None, len(numbers)):
@@ -83,24 +139,53 @@ def from_arrays(
                 f"{scenario!r}, so leave it out"
             )
         train_ids = tuple(examples_of(train.task, [number]) for number in numbers)
-        test_ids = tuple(examples_of(held_out.task, [number]) for number in numbers)
+        test_ids = tuple(examples_of(tested.task, [number]) for number in numbers)
         found = [tuple(_distinct(train.y[ids])) for ids in train_ids]
         groups = found if scenario == "task" else [tuple(range(head))] * len(found)
-    _check_tested(held_out, groups, test_ids)
+    _check_tested(tested, groups, test_ids)
+    if view == "reordered":
+        _check_reordered(train.y, tested.y)
+        train_ids, test_ids = (
+            tuple(ids[usable(labels)[ids]] for ids in found)
+            for labels, found in ((train.y, train_ids), (tested.y, test_ids))
+        )
     return TaskStream(
         name=name,
         setting=SCENARIOS[scenario],
         classes=head,
         train_x=train.x,
         train_y=train.y,
-        test_x=held_out.x,
-        test_y=held_out.y,
+        test_x=tested.x,
+        test_y=tested.y,
         train_ids=train_ids,
         test_ids=test_ids,
         classes_of=tuple(groups),
+        view=view,
         shuffle=scenario != "arrival",
         boundaries=scenario != "arrival",
+        images=augmentation(train.x, crop, flip, normalise, transform, replay_transform),
     )
+
+
+def _view_tasks(view: View, x: Tensor, tasks: int | Sequence[Sequence[int]] | None) -> int:
+    """How many tasks a stream of rotated or permuted examples has."""
+    if not isinstance(tasks, int) or tasks < 1:
+        raise InputError(f"scenario {view!r} needs tasks=, how many there are: a number from 1 on")
+    if x.dim() > 4 or x.dim() < (3 if view == "rotated" else 2):
+        raise InputError(
+            f"x has the shape {list(x.shape)}: to be {view}, examples must be images, [N, C, H, W] "
+            f"or grey [N, H, W]{', or vectors' if view == 'permuted' else ''}"
+        )
+    return tasks
+
+
+def _check_reordered(train_y: Tensor, test_y: Tensor) -> None:
+    """Refuse a test set that lacks a class, as any may be the first."""
+    if missing := sorted(set(_distinct(train_y)) - set(_distinct(test_y))):
+        raise InputError(
+            f"class_order='seed' needs test examples of every class, and there are none of the "
+            f"classes {missing}"
+        )
 
 
 def _check_task_ids(
@@ -123,9 +208,10 @@ def _check_task_ids(
 
 
 def _class_groups(
-    labels: list[int], tasks: int | Sequence[Sequence[int]] | None
+    labels: list[int], tasks: int | Sequence[Sequence[int]] | None, order: Order | None
 ) -> list[tuple[int, ...]]:
     """The classes of each task, from how many tasks there are or as they were given."""
+    labels = ordered(labels, order)
     if tasks is None or isinstance(tasks, int):
         count = len(labels) // 2 if tasks is None else tasks
         if count < 1 or len(labels) % count or (tasks is None and len(labels) % 2):
@@ -136,6 +222,8 @@ def _class_groups(
             )
         size = len(labels) // count
         return [tuple(labels[i : i + size]) for i in range(0, len(labels), size)]
+    if order not in (None, "seed"):
+        raise InputError("tasks= names the classes of each task: leave class_order out")
     groups = [tuple(int(label) for label in group) for group in tasks]
     if sorted(label for group in groups for label in group) != labels or not all(groups):
         raise InputError(
@@ -149,21 +237,11 @@ def _distinct(values: Tensor) -> list[int]:
     return sorted(set(values.tolist()))
 
 
-def _hold_out(everything: Examples) -> tuple[Examples, Examples]:
+def _split(everything: Examples) -> tuple[Examples, ...]:
     """Training examples and a fifth of each class of each task to score on, both in order."""
-    held = torch.zeros(len(everything.y), dtype=torch.bool)
-    pairs = sorted(set(zip(everything.task.tolist(), everything.y.tolist(), strict=True)))
-    for pair, (task, label) in enumerate(pairs):
-        members = ((everything.task == task) & (everything.y == label)).nonzero().flatten()
-        count = len(members)
-        share = min(max(1, (count + 2) // 5), count - 1)
-        key = bits(torch.tensor([0]), Purpose.SPLIT, pair)
-        held[members[permute(key, torch.arange(share), count)]] = True
-
-    def those(chosen: Tensor) -> Examples:
-        return Examples(*(tensor[chosen] for tensor in everything))
-
-    return those(~held), those(held)
+    pairs = torch.stack([everything.task, everything.y])
+    held = held_out(torch.unique(pairs, dim=1, return_inverse=True)[1])
+    return tuple(Examples(*(tensor[those] for tensor in everything)) for those in (~held, held))
 
 
 def _check_tested(

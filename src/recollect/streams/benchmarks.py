@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal, final
 
@@ -105,25 +106,12 @@ def hold_out(dataset: Dataset) -> Dataset:
     )
 
 
-def _new_classes(spec: Benchmark, dataset: Dataset) -> Stream:
-    """Each task brings the next few classes."""
-    size = dataset.classes // spec.tasks
-    groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
-    return _tasks(spec, dataset, groups)
-
-
-def _new_views(view: View) -> Callable[[Benchmark, Dataset], Stream]:
-    """Each task has all examples, with another view of their pixels."""
-
-    def build(spec: Benchmark, dataset: Dataset) -> Stream:
-        return _tasks(spec, dataset, [tuple(range(dataset.classes))] * spec.tasks, view)
-
-    return build
-
-
-def _tasks(
-    spec: Benchmark, dataset: Dataset, groups: Sequence[tuple[int, ...]], view: View = "plain"
-) -> Stream:
+def _tasks(spec: Benchmark, dataset: Dataset, view: View = "plain") -> Stream:
+    """Each task brings the next few classes, or has all of them in another view of their pixels."""
+    groups = [tuple(range(dataset.classes))] * spec.tasks
+    if spec.setting == "class":
+        size = dataset.classes // spec.tasks
+        groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
     ids = {group: examples_of(dataset.train_y, group) for group in groups}
     test_ids = {group: examples_of(dataset.test_y, group) for group in groups}
     return TaskStream(
@@ -161,17 +149,17 @@ def _twin(spec: Benchmark, name: str, batch: int, note: str = "") -> Benchmark:
 
 _SEQ = Benchmark(
     "seq-mnist", "mnist", "class", 5, 10, 10, "seq-mnist",
-    "digits in five tasks of two classes", _new_classes,
+    "digits in five tasks of two classes", _tasks,
 )  # fmt: skip
 _PERM = Benchmark(
     "perm-mnist", "mnist", "domain", 20, 128, 128, "perm-mnist",
     "all digits in twenty tasks, each with its own permutation of the pixels",
-    _new_views("permuted"),
+    partial(_tasks, view="permuted"),
 )  # fmt: skip
 _ROT = Benchmark(
     "rot-mnist", "mnist", "domain", 20, 128, 128, "rot-mnist",
     "all digits in twenty tasks, each at its own angle between 0 and 180 degrees",
-    _new_views("rotated"),
+    partial(_tasks, view="rotated"),
 )  # fmt: skip
 _TURNING = Benchmark(
     "mnist-360", "mnist", "general", 1, 16, 16, "mnist-360",
@@ -179,12 +167,12 @@ _TURNING = Benchmark(
 )  # fmt: skip
 _CIFAR10 = Benchmark(
     "seq-cifar10", "cifar10", "class", 5, 32, 32, "seq-cifar10",
-    "small photographs in five tasks of two classes", _new_classes, epochs=50, network="resnet18",
+    "small photographs in five tasks of two classes", _tasks, epochs=50, network="resnet18",
     images=Images(mean=(0.4914, 0.4822, 0.4465), std=(0.2470, 0.2435, 0.2615)),
 )  # fmt: skip
 _TINY_IMAGENET = Benchmark(
     "seq-tiny-imagenet", "tiny-imagenet", "class", 10, 32, 32, "seq-tiny-imagenet",
-    "photographs in ten tasks of twenty classes", _new_classes, epochs=100, network="resnet18",
+    "photographs in ten tasks of twenty classes", _tasks, epochs=100, network="resnet18",
     images=Images(mean=(0.4802, 0.4480, 0.3975), std=(0.2770, 0.2691, 0.2821)),
 )  # fmt: skip
 _SMALLER = ", in batches of 32 instead of 128 as there are only 1,438 examples"

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from recollect.errors import InputError
 
-__all__ = ["Array", "Examples", "check_alike", "check_head", "examples", "integers"]
+__all__ = ["Array", "Examples", "examples"]
 
 Array = npt.NDArray[Any] | Tensor
 
@@ -24,9 +24,11 @@ class Examples(NamedTuple):
     task: Tensor
 
 
-def examples(x: Array, y: Array, task_ids: Array | None, *, test: bool = False) -> Examples:
-    """Copies of the arrays, if they can be learnt from."""
-    prefix = "test " if test else ""
+def examples(
+    x: Array, y: Array, task_ids: Array | None, *, like: Examples | None = None
+) -> Examples:
+    """Copies of the arrays, if they can be learnt from; test examples must be `like` the others."""
+    prefix = "" if like is None else "test "
     inputs = _tensor(x, f"{prefix}x")
     if inputs.dim() < 2:
         raise InputError(
@@ -50,19 +52,27 @@ def examples(x: Array, y: Array, task_ids: Array | None, *, test: bool = False) 
                 f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
                 f"first being example {int(bad[0])}: remove or replace them"
             )
-    labels = integers(y, f"{prefix}y", len(inputs))
+    labels = _integers(y, f"{prefix}y", len(inputs))
     if int(labels.min()) < 0:
         raise InputError(
             f"{prefix}y has the negative label {int(labels.min())}: labels count from 0"
         )
-    if task_ids is None:
-        return Examples(inputs, labels, torch.zeros_like(labels))
-    name = "test_task_ids" if test else "task_ids"
-    return Examples(inputs, labels, integers(task_ids, name, len(inputs)))
+    task = torch.zeros_like(labels)
+    if task_ids is not None:
+        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
+    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
+        raise InputError(
+            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
+            f"{list(like.x.shape[1:])}: they must be alike"
+        )
+    if like is not None and inputs.dtype != like.x.dtype:
+        raise InputError(
+            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
+        )
+    return Examples(inputs, labels, task)
 
 
-def integers(values: Array, name: str, length: int) -> Tensor:
-    """One integer for each of `length` examples, as int64."""
+def _integers(values: Array, name: str, length: int) -> Tensor:
     if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
         raise InputError(
             f"{name} holds {values.dtype}, but numbers are expected: "
@@ -80,31 +90,6 @@ def integers(values: Array, name: str, length: int) -> Tensor:
             f"{name.split()[-1]}.{'long()' if isinstance(values, Tensor) else 'astype(int)'}"
         )
     return tensor.to(torch.int64)
-
-
-def check_alike(train: Examples, test: Examples) -> None:
-    """Refuse test examples that the network for the training examples could not take."""
-    if train.x.shape[1:] != test.x.shape[1:]:
-        raise InputError(
-            f"a test example has the shape {list(test.x.shape[1:])}, but a training example has "
-            f"{list(train.x.shape[1:])}: they must be alike"
-        )
-    if train.x.dtype != test.x.dtype:
-        raise InputError(
-            f"test x holds {test.x.dtype}, but x holds {train.x.dtype}: they must be alike"
-        )
-
-
-def check_head(classes: int | None, highest: int) -> int:
-    """The size of the head: what was asked for, or just enough for the highest label."""
-    if classes is None:
-        return highest + 1
-    if highest >= classes:
-        raise InputError(
-            f"label {highest} is outside the head of {classes} classes: labels go from 0 to "
-            f"{classes - 1}, so correct y or pass classes={highest + 1}"
-        )
-    return classes
 
 
 def _tensor(values: Array, name: str) -> Tensor:

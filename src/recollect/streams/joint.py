@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
+from operator import attrgetter
 from typing import final
 
 import torch
 from torch import Tensor
 
-from recollect.core.images import Images
-from recollect.streams.copies import Copies
-from recollect.streams.stream import Batch, Setting, Stream, shuffled
+from recollect.streams.stream import Batch, Copies, Stream, shuffled
 
 __all__ = ["Joint"]
 
@@ -32,45 +31,14 @@ class Joint:
 
     inner: Stream
 
-    @property
-    def name(self) -> str:
-        """The name of the stream inside."""
-        return self.inner.name
-
-    @property
-    def setting(self) -> Setting:
-        """How the stream inside is scored."""
-        return self.inner.setting
-
-    @property
-    def boundaries(self) -> bool:
-        """Whether methods are notified where a task ends."""
-        return self.inner.boundaries
-
-    @property
-    def classes(self) -> int:
-        """The size of the head."""
-        return self.inner.classes
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
-        return self.inner.shape
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """How one example is stored."""
-        return self.inner.dtype
-
-    @property
-    def images(self) -> Images | None:
-        """How the images of the stream inside are cropped, flipped and normalised."""
-        return self.inner.images
-
-    @property
-    def tasks(self) -> int:
-        """One: everything."""
-        return 1
+    tasks = 1
+    name = property(attrgetter("inner.name"))
+    setting = property(attrgetter("inner.setting"))
+    boundaries = property(attrgetter("inner.boundaries"))
+    classes = property(attrgetter("inner.classes"))
+    shape = property(attrgetter("inner.shape"))
+    dtype = property(attrgetter("inner.dtype"))
+    images = property(attrgetter("inner.images"))
 
     def parts(self, task: int) -> tuple[int, ...]:
         """How many examples all tasks have together."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, final
+from typing import final
 
 import torch
 from torch import Tensor
@@ -13,10 +14,9 @@ from torch import Tensor
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError
-from recollect.streams.copies import Copies, take
 from recollect.streams.data import Dataset
 from recollect.streams.pixels import rotate
-from recollect.streams.stream import Batch, Setting
+from recollect.streams.stream import Batch, Copies, Setting, take
 
 __all__ = ["DIGITS", "ROUNDS", "Mnist360"]
 
@@ -54,11 +54,10 @@ class Mnist360:
     offset: float = 60.0
 
     def __post_init__(self) -> None:
-        counts = torch.bincount(self.dataset.train_y, minlength=DIGITS)[:DIGITS]
-        if int(counts.min()) < GROUPS:
+        if int(self._counts.min()) < GROUPS:
             raise InputError(
                 f"{self.name} needs at least {GROUPS} training examples of each digit from 0 to "
-                f"{DIGITS - 1}, but the data set {self.dataset.name!r} has {counts.tolist()}"
+                f"{DIGITS - 1}, but the data set {self.dataset.name!r} has {self._counts.tolist()}"
             )
 
     @property
@@ -78,7 +77,7 @@ class Mnist360:
 
     def parts(self, task: int) -> tuple[int, ...]:
         """How many examples each of the 27 pairs has; no batch spans two of them."""
-        return self._schedule.parts
+        return tuple(map(len, self._arrivals))
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
         """Examples are numbered as they arrive: start..stop-1, `[K, stop-start]`."""
@@ -98,72 +97,53 @@ class Mnist360:
 
     def test(self, seeds: Tensor, task: int) -> Batch:
         """The test set, x `[1, n, *shape]`, y `[1, n]`: each digit turns once, without offset."""
-        x, y = self._test.on(seeds.device)
-        return Batch(x, y)
+        return Batch(*self._test.on(seeds.device))
 
     def task_classes(self, task: int) -> tuple[int, ...]:
         """The digits 0 to 8."""
         return tuple(range(DIGITS))
 
     @cached_property
-    def _schedule(self) -> _Schedule:
-        return _schedule(torch.bincount(self.dataset.train_y)[:DIGITS].tolist())
+    def _arrivals(self) -> list[Tensor]:
+        """The digits that arrive in each of the 27 pairs; the same for every seed."""
+        groups = [_six_groups(count) for count in self._counts.tolist()]
+        pairs = []
+        for first in ROUNDS * [*range(DIGITS)]:
+            second = (first + 1) % DIGITS
+            is_first = _interleaved(next(groups[first]), next(groups[second]))
+            pairs.append(torch.where(is_first, first, second))
+        return pairs
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        return torch.bincount(self.dataset.train_y, minlength=DIGITS)[:DIGITS]
 
     @cached_property
     def _train(self) -> Copies:
-        labels = self.dataset.train_y
-        counts = torch.bincount(labels)[:DIGITS]
-        ids = labels.sort(stable=True).indices
-        plan = self._schedule
-        images, starts = self.dataset.train_x, counts.cumsum(0) - counts
-        return Copies(images, ids, starts, counts, plan.digits, plan.turns)
+        ids = self.dataset.train_y.sort(stable=True).indices
+        starts, digits = self._counts.cumsum(0) - self._counts, torch.cat(self._arrivals)
+        return Copies(self.dataset.train_x, ids, starts, self._counts, digits, _turns(digits))
 
     @cached_property
     def _test(self) -> Copies:
         ids = (self.dataset.test_y < DIGITS).nonzero().flatten()
         y = self.dataset.test_y[ids]
-        turns = torch.empty_like(y)
-        for digit in range(DIGITS):
-            here = y == digit
-            turns[here] = torch.arange(int(here.sum()))
-        angles = _angles(y, turns, torch.bincount(y, minlength=DIGITS), 0.0)
+        angles = _angles(y, _turns(y), torch.bincount(y, minlength=DIGITS), 0.0)
         return Copies(rotate(self.dataset.test_x[ids][None], angles[None]), y[None])
 
 
-class _Schedule(NamedTuple):
-    """What arrives in each position: which digit `[N]`, and how many of it came before `[N]`."""
-
-    digits: Tensor
-    turns: Tensor
-    parts: tuple[int, ...]
-
-
-def _schedule(counts: list[int]) -> _Schedule:
-    """The arrival plan for digits with these numbers of examples; the same for every seed."""
-    groups = {digit: iter(_split_evenly(count)) for digit, count in enumerate(counts)}
-    so_far = [0] * DIGITS
-    digits, turns, parts = [], [], []
-    for _ in range(ROUNDS):
-        for first in range(DIGITS):
-            second = (first + 1) % DIGITS
-            sizes = next(groups[first]), next(groups[second])
-            is_first = _interleaved(*sizes)
-            turn = torch.where(
-                is_first,
-                so_far[first] + is_first.long().cumsum(0) - 1,
-                so_far[second] + (~is_first).long().cumsum(0) - 1,
-            )
-            digits.append(torch.where(is_first, first, second))
-            turns.append(turn)
-            parts.append(sum(sizes))
-            so_far[first] += sizes[0]
-            so_far[second] += sizes[1]
-    return _Schedule(torch.cat(digits), torch.cat(turns), tuple(parts))
+def _turns(digits: Tensor) -> Tensor:
+    """How many of the same digit came before each."""
+    turns = torch.empty_like(digits)
+    for digit in range(DIGITS):
+        here = digits == digit
+        turns[here] = torch.arange(int(here.sum()))
+    return turns
 
 
-def _split_evenly(count: int) -> list[int]:
-    """The sizes of six groups that differ by one at most."""
-    return [(count + GROUPS - 1 - group) // GROUPS for group in range(GROUPS)]
+def _six_groups(count: int) -> Iterator[int]:
+    """The sizes of six groups of examples, which differ by one at most."""
+    return ((count + GROUPS - 1 - group) // GROUPS for group in range(GROUPS))
 
 
 def _interleaved(first: int, second: int) -> Tensor:

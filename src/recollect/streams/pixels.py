@@ -1,7 +1,8 @@
-"""How a task sees an image: as it is, with its pixels permuted, or rotated.
+"""How a task sees its examples: as they are, with their pixels permuted, or rotated.
 
-A view is a map that says where each pixel of the result comes from, so applying it is one gather.
-The maps are computed on the CPU, so that every device sees the same pixels.
+A view of pixels is a map that says where each pixel of the result comes from, so applying it is one
+gather. The maps are computed on the CPU, so that every device sees the same pixels. Under the view
+`reordered`, classes come in another order for every seed (`class_order.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from recollect.core.random import Purpose, bits, permute
 
 __all__ = ["PixelMap", "View", "angle", "permutation", "pixel_map", "rotate", "rotation", "through"]
 
-View = Literal["plain", "permuted", "rotated"]
+View = Literal["plain", "permuted", "rotated", "reordered"]
 
 # A source coordinate that falls exactly between two pixels is one rounding error away from either;
 # this much more makes every machine take the same one.
@@ -34,11 +35,7 @@ class PixelMap(NamedTuple):
 
 
 def permutation(seeds: Tensor, tasks: Tensor, pixels: int) -> PixelMap:
-    """A random permutation of the pixels for each run and task, `[K, T, P]`.
-
-    >>> permutation(torch.tensor([7]), torch.arange(2), 5).source.sort().values.tolist()
-    [[[0, 1, 2, 3, 4], [0, 1, 2, 3, 4]]]
-    """
+    """A random permutation of the pixels for each run and task, `[K, T, P]`."""
     key = bits(seeds[:, None], Purpose.PIXELS, tasks)
     return PixelMap(permute(key[..., None], torch.arange(pixels, device=seeds.device), pixels))
 
@@ -71,13 +68,7 @@ def rotation(angles: Tensor, height: int, width: int) -> PixelMap:
 
 
 def through(images: Tensor, seen: PixelMap) -> Tensor:
-    """Images `[..., H, W]` seen through a map whose axes before the last match or broadcast.
-
-    >>> through(torch.tensor([[[1, 2]], [[3, 4]]]), PixelMap(torch.tensor([[1, 0]])))
-    tensor([[[2, 1]],
-    <BLANKLINE>
-            [[4, 3]]])
-    """
+    """Images `[..., H, W]` seen through a map whose axes before the last match or broadcast."""
     flat = images.flatten(-2)
     result = flat.gather(-1, seen.source.expand(flat.shape))
     if seen.inside is not None:
@@ -86,12 +77,7 @@ def through(images: Tensor, seen: PixelMap) -> Tensor:
 
 
 def rotate(images: Tensor, angles: Tensor) -> Tensor:
-    """Images `[K, n, H, W]` rotated about their centres by angles `[K, n]` or `[1, n]`, in radians.
-
-    >>> rotate(torch.tensor([[[[1, 2], [3, 4]]]]), torch.tensor([[math.pi / 2]]))
-    tensor([[[[2, 4],
-              [1, 3]]]])
-    """
+    """Images `[K, n, H, W]` rotated about their centres by angles `[K, n]` or `[1, n]`."""
     height, width = images.shape[-2:]
     result = torch.empty_like(images)
     step = max(1, CHUNK // (angles.shape[0] * height * width))
@@ -104,17 +90,33 @@ def rotate(images: Tensor, angles: Tensor) -> Tensor:
 
 @lru_cache(maxsize=32)
 def pixel_map(
-    view: View, seeds: tuple[int, ...], tasks: tuple[int, ...], height: int, width: int, device: str
+    view: View,
+    seeds: tuple[int, ...],
+    tasks: tuple[int, ...],
+    height: int,
+    width: int,
+    device: str,
+    channels: int = 1,
 ) -> PixelMap:
-    """The maps of a view, `[K, T, P]`, on a device; cached for the batches of a task."""
+    """The maps of rotated or permuted pixels, `[K, T, P]`, cached for the batches of a task.
+
+    All channels of an image are seen alike; their pixels lie one after the other.
+    """
     runs, numbers = torch.tensor(seeds, dtype=torch.int64), torch.tensor(tasks)
-    if view == "plain":
-        seen = PixelMap(torch.arange(height * width).expand(len(seeds), len(tasks), -1))
-    elif view == "permuted":
+    if view == "permuted":
         seen = permutation(runs, numbers, height * width)
     else:
         seen = rotation(angle(runs, numbers), height, width)
-    return _to(seen, torch.device(device))
+    return _to(_of_channels(seen, channels), torch.device(device))
+
+
+def _of_channels(seen: PixelMap, channels: int) -> PixelMap:
+    if channels == 1:
+        return seen
+    first = torch.arange(channels)[:, None] * seen.source.shape[-1]
+    source = (seen.source[..., None, :] + first).flatten(-2)
+    inside = None if seen.inside is None else seen.inside.repeat(1, 1, channels)
+    return PixelMap(source, inside)
 
 
 def _to(seen: PixelMap, device: torch.device) -> PixelMap:

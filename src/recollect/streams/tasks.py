@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import final
@@ -12,26 +12,25 @@ import torch
 from torch import Tensor
 
 from recollect.core.images import Images
-from recollect.streams.copies import Copies, take
+from recollect.core.transforms import Transforms
+from recollect.errors import InputError
+from recollect.streams.class_order import ClassOrder
+from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
-from recollect.streams.stream import Batch, Setting, shuffled
+from recollect.streams.stream import Batch, Copies, Setting, shuffled, take
 
 __all__ = ["TaskStream", "examples_of"]
 
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
-    """The indices of the examples of some classes.
-
-    >>> examples_of(torch.tensor([0, 2, 1, 0]), [0, 1])
-    tensor([0, 2, 3])
-    """
+    """The indices of the examples of some classes."""
     return torch.isin(labels, torch.tensor(classes)).nonzero().flatten()
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class TaskStream:
-    """A stream of tasks over one data set; a task is a set of examples and a view of their pixels.
+    """A stream of tasks over one data set; a task is a set of examples and a view of them.
 
     >>> x, y = torch.arange(8, dtype=torch.uint8).view(8, 1), torch.arange(8) // 2
     >>> classes = ((0, 1), (2, 3))
@@ -56,7 +55,7 @@ class TaskStream:
     view: View = "plain"
     shuffle: bool = True
     boundaries: bool = True
-    images: Images | None = None
+    images: Images | Transforms | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -88,27 +87,34 @@ class TaskStream:
         device = index.device
         images, labels, ids, starts = self._train.on(device)
         chosen = ids[starts[task] + index]
+        if self.view == "reordered":
+            rows = self._train_order.rows(seeds, chosen)
+            return Batch(take(images, rows), take(labels, chosen))
         x, y = take(images, chosen), take(labels, chosen)
         if self.view == "plain":
             return Batch(x, y)
+        grid = x.view(*index.shape, -1, self._grid[-1])
         if isinstance(task, int):
-            return Batch(through(x, self._seen(seeds, (task,), device)), y)
+            return Batch(through(grid, self._seen(seeds, (task,), device)).view(x.shape), y)
         seen = self._seen(seeds, tuple(range(self.tasks)), device)
         for k in range(len(seeds)):  # one run at a time: a map for every example is a lot of memory
             inside = None if seen.inside is None else seen.inside[k, task[k]]
-            x[k] = through(x[k], PixelMap(seen.source[k, task[k]], inside))
+            grid[k] = through(grid[k], PixelMap(seen.source[k, task[k]], inside))
         return Batch(x, y)
 
     def test(self, seeds: Tensor, task: int) -> Batch:
         """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
-        images, pixels, labels = self._test.on(seeds.device)
+        images, labels = self._test.on(seeds.device)
         ids = self.test_ids[task].to(seeds.device)
         y = labels[ids][None]
         if self.view == "plain":
             return Batch(take(images, ids)[None], y)
-        # The pixel comes first in memory, so a view copies whole rows: far faster than a gather.
-        seen, runs = self._seen(seeds, (task,), seeds.device), len(seeds)
-        rows = pixels.index_select(0, seen.source.flatten())
+        runs = len(seeds)
+        if self.view == "reordered":
+            rows = self._test_order.rows(seeds, ids.expand(runs, -1))
+            return Batch(take(images, rows), y.expand(runs, -1))
+        seen = self._seen(seeds, (task,), seeds.device)
+        rows = images.index_select(0, seen.source.flatten())
         if seen.inside is not None:
             rows *= seen.inside.view(-1, 1)
         x = rows.view(runs, *self.shape, -1).movedim(-1, 1)
@@ -119,9 +125,60 @@ class TaskStream:
         """The classes of a task, which Task-IL chooses from."""
         return self.classes_of[task]
 
+    def validation(self, share: float = 0.1) -> TaskStream:
+        """The stream with a share of its training examples as its test set, for tuning.
+
+        It is a share of every class of every task, of the classes that the task is tested on, at
+        random and the same for every seed. What is held out is trained on in no task.
+
+        >>> x, y = torch.arange(80.0).view(40, 2), torch.arange(40) % 2
+        >>> ids = (torch.arange(40),)
+        >>> stream = TaskStream("toy", "class", 2, x, y, x, y, ids, ids, ((0, 1),))
+        >>> split = stream.validation()
+        >>> split.parts(0), split.test(torch.tensor([0]), 0).y.shape
+        ((36,), torch.Size([1, 4]))
+        """
+        if not 0 < share < 1:
+            raise InputError(f"share must be above 0 and below 1, not {share}")
+        held = torch.zeros(len(self.train_y), dtype=torch.bool)
+        seen = torch.zeros_like(held)
+        own = [
+            ids[torch.isin(self.train_y[ids], self.test_y[tested])]
+            for ids, tested in zip(self.train_ids, self.test_ids, strict=True)
+        ]
+        for task, ids in enumerate(own):  # examples of a task that comes back are split once
+            new = ids[~seen[ids]]
+            held[new[held_out(self.train_y[new], share, task)]] = True
+            seen[ids] = True
+        test_ids = tuple(ids[held[ids]] for ids in own)
+        for task, ids in enumerate(test_ids):
+            if not len(ids):
+                raise InputError(
+                    f"task {task} of {self.name} has too few examples for a validation split: it "
+                    "needs two or more of a class"
+                )
+        train_ids = tuple(ids[~held[ids]] for ids in self.train_ids)
+        return replace(
+            self, test_x=self.train_x, test_y=self.train_y, train_ids=train_ids, test_ids=test_ids
+        )
+
     def _seen(self, seeds: Tensor, tasks: tuple[int, ...], device: torch.device) -> PixelMap:
-        height, width = self.shape
-        return pixel_map(self.view, tuple(seeds.tolist()), tasks, height, width, str(device))
+        channels, height, width = self._grid
+        runs = tuple(seeds.tolist())
+        return pixel_map(self.view, runs, tasks, height, width, str(device), channels)
+
+    @property
+    def _grid(self) -> tuple[int, ...]:
+        """Channels, height and width of an example; a vector is one row."""
+        return (*[1] * (3 - len(self.shape)), *self.shape)
+
+    @cached_property
+    def _train_order(self) -> ClassOrder:
+        return ClassOrder.of(self.train_y)
+
+    @cached_property
+    def _test_order(self) -> ClassOrder:
+        return ClassOrder.of(self.test_y)
 
     @cached_property
     def _train(self) -> Copies:
@@ -131,6 +188,7 @@ class TaskStream:
 
     @cached_property
     def _test(self) -> Copies:
-        if self.view == "plain":
-            return Copies(self.test_x, self.test_x, self.test_y)
-        return Copies(self.test_x, self.test_x.flatten(1).t().contiguous(), self.test_y)
+        if self.view in ("plain", "reordered"):
+            return Copies(self.test_x, self.test_y)
+        # The pixel comes first in memory, so a view copies whole rows: far faster than a gather.
+        return Copies(self.test_x.flatten(1).t().contiguous(), self.test_y)

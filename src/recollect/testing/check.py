@@ -8,8 +8,6 @@ from typing import Any, final
 
 from recollect.errors import RecollectError
 
-__all__ = ["Broken", "Check", "ConformanceError", "make_check"]
-
 
 class ConformanceError(AssertionError):
     """A broken promise: of what, which one, and what to do about it.

@@ -1,7 +1,8 @@
-"""Compares states of fleets and functions of seeds, and detects global random generators."""
+"""Compares states and functions of seeds; measures what is stored and which generators are used."""
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,11 +13,6 @@ from torch import Tensor
 
 from recollect.testing.check import Broken
 from recollect.train import Fleet
-
-__all__ = [
-    "SEEDS", "OfSeeds", "company", "difference", "generator", "pure", "reseeded_generators",
-    "shape_and_type", "state_of",
-]  # fmt: skip
 
 SEEDS = torch.tensor([3, 2**40, 0])
 OTHER_SEED = 20_261_116  # one that nobody is likely to have set
@@ -115,3 +111,28 @@ def _generators() -> dict[str, object]:
         "numpy's global generator": str(np.random.get_state(legacy=False)),
         "Python's global generator": random.getstate(),
     }
+
+
+def container_sizes(owner: object) -> int:
+    """How many items there are in the containers of an object and its class."""
+    attributes = [*vars(type(owner)).values(), *getattr(owner, "__dict__", {}).values()]
+    return sum(len(each) for each in attributes if isinstance(each, list | dict | set | bytearray))
+
+
+@contextmanager
+def new_tensor_bytes() -> Iterator[Callable[[], int]]:
+    """Yields a function that counts the bytes of all tensors made since that still exist."""
+    frozen = gc.get_freeze_count()
+    gc.freeze()  # what existed before is left out
+    try:
+        yield _tensor_bytes
+    finally:
+        if not frozen:
+            gc.unfreeze()
+
+
+def _tensor_bytes() -> int:
+    gc.collect()
+    tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), Tensor)]
+    storages = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors}
+    return sum(storages.values())

@@ -1,32 +1,104 @@
-"""Promises about behaviour that is declared: memory is used, and needs are, as a method says."""
+"""Promises about declarations: what a method's class declares is complete, and what it does."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import ast
+import inspect
+import math
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import torch
 from torch import Tensor
 
+from recollect.methods import Method, Setup, hyperparameters
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
-from recollect.testing.compare import difference, shape_and_type, state_of
+from recollect.testing.compare import (
+    container_sizes,
+    difference,
+    new_tensor_bytes,
+    shape_and_type,
+    state_of,
+)
 from recollect.testing.memory import slots_fault
-from recollect.testing.trial import TASKS, Trial
-from recollect.testing.usage import with_usage
+from recollect.testing.trial import BATCH, PER_TASK, SPEC, TASKS, Trial, tasks_of, with_usage
 
-__all__ = ["boundaries", "draws", "memory_fields", "revisits", "task_id", "writes"]
+
+def declarations(method: Method) -> None:
+    """It is a frozen dataclass of numbers with a name, a title and help; declarations fit."""
+    for sentence in chain(_texts(type(method)), _numbers(method), _setup(method)):
+        raise Broken(sentence)
+
+
+def _texts(kind: type[Method]) -> Iterator[str]:
+    if "__dataclass_params__" not in vars(kind):
+        yield "it is not a dataclass of its own: put @dataclass(frozen=True) above the class"
+    for name in ("name", "title"):
+        if not isinstance(getattr(kind, name, None), str) or not getattr(kind, name):
+            yield f"it has no {name}: give it one, such as {name}: ClassVar[str] = '...'"
+    said = (kind.__doc__ or "").strip()
+    if not said or said.startswith(f"{kind.__name__}("):
+        yield "it has no docstring: say in a sentence how it learns"
+    if kind.loss is Method.loss and kind.update is Method.update:
+        yield "it defines neither loss nor update"
+    for hook in ("start_task", "end_task"):
+        if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
+            yield f"it defines {hook}, which is called only if it declares Needs(boundaries=True)"
+
+
+def _numbers(method: Method) -> Iterator[str]:
+    named = _named_in_code(type(method))
+    for name, hyperparameter in hyperparameters(type(method)).items():
+        value = getattr(method, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not number or not math.isfinite(value):
+            yield f"its hyper-parameter {name} is {value!r}: it must be a finite number"
+        if hyperparameter.static and not isinstance(value, int):
+            yield f"{name} is annotated int, but {value!r} is not a whole number"
+        if not hyperparameter.help:
+            yield (
+                f"its hyper-parameter {name} has no line of help: declare it by "
+                f"{name}: float | Tensor = recollect.hyper({value!r}, '...')"
+            )
+        if named and name not in named:
+            yield f"it never uses its hyper-parameter {name}: read self.{name}, or remove it"
+
+
+def _named_in_code(kind: type[Method]) -> set[str]:
+    """Attributes and strings in the code of a class and its bases, and of functions beside them.
+
+    Nothing where a class is not in the source of its module, as in an interactive session.
+    """
+    classes = [each for each in kind.__mro__ if issubclass(each, Method) and each is not Method]
+    names, found = {each.__name__ for each in classes}, set[str]()
+    for each in classes:
+        try:
+            tree = ast.parse(inspect.getsource(sys.modules[each.__module__]))
+        except (KeyError, OSError, SyntaxError, TypeError):
+            return set()
+        parts = [p for p in tree.body if not isinstance(p, ast.ClassDef) or p.name in names]
+        nodes = [node for part in parts for node in ast.walk(part)]
+        if each.__name__ not in {node.name for node in nodes if isinstance(node, ast.ClassDef)}:
+            return set()
+        found |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        found |= {str(node.value) for node in nodes if isinstance(node, ast.Constant)}
+    return found
+
+
+def _setup(method: Method) -> Iterator[str]:
+    setup: object = method.setup(SPEC)
+    if not isinstance(setup, Setup):
+        yield f"its setup returns {setup!r}: it must return a recollect.Setup"
+    elif setup.replay is not None and method.replay is None:
+        yield "its setup has a replay, and its class has none: declare `replay` there too"
 
 
 def draws(trial: Trial) -> None:
-    """It draws as often as it declares, no more and no less."""
+    """It draws as often as it declares, no more (a step refuses that) and no less."""
     usages, declared = trial.trajectory.usages, trial.trajectory.fleet.planner.draws
-    if any(number >= len(usage.draws) for usage in usages for number in usage.used):
-        raise Broken(
-            f"it draws more often than it declares: `draws` of its replay is {declared}, so raise "
-            f"it there or in setup"
-        )
     filled = [
         u for u in usages if u.outcome and any(len(t[0]) for d in u.draws for t in d.values())
     ]
@@ -41,35 +113,26 @@ def draws(trial: Trial) -> None:
 def memory_fields(trial: Trial) -> None:
     """It gives the fields that it declares, and no others, in the shapes that it declares."""
     usages, fields = trial.trajectory.usages, trial.trajectory.fleet.memory.tensors
-    noted = fields.keys() - {"x", "y"}
+
+    def check(call: str, name: str, value: Tensor, n: int) -> None:
+        like = fields[name].new_zeros(1).expand(len(value), n, *fields[name].shape[1:])
+        if (value.shape, value.dtype) != (like.shape, like.dtype):
+            raise Broken(
+                f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
+                f"{shape_and_type(like)}"
+            )
+
     for usage, outcome in ((u, u.outcome) for u in usages if u.outcome):
         for name, value in outcome.fields.items():
-            _fits("remember", name, value, usage.batch, noted, fields)
+            check("remember", name, value, usage.batch)
         for (number, name), value in outcome.rewritten.items():
-            count = next(iter(usage.draws[number].values())).shape[1]
-            _fits("rewrite", name, value, count, fields.keys(), fields)
-        missing = noted - outcome.fields.keys()
+            check("rewrite", name, value, next(iter(usage.draws[number].values())).shape[1])
+        missing = fields.keys() - {"x", "y"} - outcome.fields.keys()
         if missing and usage.on_arrival:
             raise Broken(
                 f"it declares that it stores {min(missing)!r} and does not give it in every step: "
                 f"call step.remember({min(missing)}=...)"
             )
-
-
-def _fits(
-    call: str, name: str, value: Tensor, n: int, known: Set[str], fields: Mapping[str, Tensor]
-) -> None:
-    if name not in known:
-        raise Broken(
-            f"it gives {name!r} to step.{call}, where that is not stored: declare it in `replay` "
-            f"(x and y are stored as they came)"
-        )
-    like = fields[name].new_zeros(1).expand(len(value), n, *fields[name].shape[1:])
-    if (value.shape, value.dtype) != (like.shape, like.dtype):
-        raise Broken(
-            f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
-            f"{shape_and_type(like)}"
-        )
 
 
 def writes(trial: Trial) -> None:
@@ -149,3 +212,43 @@ def task_id(trial: Trial) -> None:
             "it declares `task_id`, and predicts the same for every task: do not declare it, and "
             "it is scored in all settings"
         )
+
+
+def bounded_over_steps(trial: Trial) -> None:
+    """What it stores does not grow with the number of steps."""
+    with new_tensor_bytes() as measure:
+        fleet, sizes, before = trial.fleet(runs=(0,)), [], container_sizes(trial.methods[0])
+        longer = replace(trial, epochs=8)
+        for epoch, _ in zip(range(8), longer.walk(fleet, steps=None), strict=False):
+            if epoch in (3, 7):
+                sizes.append(measure())
+    if sizes[-1] > sizes[0]:
+        raise Broken(
+            f"after twice the steps it stores {sizes[-1] - sizes[0]:,} bytes more: what lasts must "
+            f"have its size from the beginning (`state` of its setup, `replay`)"
+        )
+    if container_sizes(trial.methods[0]) > before:
+        raise Broken("its class or instance has a container that grows with every step: use state")
+
+
+def bounded_over_tasks(trial: Trial) -> None:
+    """What it stores grows with the number of tasks only if it declares so."""
+    streams = (tasks_of(tasks, count=2 * BATCH, classes=5 * PER_TASK) for tasks in (2, 5))
+    few, many = (replace(trial, stream=stream) for stream in streams)
+    fleets = [each.fleet(runs=(0,)).tensors().values() for each in (few, many)]
+    sizes = [sum(t.numel() * t.element_size() for t in tensors) for tensors in fleets]
+    grown = sizes[1] - sizes[0]
+    if not grown:
+        with new_tensor_bytes() as measure:
+            fleet, by_task = many.fleet(runs=(0,)), list[int]()
+            for snapshot in many.walk(fleet, steps=None):
+                if snapshot.task == len(by_task):
+                    by_task.append(measure())
+            grown = by_task[4] - by_task[2]
+    if grown > 0 and not trial.kind.needs.grows:
+        raise Broken(
+            f"with more tasks it stores {grown:,} bytes more: declare Needs(grows=True), or store "
+            f"a sum or an average instead of something for every task"
+        )
+    if trial.kind.needs.grows and grown <= 0:
+        raise Broken("it declares `grows`, and stores no more with more tasks: do not declare it")

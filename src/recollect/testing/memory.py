@@ -11,11 +11,8 @@ from torch import Tensor
 from recollect.core.random import Purpose, below, bits
 from recollect.memory import Arrivals, Clock, Policy
 from recollect.testing import compare
-from recollect.testing.bounded import container_sizes, new_tensor_bytes
 from recollect.testing.check import Broken, Check, make_check
-from recollect.testing.compare import SEEDS
-
-__all__ = ["check_memory", "memory_checks", "slots_fault"]
+from recollect.testing.compare import SEEDS, container_sizes, new_tensor_bytes
 
 CAPACITIES = (3, 13)
 CLASSES = 3

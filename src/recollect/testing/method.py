@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from recollect.methods import Method, Needs
-from recollect.testing import bounded, declared, fleets, runs
+from recollect.methods import Method
+from recollect.testing import declared, runs
 from recollect.testing.check import Check, ConformanceError, make_check
-from recollect.testing.declarations import declarations
 from recollect.testing.trial import BATCH, NETS, Trial
-
-__all__ = ["check_method", "method_checks"]
 
 
 def check_method(
@@ -49,7 +46,7 @@ def method_checks(
     made = _made(method)
     kind = type(made)
     check = partial(make_check, kind.__name__)
-    asks = kind.needs if isinstance(kind.needs, Needs) else Needs()  # declarations will tell
+    asks = kind.needs
     trial = Trial.of(made, beside, lr, asks.batch_size or BATCH)
     joint = "it sees all tasks at once" if asks.all_data else ""
     bound = asks.boundaries or asks.task_id
@@ -57,28 +54,29 @@ def method_checks(
     no_task = "" if asks.task_id else "its predictions do not need the task"
     refused = trial.refusals.get
     return [
-        check("declarations", declarations, (made,)),
+        check("declarations", declared.declarations, (made,)),
         check("draws", declared.draws, (trial,)),
         check("fields", declared.memory_fields, (trial,)),
         check("writes", declared.writes, (trial,)),
+        check("steps", runs.steps, (trial,)),
         check("finite", runs.finite, (trial,)),
         check("generator", runs.generator, (trial,)),
         check("seeds", runs.seeds, (trial,)),
         check("prediction", runs.prediction, (trial,)),
-        check("bounded", bounded.bounded_over_steps, (trial,)),
+        check("bounded", declared.bounded_over_steps, (trial,)),
         *[
-            check(f"company-{net}", fleets.company, (trial, net), skipped=refused(net, ""))
+            check(f"company-{net}", runs.company, (trial, net), skipped=refused(net, ""))
             for net in NETS
         ],
-        check("strategies", fleets.strategies, (trial,), skipped=refused("broadcast", "")),
-        check("stretches", fleets.stretches, (trial,)),
-        check("recorded", fleets.recorded, (trial,)),
+        check("strategies", runs.strategies, (trial,), skipped=refused("broadcast", "")),
+        check("stretches", runs.stretches, (trial,)),
+        check("recorded", runs.recorded, (trial,)),
         check("restored", runs.restored, (trial,)),
         check("learner", runs.learner, (trial,), skipped=no_learner),
         check("boundaries", declared.boundaries, (trial,), skipped=joint),
         check("revisits", declared.revisits, (trial,), skipped=joint),
         check("task", declared.task_id, (trial,), skipped=no_task),
-        check("tasks", bounded.bounded_over_tasks, (trial,), skipped=joint),
+        check("tasks", declared.bounded_over_tasks, (trial,), skipped=joint),
         check("learns", runs.learns, (trial,)),
     ]
 

@@ -1,8 +1,10 @@
-"""Promises about runs: what they depend on, and what they can be continued from."""
+"""Promises about runs: what they depend on, alone and in a fleet, and where they continue from."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,29 +18,35 @@ from recollect.nets import MLP
 from recollect.streams.arrays import from_arrays
 from recollect.testing.check import Broken
 from recollect.testing.compare import difference, reseeded_generators, state_of
-from recollect.testing.trial import SEEDS, Trial
+from recollect.testing.trial import SEEDS, Trajectory, Trial, tasks_of
 from recollect.train import Fleet, Job, Run, train
 
-__all__ = ["finite", "generator", "learner", "learns", "prediction", "restored", "seeds"]
-
+NEAR, NEARER = 1e-9, 1e-12
 CLASSES, FEATURES, ABOVE_CHANCE = 4, 6, 10.0
+ALONE = (
+    "use tensors with a run axis, reduce over examples and never over runs, and let nothing "
+    "depend on which other runs there are"
+)
 
 
-def finite(trial: Trial) -> None:
-    """It learns: losses are `[K]`, all numbers are finite, and the weights change."""
+def steps(trial: Trial) -> None:
+    """A fleet takes its steps: losses are `[K]`, and no run depends on another."""
     refused = trial.refusals.get(trial.usual)
     if refused:
         raise Broken(f"it refuses every network of the kit, such as an MLP: {refused}")
-    trajectory, runs = trial.trajectory, len(trial.methods)
-    if isinstance(trajectory.error, InputError):
-        raise Broken(str(trajectory.error))
-    for step, snapshot in enumerate(trajectory.snapshots, 1):
-        if snapshot.loss.shape != (runs,):
-            raise Broken(
-                f"its loss has the shape {list(snapshot.loss.shape)} for {runs} runs: "
-                f"return one value per run, [K], such as step.criterion does"
-            )
+    if isinstance(trial.trajectory.error, InputError):  # a fleet checks its first steps
+        raise Broken(str(trial.trajectory.error))
+
+
+def finite(trial: Trial) -> None:
+    """It learns: all numbers are finite, and the weights change."""
+    for step, snapshot in enumerate(trial.trajectory.snapshots, 1):
         for name, tensor in {"the loss": snapshot.loss, **snapshot.state}.items():
+            if tensor.requires_grad and name.startswith("state."):
+                raise Broken(
+                    f"{name} has become a part of the gradient: write detached values to it, such "
+                    f"as loss.detach()"
+                )
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise Broken(
                     f"after step {step}, {name} is not finite: look for a logarithm or a root of "
@@ -114,6 +122,81 @@ def _predict(trial: Trial, fleet: Fleet) -> None:
         fleet.logits(x)
     if found := difference(state_of(fleet), before):
         raise Broken(f"a prediction changes the run: {found}; `predict` must only read")
+
+
+def company(trial: Trial, net: str) -> None:
+    """A run of a fleet is the run alone.
+
+    Two runs (three with the usual network) train together, one of them alone, and the usual ones
+    also in another order.
+    """
+    usual = net == trial.usual
+    together = trial.trajectory if usual else trial.follow(net, (0, 1))
+    if together.fleet.network.strategy != net:
+        raise Broken(f"the networks were to be called by {net}: {together.fleet.network.strategy}")
+    for runs in ((1,), (2, 0)) if usual else ((1,),):
+        states, others = _states(trial, together), _states(trial, trial.follow(net, runs))
+        for step, (ours, theirs) in enumerate(zip(states, others, strict=True), 1):
+            for index, run in enumerate(runs):
+                if found := difference(ours, theirs, (run, index), NEAR):
+                    where = "alone" if len(runs) == 1 else "in other company"
+                    raise Broken(
+                        f"a run of a fleet is not the run {where} after step {step}: {found} "
+                        f"({net} network); {ALONE}"
+                    )
+
+
+def _states(trial: Trial, trajectory: Trajectory) -> list[Mapping[str, Tensor]]:
+    """The states after every step and at the end, and then what is predicted."""
+    if trajectory.error is not None:
+        raise trajectory.error
+    fleet = trajectory.fleet
+    predicted = {"the prediction": fleet.predict(trial.stream.test(fleet.seeds, 0).x)}
+    return [*(snapshot.state for snapshot in trajectory.snapshots), state_of(fleet) | predicted]
+
+
+def strategies(trial: Trial) -> None:
+    """It does not matter whether networks run as one call, under vmap, or one after the other."""
+    usual = state_of(trial.end)
+    for strategy in ("vmap", "loop"):
+        runs = (2, 0)
+        fleet = trial.walked(trial.fleet("broadcast", runs, strategy=strategy))
+        for index, run in enumerate(runs):
+            if found := difference(state_of(fleet), usual, (index, run), NEAR):
+                raise Broken(
+                    f"networks called by {strategy} end otherwise than as one call: {found}; "
+                    f"call networks through step.net and step.model only"
+                )
+
+
+def stretches(trial: Trial) -> None:
+    """One long stretch is the same as many short ones."""
+    long = trial.walked(trial.fleet(), steps=None)
+    if found := difference(state_of(long), state_of(trial.end), within=NEARER):
+        raise Broken(
+            f"a long stretch does not lead where many short ones do: {found}; keep what a step "
+            f"hands to the next in step.state, and nowhere else"
+        )
+
+
+def recorded(trial: Trial) -> None:
+    """A step that is recorded and replayed, as on a GPU, is the same step."""
+    if read := {name for usage in trial.trajectory.usages for name in usage.values}:
+        raise Broken(
+            f"its step reads the values of tensors ({', '.join(sorted(read))}), as `if loss > 0` "
+            f"or item() do: use torch.where or a mask, so that it can be recorded and compiled"
+        )
+    two = replace(trial, stream=tasks_of(2), epochs=2)
+    plain, fast = (
+        two.walked(two.fleet(runs=(0, 1), recorded=way), steps=None) for way in (False, True)
+    )
+    if "recorded" not in fast.execution:
+        raise Broken("its step cannot be recorded: do not read tensors (item, tolist) in it")
+    if found := difference(state_of(plain), state_of(fast), within=NEAR):
+        raise Broken(
+            f"a recorded step is another one: {found}; change tensors of step.state in place, and "
+            f"do not count steps in Python"
+        )
 
 
 def restored(trial: Trial) -> None:

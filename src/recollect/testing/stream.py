@@ -14,8 +14,6 @@ from recollect.testing import compare
 from recollect.testing.check import Broken, Check, make_check
 from recollect.testing.compare import SEEDS, shape_and_type
 
-__all__ = ["check_stream", "stream_checks"]
-
 SOME = 24  # how many examples of a task are compared
 
 

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, partial
 from types import MappingProxyType
 from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 
 from recollect.core.random import Purpose, below, bits
 from recollect.errors import InputError
-from recollect.methods import Method, Spec, varying
+from recollect.memory import Stored
+from recollect.methods import Method, Spec, Step, hyperparameters, varying
+from recollect.methods.step import Outcome
 from recollect.nets import MLP
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Batch, Stream
 from recollect.streams.tasks import TaskStream, examples_of
 from recollect.testing.compare import state_of
-from recollect.testing.usage import Usage, with_usage
 from recollect.train import Fleet
 from recollect.train.source import Source
-
-__all__ = ["BATCH", "NETS", "PER_TASK", "SEEDS", "SPEC", "TASKS", "Trajectory", "Trial", "tasks_of"]
 
 SHAPE, PER_TASK, TASKS, COUNT = (1, 4, 4), 2, 3, 12
 BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two examples
 SPEC = Spec(3, CAPACITY, PER_TASK * TASKS, TASKS, PER_TASK, SHAPE)
 SEEDS, RATES = (3, 2**40, 0), (1.0, 0.3, 1.7)
 FACTORS, SMALL = (0.5, 0.9), (0.01, 0.03)
+# Functions by which Python reads values of tensors.
+READING = {"__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "equal"}
 
 # Each is called in another way: with a run axis, under vmap, one run after the other.
 NETS: dict[str, Callable[[int], nn.Module]] = {
@@ -71,10 +74,7 @@ START = Snapshot()
 
 
 class Trajectory(NamedTuple):
-    """A fleet on its way through all tasks: snapshots after each step, and what steps used.
-
-    One that ended in an error is not complete.
-    """
+    """A fleet on its way through all tasks, or up to an error: snapshots and usage of its steps."""
 
     fleet: Fleet
     snapshots: list[Snapshot]
@@ -207,6 +207,8 @@ class Trial:
                 now = state_of(found.fleet)
                 if snapshot.loss.shape == (len(runs),):
                     now["loss"] = snapshot.loss
+                # Without those of the fleet's own check of a first step, on copies.
+                del usages[done : -len(runs) if found.fleet.network.strategy == "loop" else -1]
                 each, done = [usage.draws for usage in usages[done:]], len(usages)
                 for number, draws in enumerate(zip(*each, strict=True), 1):
                     for name in draws[0]:  # of all runs, where each has a step of its own
@@ -233,3 +235,62 @@ def _varied(method: Method, number: int) -> Method:
         except (ValueError, TypeError, AssertionError):  # it says which values make sense
             continue
     return method
+
+
+@final
+@dataclass
+class Usage:
+    """A step's draws, the numbers of those that were read, and what is written to memory.
+
+    `on_arrival` says whether the policy stores examples as they arrive, `values` by which functions
+    values of tensors were read. A step that ended in an error has no outcome.
+    """
+
+    draws: list[Stored]
+    batch: int
+    on_arrival: bool
+    used: set[int] = field(default_factory=set)
+    values: list[str] = field(default_factory=list)
+    outcome: Outcome | None = None
+
+
+def with_usage(methods: Sequence[Method]) -> tuple[list[Method], list[Usage]]:
+    """The same methods, and a list that gets the usage of every step (of every run, in a loop)."""
+    kind, usages = type(methods[0]), list[Usage]()
+
+    def update(self: Method, step: Step) -> Tensor:
+        copies = [Stored({n: t.clone() for n, t in draw.items()}) for draw in step.replays]
+        usage = Usage(copies, step.y.shape[1], on_arrival=step.slots.shape[1] > 0)
+        usages.append(usage)
+        step.replays = [_RecordedDraw(d, n, usage.used) for n, d in enumerate(step.replays)]
+        with _RecordedValues(usage.values):
+            loss = kind.update(self, step)
+        usage.outcome = deepcopy(step.outcome)
+        return loss
+
+    other = type(kind.__name__, (kind,), {"update": update})
+    names = hyperparameters(kind)
+    return [other(**{name: getattr(m, name) for name in names}) for m in methods], usages
+
+
+class _RecordedDraw(Stored):
+    def __init__(self, draw: Stored, number: int, used: set[int]) -> None:
+        super().__init__(draw)
+        self._record = partial(used.add, number)
+
+    def __getitem__(self, name: str) -> Tensor:
+        self._record()
+        return super().__getitem__(name)
+
+
+class _RecordedValues(TorchFunctionMode):
+    def __init__(self, read: list[str]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if func.__name__ in READING:
+            self._read.append(func.__name__)
+        return func(*args, **(kwargs or {}))

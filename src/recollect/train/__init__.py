@@ -1,21 +1,33 @@
 """Training: the fleet, the loop over a stream, evaluation, and several fleets at once."""
 
 from recollect.errors import TimeUp
+from recollect.train.callbacks import Callback, Point
 from recollect.train.checkpoint import Checkpoints
+from recollect.train.curves import Curves
+from recollect.train.details import Details
 from recollect.train.devices import device_named
+from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet
-from recollect.train.job import Job, Result, Run
+from recollect.train.job import Job, Run
 from recollect.train.loop import train
+from recollect.train.networks import inputs_of
 from recollect.train.parallel import train_all
+from recollect.train.result import Result
 
 __all__ = [
+    "Callback",
     "Checkpoints",
+    "Curves",
+    "Details",
     "Fleet",
     "Job",
+    "Point",
     "Result",
     "Run",
     "TimeUp",
+    "accuracy",
     "device_named",
+    "inputs_of",
     "train",
     "train_all",
 ]

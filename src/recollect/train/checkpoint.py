@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 from torch import Tensor
 
-from recollect.errors import DataError, RecollectError
+from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import pack, unpack, write_bytes
 from recollect.train.identity import hashed
-from recollect.train.job import Job, Result
+from recollect.train.job import Job
+from recollect.train.result import Result
 
 __all__ = ["Checkpoints", "Saved"]
 
 EVERY = 120.0
+STATE, DONE, LOCK = ".safetensors", ".json", "lock"
 
 
-@dataclass(frozen=True)
-class Saved:
+class Saved(NamedTuple):
     """The state of a fleet between two stretches of its stream: plain data, and tensors."""
 
     facts: Mapping[str, Any]
@@ -101,12 +104,61 @@ class Checkpoints:
         found = sorted(self.folder.parent.glob(f"{name}*"))
         return [folder for folder in found if folder.name != self.folder.name]
 
+    def any(self) -> bool:
+        """Whether there is something to continue from."""
+        return any(each.suffix in (STATE, DONE) for each in self.folder.glob("*"))
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Refuse to work here while another process does; the lock of one that has died is none.
+
+        Where files cannot be locked or written, nothing is refused.
+        """
+        lock = self._lock()
+        try:
+            yield
+        finally:
+            if lock is not None:
+                (self.folder / LOCK).unlink(missing_ok=True)
+                with suppress(OSError):  # there is something to continue from
+                    self.folder.rmdir()
+                os.close(lock)
+
+    def _lock(self) -> int | None:
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return None
+        path, lock = self.folder / LOCK, None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            while True:
+                lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+                # Forked processes do not inherit a lock of this kind: it ends with this process.
+                fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
+                    os.ftruncate(lock, 0)
+                    os.write(lock, str(os.getpid()).encode())
+                    return lock
+                os.close(lock)  # the process that had it has just removed it
+        except OSError as error:
+            busy = lock is not None and error.errno in (errno.EACCES, errno.EAGAIN)
+            whose = os.read(lock, 20).decode() if lock is not None and busy else ""
+            if lock is not None:
+                os.close(lock)
+            if not busy:
+                return None
+        raise InputError(
+            f"another process{f' ({whose})' if whose else ''} is training the same runs: wait for "
+            f"it or end it, and then give the same command again"
+        )
+
     def clear(self) -> None:
         """Remove the folder; all is done."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _state(self, name: str) -> Path:
-        return self.folder / f"{name}.safetensors"
+        return self.folder / f"{name}{STATE}"
 
     def _done(self, name: str) -> Path:
-        return self.folder / f"{name}.json"
+        return self.folder / f"{name}{DONE}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import torch
 from torch import Tensor
 
-from recollect.core.inputs import as_input
+from recollect.core.images import as_input
 from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.methods import Method, static

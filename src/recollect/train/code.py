@@ -22,8 +22,10 @@ TRAINING = "recollect.train.loop"
 # These change no number: they save, describe and report.
 APART = {
     f"recollect.{name}"
-    for name in ("errors", "files", "train.checkpoint", "train.code", "train.fingerprint",
-                 "train.identity", "train.provenance", "train.slower")
+    for name in ("errors", "files", "train.callbacks", "train.checkpoint", "train.code",
+                 "train.curves", "train.details", "train.fingerprint", "train.identity",
+                 "train.interrupts", "train.mixing", "train.networks", "train.observer",
+                 "train.provenance")
 }  # fmt: skip
 
 
@@ -107,7 +109,8 @@ def _defining(module: str, name: str) -> str:
     if not (name and source.is_package):
         return module
     for origin, there, here in source.imports:
-        if here == name:
+        # A package may import its own modules from itself.
+        if here == name and (origin, there) != (module, name):
             return _defining(origin, there)
     return f"{module}.{name}" if _file(f"{module}.{name}") else module
 

@@ -10,14 +10,17 @@ import torch
 from torch import Tensor
 from torch.fx import GraphModule
 
-from recollect.errors import RecollectError
-from recollect.train.slower import reason, say_slower
+from recollect.core.network import Network
+from recollect.errors import InputError, RecollectError
+from recollect.train.execution import reason, say_slower
 
-__all__ = ["Compiled", "compiler_exists"]
+__all__ = ["Compiled", "compiler_exists", "compiling_pays", "fast_steps"]
+
+MANY_STEPS = 20_000
+MANY_STEPS_ON_GPU = 40_000
 
 Function = Callable[..., dict[str, Tensor]]
 Layout = tuple[tuple[torch.Size, tuple[int, ...], torch.dtype], ...]
-
 
 _KNOWN: dict[tuple[Hashable, int, torch.device, Layout], Function] = {}
 _FAILED: set[tuple[Hashable, str]] = set()
@@ -26,6 +29,37 @@ _FAILED: set[tuple[Hashable, str]] = set()
 def compiler_exists() -> bool:
     """Whether there is a C++ compiler for torch's compiler to use."""
     return any(shutil.which(name) for name in ("g++", "c++", "clang++"))
+
+
+def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int) -> bool:
+    """Whether compiling takes less time than it saves, over so many steps.
+
+    Dense networks gain on a CPU, where it takes about ten seconds, and convolutional ones on a
+    GPU, where it takes about a minute.
+    """
+    if device.type == "cuda":
+        return one_by_one and steps * runs >= MANY_STEPS_ON_GPU
+    return not one_by_one and steps >= MANY_STEPS
+
+
+def fast_steps(
+    compiled: bool | None, recorded: bool | None, network: Network, steps: int, runs: int
+) -> tuple[bool, bool]:
+    """Whether steps are compiled and recorded; what is not said (None) is chosen for speed."""
+    if network.noisy:  # its layers are seeded from outside the step, every time
+        return False, False
+    device = network.device
+    if compiled and not compiler_exists():
+        raise InputError("compiling was asked for, but no C++ compiler was found: install one")
+    if compiled is None:
+        compiled = compiling_pays(device, network.strategy == "loop", steps, runs)
+        if compiled and not compiler_exists():
+            compiled = False
+            say_slower(
+                "no C++ compiler was found: steps are taken uncompiled, which gives the same "
+                "results more slowly; install g++ or clang++"
+            )
+    return compiled, device.type == "cuda" if recorded is None else recorded
 
 
 class Compiled:

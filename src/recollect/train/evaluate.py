@@ -1,40 +1,70 @@
-"""The accuracy of a fleet on the tasks of a stream."""
+"""The accuracy of a fleet on the tasks of a stream, and what a matrix of accuracies says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recollect.methods import Method
-from recollect.streams.stream import Stream
+from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
 
-__all__ = ["accuracy", "settings"]
+__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "scores", "settings"]  # fmt: skip
 
+Matrix = NDArray[np.float64]
 ROWS = 1000
+Counts = dict[str, Tensor]  # per setting, [K, C, C]: how often class i was taken for class j
 
 
-def settings(stream: Stream, kind: type[Method] = Method) -> tuple[str, ...]:
+class Tested(Protocol):
+    """What evaluation reads of a stream."""
+
+    @property
+    def setting(self) -> Setting:
+        """How it is scored."""
+
+    @property
+    def classes(self) -> int:
+        """The size of the head."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks there are."""
+
+    def test(self, seeds: Tensor, task: int) -> Batch:
+        """The test set of a task."""
+
+    def task_classes(self, task: int) -> tuple[int, ...]:
+        """The classes of a task, which Task-IL chooses from."""
+
+
+def settings(stream: Tested, kind: type[Method] = Method) -> tuple[str, ...]:
     """The settings that a run of a method on this stream is scored in."""
     if kind.needs.task_id:
         return ("task",)
-    return ("class", "task") if stream.setting == "class" else (stream.setting,)
+    return (stream.setting, "task") if has_task_il(stream) else (stream.setting,)
 
 
-def accuracy(fleet: Fleet, stream: Stream, tasks: Iterable[int]) -> dict[str, Tensor]:
+def accuracy(
+    fleet: Fleet, stream: Tested, tasks: Iterable[int], counts: Counts | None = None
+) -> dict[str, Tensor]:
     """The percentage of right answers of every run on every task, `[K, tasks]`, per setting.
 
     Class-IL chooses among all classes, Task-IL among those of the task: the same scores serve
-    both.
+    both. Where `counts` are given, the confusion matrices of these tasks are added to them.
     """
     names = settings(stream, fleet.kind)
-    columns = [_right(fleet, stream, task) for task in tasks]
+    columns = [_right(fleet, stream, task, counts) for task in tasks]
     return {name: torch.stack([c[name] for c in columns], 1) for name in names}
 
 
-def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
+def _right(fleet: Fleet, stream: Tested, task: int, counts: Counts | None) -> dict[str, Tensor]:
     x, y = stream.test(fleet.seeds, task)
     names = settings(stream, fleet.kind)
     count = y.shape[1]
@@ -46,5 +76,48 @@ def _right(fleet: Fleet, stream: Stream, task: int) -> dict[str, Tensor]:
         labels = y[:, start : start + ROWS]
         for name in names:
             among = scores.masked_fill(outside, -torch.inf) if name == "task" else scores
-            right[name] += (among.argmax(2) == labels).sum(1)
+            predicted = among.argmax(2)
+            right[name] += (predicted == labels).sum(1)
+            if counts is not None:
+                found = _confusion(predicted, labels, stream.classes)
+                counts[name] = counts[name] + found if name in counts else found
     return {name: hits.cpu().double() * 100 / count for name, hits in right.items()}
+
+
+def _confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
+    runs = torch.arange(len(predicted), device=predicted.device)[:, None]
+    pairs = (runs * classes + labels) * classes + predicted
+    found = torch.bincount(pairs.flatten(), minlength=len(predicted) * classes**2)
+    return found.view(len(predicted), classes, classes).cpu()
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The four numbers of one run in one setting, in percent; None where one is not defined."""
+
+    accuracy: float
+    fwt: float | None
+    bwt: float | None
+    forgetting: float | None
+
+
+def scores(matrix: Matrix, untrained: Matrix | None) -> Scores:
+    """The scores of a matrix whose row i holds the accuracy on every task after task i.
+
+    `untrained` is the accuracy of the network before any training. Entries that were not measured
+    (tasks more than one ahead) are NaN. Forward transfer compares the accuracy on a task just
+    before training on it with that of the untrained network; backward transfer compares the final
+    accuracy with that just after training on it; forgetting, with the best one ever.
+
+    >>> scores(np.array([[90.0, 20.0], [80.0, 95.0]]), np.array([10.0, 10.0]))
+    Scores(accuracy=87.5, fwt=10.0, bwt=-10.0, forgetting=10.0)
+    """
+    rows, tasks = matrix.shape
+    final = matrix[-1]
+    accuracy = float(final.mean())
+    if rows != tasks or tasks < 2 or untrained is None:
+        return Scores(accuracy, None, None, None)
+    ahead = np.diagonal(matrix, offset=1) - untrained[1:]
+    back = final[:-1] - np.diagonal(matrix)[:-1]
+    lost = np.nanmax(matrix[:, :-1], axis=0) - final[:-1]
+    return Scores(accuracy, float(ahead.mean()), float(back.mean()), float(lost.mean()))

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from functools import cache
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from recollect.errors import InputError, RecollectError
-from recollect.train.compiled import compiler_exists
-from recollect.train.slower import reason, say_slower
+from recollect.errors import RecollectError, SlowerWarning
 
-__all__ = [
-    "Lanes",
-    "Plain",
-    "Replayed",
-    "Stacks",
-    "compiling_pays",
-    "fast_arithmetic",
-    "fast_steps",
-]
+__all__ = ["Execution", "Lanes", "Sizes", "Stacks", "fast_arithmetic", "reason", "say_slower"]
 
 Stacks = dict[str, Tensor]
 Step = Callable[..., Tensor]
@@ -34,72 +25,61 @@ T = TypeVar("T")
 WARM_UP = 3
 DEPTH = 128
 MOST_LANES = 16
-MANY_STEPS = 20_000
-MANY_STEPS_ON_GPU = 40_000
+LONGEST_REASON = 160
 
 
-class Plain:
-    """Takes every step as it comes; it always works.
+class Execution:
+    """Takes steps as they come or, where they are `recorded`, records one and replays it.
 
-    A stack holds what one argument of the step is at each of many steps, `[steps, K, ...]`.
+    A stack holds what one argument of the step is at each of many steps, `[steps, K, ...]`. The
+    first steps of a shape are always taken as they come. On a GPU a recording is a CUDA graph: a
+    step costs one launch, and the host never waits for it. Elsewhere, recording means calling the
+    step again on the same tensors. Where a step cannot be recorded, `recorded` becomes false and a
+    warning that begins with `title` says why.
     """
 
-    def __init__(self, step: Step) -> None:
-        self._step = step
-
-    def __call__(self, stacks: Stacks, sizes: Sizes) -> Tensor:
-        """Take all steps, whose draws have these sizes; the last loss, `[K]`."""
-        for tensors in zip(*stacks.values(), strict=True):
-            loss = self._step(sizes=sizes, **dict(zip(stacks, tensors, strict=True)))
-        return loss
-
-
-class Replayed:
-    """Takes the first steps of a shape as they come, then records one and replays it.
-
-    On a GPU the recording is a CUDA graph: a step costs one launch, and the host never waits
-    for it. Elsewhere, recording means calling the step again on the same tensors. Where a step
-    cannot be recorded, `possible` becomes false, a warning that begins with `title` says why, and
-    all steps are taken as they come.
-    """
-
-    def __init__(self, step: Step, device: torch.device, title: str) -> None:
+    def __init__(self, step: Step, device: torch.device, title: str, recorded: bool) -> None:
         self._step = step
         self._title = title
-        self._plain = Plain(step)
-        self.possible = True
+        self.recorded = recorded
         self._met: Counter[Shapes] = Counter()
         self._recordings: dict[Shapes, _Recording] = {}
-        self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        on_gpu = recorded and device.type == "cuda"
+        self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
     def __call__(self, stacks: Stacks, sizes: Sizes) -> Tensor:
         """Take all steps, whose draws have these sizes; the last loss, `[K]`."""
+        if not self.recorded:
+            return self._plain(stacks)
         shapes = (*(stack.shape[1:] for stack in stacks.values()), sizes)
         steps = len(next(iter(stacks.values())))
         first = min(steps, max(WARM_UP - self._met[shapes], 0))
         self._met[shapes] += steps
         if first:
-            loss = self._plain({name: stack[:first] for name, stack in stacks.items()}, sizes)
+            loss = self._plain({name: stack[:first] for name, stack in stacks.items()})
             if first == steps:
                 return loss
-        if self.possible and shapes not in self._recordings:
-            self._record(shapes, stacks, sizes)
-        if not self.possible:
-            return self._plain({name: stack[first:] for name, stack in stacks.items()}, sizes)
+        if shapes not in self._recordings and not self._record(shapes, stacks):
+            return self._plain({name: stack[first:] for name, stack in stacks.items()})
         return self._recordings[shapes](stacks, first)
 
-    def _record(self, shapes: Shapes, stacks: Stacks, sizes: Sizes) -> None:
+    def _plain(self, stacks: Stacks) -> Tensor:
+        for tensors in zip(*stacks.values(), strict=True):
+            loss = self._step(**dict(zip(stacks, tensors, strict=True)))
+        return loss
+
+    def _record(self, shapes: Shapes, stacks: Stacks) -> bool:
         try:
-            step = partial(self._step, sizes=sizes)
-            self._recordings[shapes] = _Recording(step, stacks, self._pool)
+            self._recordings[shapes] = _Recording(self._step, stacks, self._pool)
         except (torch.OutOfMemoryError, RecollectError):
             raise
         except Exception as error:
-            self.possible = False
+            self.recorded = False
             say_slower(
                 f"{self._title}: a step could not be recorded and is taken as it comes, which "
                 f"gives the same results more slowly ({reason(error)})"
             )
+        return self.recorded
 
 
 class _Recording:
@@ -196,48 +176,37 @@ class Lanes:
         return done
 
 
-def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int) -> bool:
-    """Whether compiling takes less time than it saves, over so many steps.
-
-    Dense networks gain on a CPU, where it takes about ten seconds, and convolutional ones on a
-    GPU, where it takes about a minute.
-    """
-    if device.type == "cuda":
-        return one_by_one and steps * runs >= MANY_STEPS_ON_GPU
-    return not one_by_one and steps >= MANY_STEPS
-
-
-def fast_steps(
-    compiled: bool | None,
-    recorded: bool | None,
-    device: torch.device,
-    one_by_one: bool,
-    steps: int,
-    runs: int,
-) -> tuple[bool, bool]:
-    """Whether steps are compiled and recorded; what is not said (None) is chosen for speed."""
-    if compiled and not compiler_exists():
-        raise InputError("compiling was asked for, but no C++ compiler was found: install one")
-    if compiled is None:
-        compiled = compiler_exists() and compiling_pays(device, one_by_one, steps, runs)
-    return compiled, device.type == "cuda" if recorded is None else recorded
-
-
 @contextmanager
 def fast_arithmetic(device: torch.device) -> Iterator[None]:
     """TF32 products and the quickest convolutions on a GPU, while this lasts."""
     if device.type != "cuda":
         yield
         return
-    flags: tuple[tuple[Any, str], ...] = (
-        (torch.backends.cuda.matmul, "allow_tf32"),
-        (torch.backends.cudnn, "benchmark"),
-    )
-    before = [getattr(place, name) for place, name in flags]
-    for place, name in flags:
-        setattr(place, name, True)
+    matmul: Any = torch.backends.cuda.matmul
+    cudnn: Any = torch.backends.cudnn
+    before = matmul.allow_tf32, cudnn.benchmark
+    matmul.allow_tf32 = cudnn.benchmark = True
     try:
         yield
     finally:
-        for (place, name), value in zip(flags, before, strict=True):
-            setattr(place, name, value)
+        matmul.allow_tf32, cudnn.benchmark = before
+
+
+@cache
+def say_slower(text: str) -> None:
+    """Give a `SlowerWarning` with this text, once in this process."""
+    # The caller is inside the library, so the line that is named says nothing to a user.
+    warnings.warn(text, SlowerWarning, stacklevel=2)
+
+
+def reason(error: BaseException) -> str:
+    """The kind of an error and the first line of its message, not too long.
+
+    >>> reason(RuntimeError("no such kernel\\nand much more"))
+    'RuntimeError: no such kernel'
+    >>> reason(AssertionError())
+    'AssertionError'
+    """
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return text if len(text) <= LONGEST_REASON else f"{text[: LONGEST_REASON - 3]}..."

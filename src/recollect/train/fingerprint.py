@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect.core.network import CONVOLUTIONS
 from recollect.streams.stream import Stream
 
-__all__ = ["NetworkFacts", "network_fingerprint", "stream_fingerprint"]
+__all__ = ["NetworkFacts", "stream_fingerprint"]
 
 BLOCK, BLOCKS = 64, 8
 SAMPLE = 64
@@ -27,11 +27,15 @@ LETTERS = 16
 @final
 @dataclass(frozen=True)
 class NetworkFacts:
-    """A network's fingerprint, the classes of its layers, and whether it has convolutions."""
+    """A network's fingerprint, the classes of its layers, and whether it has convolutions.
+
+    `name` is that of its class, and empty for a network of this library.
+    """
 
     fingerprint: str
     classes: tuple[type, ...]
     convolves: bool
+    name: str = ""
 
     @classmethod
     def of(cls, network: Callable[[], nn.Module] | nn.Module) -> NetworkFacts:
@@ -48,9 +52,10 @@ class NetworkFacts:
         kinds = {type(layer) for layer in module.modules()}
         own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
         return cls(
-            _short(hashlib.sha256(json.dumps(facts).encode())),
+            hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS],
             tuple(sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__))),
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
+            "" if type(module).__module__.startswith("recollect.") else type(module).__name__,
         )
 
 
@@ -63,11 +68,6 @@ def _attributes(module: nn.Module) -> list[list[str]]:
         for name, value in sorted(vars(layer).items())
         if name != "training" and isinstance(value, bool | int | float | str | tuple | None)
     ]
-
-
-def network_fingerprint(network: Callable[[], nn.Module] | nn.Module) -> str:
-    """A short name for a network: layers, shapes, and the weights that a module brings."""
-    return NetworkFacts.of(network).fingerprint
 
 
 def stream_fingerprint(stream: Stream) -> str:
@@ -83,7 +83,7 @@ def stream_fingerprint(stream: Stream) -> str:
     found = hashlib.sha256()
     _add(found, stream)
     _add_sample(found, stream)
-    name = _short(found)
+    name = found.hexdigest()[:LETTERS]
     with suppress(TypeError):  # what cannot be referred to weakly is read each time
         _known[id(stream)] = (weakref.ref(stream), name)
     return name
@@ -147,7 +147,3 @@ def _built(network: Callable[[], nn.Module] | nn.Module) -> object:
 
 def _bytes(tensor: Tensor) -> memoryview:
     return tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
-
-
-def _short(found: hashlib._Hash) -> str:
-    return found.hexdigest()[:LETTERS]

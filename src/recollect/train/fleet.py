@@ -10,26 +10,25 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recollect.core.images import Images
-from recollect.core.inputs import as_input
+from recollect.core.images import Images, as_input
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
-from recollect.core.state import State
 from recollect.core.transforms import Transforms
-from recollect.core.weights import Weights
+from recollect.core.weights import State, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
+from recollect.memory.policy import check_plans
 from recollect.methods import Method, Query, Spec, Task, setup_of
 from recollect.methods.task import Requests
-from recollect.train.ahead import Ahead
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
-from recollect.train.execution import Stacks, fast_arithmetic, fast_steps
+from recollect.train.compiled import fast_steps
+from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.guard import Guard
-from recollect.train.planner import Planner
-from recollect.train.state import FleetState, stacked
-from recollect.train.stepper import Stepper
+from recollect.train.optimisation import PLAIN_SGD, Optimisation
+from recollect.train.planner import Planner, by_step
+from recollect.train.stepper import FleetState, Stepper, stacked
 from recollect.train.training_logits import training_logits
 
 __all__ = ["Fleet"]
@@ -77,6 +76,8 @@ class Fleet:
         per_task: int | None = None,
         strategy: Strategy | None = None,
         optimiser: tuple[str, Mapping[str, Any]] | None = None,
+        optimisation: Optimisation | None = None,
+        numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
     ) -> None:
         check_runs(methods, seeds, lr, memory, replay, alone=bool(optimiser or guarded))
@@ -105,32 +106,34 @@ class Fleet:
         fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
         counts = None
+        if policy is not None and stores is not None:
+            check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
         if policy is not None and policy.uses_labels:
             counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
+        given, each = optimisation or PLAIN_SGD, numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
-            self.network.noisy, counts,
+            self.network.noisy, counts, given.rates(rates, each),
         )  # fmt: skip
+        self.planner.begin_schedule(0, steps)
         self.state = State(setup.state(self.model)).to(self.device)
         check_state(self.kind, self.state, self.runs)
         self.optimiser = (
             Optimiser(optimiser[0], self.weights, lr[0], optimiser[1]) if optimiser else None
         )
-        whole = FleetState(self.weights, self.network.buffers, self._method, rates, self.state)
-        one_by_one = self.network.strategy == "loop"
-        if optimiser or guarded:
+        self._moving = given.start(self.weights, each)
+        whole = FleetState(
+            self.weights, self.network.buffers, self._method, rates, self.state, self._moving
+        )
+        if optimiser or guarded or isinstance(images, Transforms):
             recorded = recorded or False
-        if self.network.noisy:  # its layers are seeded from outside the step, every time
-            compiled = recorded = False
         alike = steps // tasks if self.kind.needs.task_id else steps
-        fast = fast_steps(compiled, recorded, self.device, one_by_one, alike, self.runs)
+        fast = fast_steps(compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
-        self._ahead = Ahead(self.planner)
         self._stepper = Stepper(
-            self.network, self.memory, whole.rows() if one_by_one else [whole], fast, images,
-            self.optimiser, self.guard,
-        )  # fmt: skip
+            self.network, self.memory, whole, fast, images, self.optimiser, self.guard
+        )
 
     @property
     def runs(self) -> int:
@@ -179,11 +182,11 @@ class Fleet:
                 sizes = self.planner.sizes(self.clock)
                 steps = self.planner.steps(self.clock, (count - start) // size)
                 stop = start + size * steps
-                labels = _by_step(y[:, start:stop], steps)
+                labels = by_step(y[:, start:stop], steps)
                 stacks = {
-                    "x": _by_step(x[:, start:stop], steps),
+                    "x": by_step(x[:, start:stop], steps),
                     "y": labels,
-                    **self._ahead.plan(self.clock, steps, size, sizes, labels),
+                    **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
                 usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
@@ -223,6 +226,7 @@ class Fleet:
             "state": self.state,
             "counts": {} if self.planner.counts is None else {"labels": self.planner.counts},
             "optimiser": {} if self.optimiser is None else self.optimiser.tensors(),
+            "moving": {} if self._moving is None else self._moving.state,
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
@@ -290,10 +294,5 @@ class Fleet:
         )  # fmt: skip
         with fast_arithmetic(self.device):
             (self._method.end_task if ending else self._method.start_task)(task)
+        self._stepper.first_steps.forget()
         return requests
-
-
-def _by_step(stretch: Tensor, steps: int) -> Tensor:
-    """The batches of a stretch `[K, steps * B, ...]`, each contiguous: `[steps, K, B, ...]`."""
-    runs, _, *shape = stretch.shape
-    return stretch.reshape(runs, steps, -1, *shape).transpose(0, 1).contiguous()

@@ -1,39 +1,41 @@
-"""A job: runs that can train as one fleet, and what comes out of it."""
+"""A job: runs that can train as one fleet."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
 
 import torch
 from torch import nn
 
+from recollect.errors import InputError
 from recollect.methods import Method, Spec, hyperparameters, setup_of, symbol
 from recollect.streams.joint import Joint
-from recollect.streams.stream import Stream
+from recollect.streams.stream import Stream, has_task_il
 from recollect.train.code import code_fingerprint
+from recollect.train.details import Details
 from recollect.train.fingerprint import NetworkFacts, stream_fingerprint
 from recollect.train.identity import UNKNOWN, Identity, hashed
+from recollect.train.optimisation import PLAIN_SGD, Optimisation
+from recollect.train.result import precision_class
 
-__all__ = ["Job", "Result", "Run"]
+__all__ = ["Job", "Run"]
 
 CPU = torch.device("cpu")
-
-MADE = ("code", "precision", "network", "stream")
-IMPORTED = "imported"  # what version 0.1 called the code of a file that did not say
+NO_DETAILS = Details()
 
 
 @dataclass(frozen=True)
 class Run:
-    """What is particular to one run of a fleet: its seed, its rate and its method."""
+    """What is particular to one run of a fleet: seed, rate, method, numbers of the optimiser."""
 
     seed: int
     lr: float
     method: Method
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,8 @@ class Job:
     validation: bool = False
     device: torch.device = CPU
     full_precision: bool = False
+    optimisation: Optimisation = PLAIN_SGD
+    details: Details = NO_DETAILS
 
     @property
     def kind(self) -> type[Method]:
@@ -111,21 +115,7 @@ class Job:
     @property
     def planned(self) -> tuple[Identity, ...]:
         """The identities of the runs as far as they are known without data, network and code."""
-        return tuple(
-            Identity(
-                benchmark=self.stream.name,
-                stream=UNKNOWN,
-                method=self.kind.name,
-                network=UNKNOWN,
-                code=UNKNOWN,
-                hyperparameters=self.hyperparameters(number),
-                buffer=self.buffer,
-                epochs=self.epochs,
-                validation=self.validation,
-                seed=run.seed,
-            )
-            for number, run in enumerate(self.runs)
-        )
+        return self._identities(stream=UNKNOWN, network=UNKNOWN, code=UNKNOWN)
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
@@ -135,14 +125,27 @@ class Job:
         which are edited during a long run do not count.
         """
         network = self._network_facts
-        stream = stream_fingerprint(self.stream)
-        code = code_fingerprint(self.kind, type(self.stream), *network.classes)
-        precision = precision_class(self.precision)
+        return self._identities(
+            stream=stream_fingerprint(self.stream),
+            network=network.fingerprint,
+            code=code_fingerprint(self.kind, type(self.stream), *network.classes),
+            precision=precision_class(self.precision),
+        )
+
+    def _identities(self, **known: str) -> tuple[Identity, ...]:
         return tuple(
-            replace(
-                each, stream=stream, network=network.fingerprint, code=code, precision=precision
+            Identity(
+                benchmark=self.stream.name,
+                method=self.kind.name,
+                hyperparameters=self._hyperparameters(run),
+                buffer=self.buffer,
+                epochs=self.epochs,
+                validation=self.validation,
+                seed=run.seed,
+                optimiser=self.optimisation.text,
+                **known,
             )
-            for each in self.planned
+            for run in self.runs
         )
 
     @property
@@ -152,20 +155,49 @@ class Job:
 
     def key_without(self, *parts: str) -> str:
         """A short name for the same runs, whatever these parts of their identities are."""
-        return hashed([self.device.type, *(each.key_without(*parts) for each in self.identities)])
+        keys = (each.key_without(*parts) for each in self.identities)
+        return hashed([self.device.type, *keys, *self.details.key])
+
+    @property
+    def network_class(self) -> str:
+        """The name of the network's class; empty for a network of this library."""
+        return self._network_facts.name
+
+    @property
+    def method_title(self) -> str:
+        """The title of the method; empty for a method of this library."""
+        ours = self.kind.__module__.partition(".")[0] == "recollect"
+        return "" if ours else self.kind.title
 
     @cached_property
     def _network_facts(self) -> NetworkFacts:
         return NetworkFacts.of(self.network)
 
-    def hyperparameters(self, run: int) -> dict[str, float]:
-        """The hyper-parameters of one run, by the paper's symbols."""
-        config = self.runs[run]
+    def _hyperparameters(self, run: Run) -> dict[str, float]:
+        """By the paper's symbols."""
         own = {
-            symbol(name): float(getattr(config.method, name)) for name in hyperparameters(self.kind)
+            symbol(name): float(getattr(run.method, name)) for name in hyperparameters(self.kind)
         }
         sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.replay else {})}
-        return {"lr": config.lr, **own, **sizes}
+        return {"lr": run.lr, **own, **sizes, **run.numbers}
+
+    def check(self) -> None:
+        """Refuse a job whose method asks for what the stream does not give."""
+        if self.kind.needs.boundaries and not self.stream.boundaries:
+            raise InputError(
+                f"{self.kind.title} needs to be told where a task ends, and {self.stream.name} "
+                f"has no task boundaries"
+            )
+        if self.kind.needs.task_id and self.stream.setting != "class":
+            raise InputError(
+                f"{self.kind.title} must be told at a test which task an example belongs to, "
+                f"and {self.stream.name} does not say so"
+            )
+        if self.kind.needs.task_id and not has_task_il(self.stream):
+            raise InputError(
+                f"{self.kind.title} is scored over a task's classes, and in {self.stream.name} "
+                f"tasks share classes"
+            )
 
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""
@@ -173,73 +205,3 @@ class Job:
         size, extra = divmod(len(self.runs), pieces)
         bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
         return [replace(self, runs=self.runs[a:b]) for a, b in pairwise(bounds)]
-
-
-@dataclass(frozen=True)
-class Result:
-    """What one run was, and how it went; percentages per setting.
-
-    `train_seconds` is the fleet's training time divided by its runs: what this run cost. `stream`,
-    `network` and `code` are fingerprints, and `UNKNOWN` in results of old files (see `Identity`).
-    """
-
-    benchmark: str
-    method: str
-    buffer: int | None
-    seed: int
-    hyperparameters: Mapping[str, float]
-    accuracy: Mapping[str, float]
-    fwt: Mapping[str, float | None]
-    bwt: Mapping[str, float | None]
-    forgetting: Mapping[str, float | None]
-    epochs: int
-    validation: bool
-    matrix: Mapping[str, Sequence[Sequence[float | None]]]
-    untrained: Mapping[str, Sequence[float]] | None
-    train_seconds: float
-    steps: int
-    memory_bytes: int
-    diverged: bool
-    device: str
-    execution: str
-    stream: str = UNKNOWN
-    network: str = UNKNOWN
-    code: str = UNKNOWN
-    precision: str = UNKNOWN
-    optimiser: str = "sgd"
-
-    @property
-    def identity(self) -> Identity:
-        """What was run, without how it went."""
-        # Old files have no precision, but their execution says where bfloat16 was used.
-        precision = self.precision or precision_class(self.execution)
-        parts = {field.name: getattr(self, field.name) for field in fields(Identity)}
-        return Identity(**{**parts, "precision": precision})
-
-    def as_json(self) -> dict[str, Any]:
-        """The result as plain data, as it stands in files: fingerprints are in `made`."""
-        data = asdict(self)
-        made = {name: data.pop(name) for name in MADE}
-        optimiser = data.pop("optimiser")
-        return data | {"made": made | ({} if optimiser == "sgd" else {"optimiser": optimiser})}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Result:
-        """The result that `as_json` wrote, now or in an older version."""
-        facts = {name: value for name, value in data.items() if name != "made"}
-        made = data.get("made") or {}
-        known = {name: made[name] for name in (*MADE, "optimiser") if made.get(name)}
-        if known.get("code") == IMPORTED:
-            del known["code"]
-        if "precision" in known:
-            known["precision"] = precision_class(known["precision"])
-        return cls(**facts, **known)
-
-
-def precision_class(text: str) -> str:
-    """Whether networks compute in bfloat16, of a text that says how they compute.
-
-    >>> precision_class("bf16 autocast, TF32"), precision_class("float32, TF32")
-    ('bf16', 'float32')
-    """
-    return "bf16" if "bf16" in text else "float32"

@@ -4,48 +4,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from functools import partial
 from itertools import accumulate
 
 import numpy as np
 import torch
-from torch import Tensor
 
-from recollect.errors import InputError, TimeUp
+from recollect.errors import TimeUp
 from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
-from recollect.train.evaluate import accuracy
+from recollect.train.evaluate import Matrix, accuracy, scores
 from recollect.train.fleet import Fleet
-from recollect.train.job import Job, Result
-from recollect.train.metrics import Matrix, scores
-from recollect.train.source import Source
+from recollect.train.interrupts import Slices, stop_asked
+from recollect.train.job import Job
+from recollect.train.networks import save_networks
+from recollect.train.observer import Observer, Point
+from recollect.train.result import Result
+from recollect.train.source import Source, stretch_length, stretches_of
 
-__all__ = ["check", "fleet_of", "train"]
+__all__ = ["Progress", "fleet_of", "train"]
 
 Report = Callable[[int], None]
-
-STRETCH = 4096
-STEPS_ON_GPU = 512
-BYTES_ON_GPU = 1 << 30
-
-
-def check(job: Job) -> None:
-    """Refuse a job whose method asks for what the stream does not give."""
-    if job.kind.needs.boundaries and not job.stream.boundaries:
-        raise InputError(
-            f"{job.kind.title} needs to be told where a task ends, and {job.stream.name} "
-            f"has no task boundaries"
-        )
-    if job.kind.needs.task_id and job.stream.setting != "class":
-        raise InputError(
-            f"{job.kind.title} must be told at a test which task an example belongs to, "
-            f"and {job.stream.name} does not say so"
-        )
 
 
 def train(
@@ -57,31 +41,48 @@ def train(
 
     `report` is called now and then with the number of steps that every run took since the last
     call. With `checkpoints`, the job continues where it was saved last and ends just as if it had
-    never stopped; it raises `TimeUp` when their time limit comes.
+    never stopped; it raises `TimeUp` when their time limit comes, or a signal to stop.
     """
-    check(job)
+    job.check()
     name = job.key
     if checkpoints and (known := checkpoints.results(name)) is not None:
         report(job.steps)
         return known
     progress = Progress(job)
     saved = checkpoints.saved(name) if checkpoints else None
-    if saved is not None and saved.facts["length"] == _stretch(job):
+    if saved is not None and saved.facts["length"] == stretch_length(job):
         progress.restore(saved)
         report(progress.reported)
     for steps in progress.advance():
         report(steps)
-        if checkpoints and (checkpoints.time_is_up() or checkpoints.due()):
+        late = checkpoints is not None and checkpoints.time_is_up()
+        stopping = late or stop_asked()
+        if checkpoints and (stopping or checkpoints.due()):
             checkpoints.save(name, progress.saved())
-            if checkpoints.time_is_up():
-                raise TimeUp(
-                    f"the time limit came after {progress.reported:,} of {job.steps:,} steps; "
-                    f"the same command continues"
-                )
+        if stopping:
+            why = "the time limit" if late else "a signal"
+            raise TimeUp(
+                f"{why} came after {progress.reported:,} of {job.steps:,} steps; "
+                f"the same command continues"
+            )
     results = progress.results()
     if checkpoints:
         checkpoints.finish(name, results)
     return results
+
+
+@dataclass
+class _Position:
+    """Where in its stream a fleet is, as it stands in files."""
+
+    task: int = 0
+    stretch: int = 0
+    batches: int = 0  # of that stretch
+    rehearsed: int = 0
+    more_epochs: int | None = None
+    reported: int = 0
+    seconds: float = 0.0
+    first: int = 0
 
 
 class Progress:
@@ -91,14 +92,16 @@ class Progress:
         self.job = job
         self.fleet = fleet_of(job)
         self.transfers = job.arriving.tasks == job.stream.tasks > 1
-        self.reported = 0
-        self._task = 0
-        self._stretch = 0
-        self._rehearsed = 0
-        self._more_epochs: int | None = None
-        self._seconds = 0.0
+        self._at = _Position()
+        self._slices = Slices()
         self._loss = torch.zeros(self.fleet.runs)
         self._rows: dict[str, list[Matrix]] = {}
+        self._observer = Observer(job, self.fleet)
+
+    @property
+    def reported(self) -> int:
+        """How many of the job's steps were taken."""
+        return self._at.reported
 
     def advance(self) -> Iterator[int]:
         """Learn stretch by stretch to the end, evaluating after every task.
@@ -106,82 +109,134 @@ class Progress:
         Yields how many of the job's steps each stretch stands for: rehearsed examples take more
         steps than were planned, and epochs that a method asks for at a task's end count as none.
         """
-        stream, fleet = self.job.arriving, self.fleet
+        stream, fleet, at = self.job.arriving, self.fleet, self._at
         if self.transfers and not self._rows:
             self._measure(range(stream.tasks))
-        while self._task < stream.tasks:
-            pick = partial(stream.pick, fleet.seeds, self._task)
-            count = sum(stream.parts(self._task))
-            if not self._stretch:
+        while at.task < stream.tasks:
+            pick = partial(stream.pick, fleet.seeds, at.task)
+            count = sum(stream.parts(at.task))
+            if not (at.stretch or at.batches):
                 with self._timed():
-                    self._rehearsed = fleet.start_task(pick, count, self.job.batch)
-            source = Source(stream, self._task, fleet, self._rehearsed)
+                    at.rehearsed = fleet.start_task(pick, count, self.job.batch)
+                self._observer.task_start(self._point(at.task))
+            source = Source(stream, at.task, fleet, at.rehearsed)
             first = range(self.job.epochs)
-            if self._more_epochs is None:
-                yield from self._learn(source, first, skipped=self._stretch)
+            if at.more_epochs is None:
+                yield from self._learn(source, first)
                 with self._timed():
-                    self._more_epochs = fleet.end_task(pick, count, self.job.batch)
-                self._stretch = 0
-            more = range(len(first), len(first) + self._more_epochs)
-            yield from self._learn(source, more, skipped=self._stretch)
+                    at.more_epochs = fleet.end_task(pick, count, self.job.batch)
+                at.stretch = 0
+            yield from self._learn(source, range(len(first), len(first) + at.more_epochs))
             fleet.next_task(count)
-            self._task, self._stretch, self._more_epochs = self._task + 1, 0, None
-            last = self._task == stream.tasks
-            self._measure(range(self.job.stream.tasks if last else self._task + 1))
+            at.task, at.stretch, at.more_epochs = at.task + 1, 0, None
+            last = at.task == stream.tasks
+            self._measure(range(self.job.stream.tasks if last else at.task + 1), last)
+            latest = {setting: rows[-1] for setting, rows in self._rows.items()}
+            self._observer.task_end(self._point(at.task - 1), latest)
+        self._observer.run_end(self._point(stream.tasks - 1))
 
-    def _learn(self, source: Source, epochs: range, skipped: int) -> Iterator[int]:
-        """Some epochs of a task, without the stretches that were learned before."""
-        stretches = _stretches(self.job, source.parts, epochs)
-        planned = self.job.task_steps(self._task) if epochs.start == 0 else 0
+    def _learn(self, source: Source, epochs: range) -> Iterator[int]:
+        """Some epochs of a task, without what was learned of them before."""
+        at, stretches = self._at, stretches_of(self.job, source.parts, epochs)
+        planned = self.job.task_steps(at.task) if epochs.start == 0 else 0
         sizes = (math.ceil((until - first) / self.job.batch) for _, first, until in stretches)
         taken = [0, *accumulate(sizes)]
-        shares = [planned * steps // max(taken[-1], 1) for steps in taken]
-        for number, (epoch, first, until) in enumerate(stretches[skipped:], skipped):
-            with self._timed():
-                self._loss = self.fleet.learn(*source(epoch, first, until), self.job.batch)
-            self._stretch += 1
-            done = shares[number + 1] - shares[number]
-            self.reported += done
+        if self.job.optimisation.per == "task":
+            # Epochs that a method asks for at a task's end have a schedule of their own.
+            if not (at.stretch or at.batches):
+                at.first = self.fleet.steps
+            self.fleet.planner.begin_schedule(at.first, taken[-1])
+
+        def share() -> int:
+            return planned * (taken[at.stretch] + at.batches) // max(taken[-1], 1)
+
+        while at.stretch < len(stretches):
+            before = share()
+            self._learnstretch_length(source, *stretches[at.stretch])
+            done = share() - before
+            at.reported += done
             yield done
+
+    def _learnstretch_length(self, source: Source, epoch: int, first: int, until: int) -> None:
+        """The rest of a stretch, or less if the process is asked to stop."""
+        at, batch = self._at, self.job.batch
+        first += at.batches * batch
+        while first < until:
+            stop = min(first + self._slices.batches * batch, until)
+            before, count = at.seconds, math.ceil((stop - first) / batch)
+            with self._timed():
+                x, y = source(epoch, first, stop)
+            for cut in self._observer.cuts(y.shape[1]):
+                with self._timed():
+                    self._loss = self.fleet.learn(x[:, cut], y[:, cut], batch)
+                self._observer.steps(self._point(at.task))
+            self._slices.took(at.seconds - before, count)
+            first, at.batches = stop, at.batches + count
+            if stop_asked():
+                break
+        if first == until:
+            at.stretch, at.batches = at.stretch + 1, 0
 
     def saved(self) -> Saved:
         """All of it, to be kept in a file."""
-        clock = {"clock": asdict(self.fleet.clock)}
-        place = {
-            "length": _stretch(self.job),
-            "task": self._task,
-            "stretch": self._stretch,
-            "rehearsed": self._rehearsed,
-            "more_epochs": self._more_epochs,
-            "reported": self.reported,
-            "seconds": self._seconds,
+        facts = {
+            "clock": asdict(self.fleet.clock),
+            "length": stretch_length(self.job),
+            **asdict(self._at),
+            "rows": {name: [_plain(row) for row in rows] for name, rows in self._rows.items()},
+            **self._observer.saved(),
         }
-        rows = {name: [_plain(row) for row in rows] for name, rows in self._rows.items()}
-        tensors = {"loss": self._loss, **self.fleet.tensors()}
-        return Saved({**clock, **place, "rows": rows}, tensors)
+        return Saved(facts, {"loss": self._loss, **self.fleet.tensors()})
 
     def restore(self, saved: Saved) -> None:
         """Go to where a saved one was."""
         facts, tensors = saved.facts, dict(saved.tensors)
-        self._task, self._stretch = facts["task"], facts["stretch"]
-        self._rehearsed, self._more_epochs = facts["rehearsed"], facts["more_epochs"]
-        self.reported = facts["reported"]
-        self._seconds, self._loss = facts["seconds"], tensors.pop("loss")
+        self._at = _Position(**{field.name: facts[field.name] for field in fields(_Position)})
+        self._loss = tensors.pop("loss")
         self._rows = {
             name: [np.array(row, dtype=np.float64) for row in rows]
             for name, rows in facts["rows"].items()
         }
+        self._observer.restore(facts)
         clock = {n: tuple(v) if isinstance(v, list) else v for n, v in facts["clock"].items()}
         self.fleet.restore(tensors, Clock(**clock))  # type: ignore[arg-type]
 
     def results(self) -> list[Result]:
         """What came out for every run."""
+        job, fleet = self.job, self.fleet
         by_run = {setting: np.stack(rows, 1) for setting, rows in self._rows.items()}
-        return [
-            _result(self.job, self.fleet, run, {s: m[run] for s, m in by_run.items()},
-                    self.transfers, self._seconds, self._loss)
-            for run in range(self.fleet.runs)
-        ]  # fmt: skip
+        # Before it has learned a task, a method with predictions of its own says nothing about it.
+        foresees = job.kind.predict is Method.predict and not job.kind.needs.task_id
+        saved = save_networks(job, fleet)
+        results = []
+        for run, identity in enumerate(job.identities):
+            measured = {s: m[run] for s, m in by_run.items()}
+            untrained = {s: m[0] for s, m in measured.items()} if self.transfers else {}
+            trained = {s: m[1:] if self.transfers else m for s, m in measured.items()}
+            found = {s: scores(m, untrained.get(s)) for s, m in trained.items()}
+            results.append(
+                Result(
+                    **identity.as_fields(),
+                    network_class=self.job.network_class,
+                    method_title=self.job.method_title,
+                    accuracy={s: m.accuracy for s, m in found.items()},
+                    fwt={s: m.fwt if foresees else None for s, m in found.items()},
+                    bwt={s: m.bwt for s, m in found.items()},
+                    forgetting={s: m.forgetting for s, m in found.items()},
+                    matrix={s: _plain(m) for s, m in trained.items()},
+                    untrained={s: m.tolist() for s, m in untrained.items()} or None,
+                    train_seconds=self._at.seconds / fleet.runs,
+                    steps=fleet.steps,
+                    memory_bytes=fleet.bytes_per_run,
+                    diverged=not bool(self._loss[run].isfinite()),
+                    device=device_label(fleet.device),
+                    execution=fleet.execution,
+                    curves=self._observer.curves(run),
+                    confusion=self._observer.confusion(run),
+                    network_file=saved[run],
+                )
+            )
+        return results
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -189,10 +244,14 @@ class Progress:
         began = time.perf_counter()
         yield
         wait_for(self.fleet.device)
-        self._seconds += time.perf_counter() - began
+        self._at.seconds += time.perf_counter() - began
 
-    def _measure(self, tasks: range) -> None:
-        for setting, percent in accuracy(self.fleet, self.job.stream, tasks).items():
+    def _point(self, task: int) -> Point:
+        return Point(self.fleet, self.job.stream, task, self._loss)
+
+    def _measure(self, tasks: range, last: bool = False) -> None:
+        counts = self._observer.counts if last else None
+        for setting, percent in accuracy(self.fleet, self.job.stream, tasks, counts).items():
             row = np.full((self.fleet.runs, self.job.stream.tasks), np.nan)
             row[:, : len(tasks)] = percent.numpy()
             self._rows.setdefault(setting, []).append(row)
@@ -217,57 +276,8 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         tasks=job.arriving.tasks,
         per_task=job.spec.per_task,
         compiled=compiled,
-    )
-
-
-def _stretch(job: Job) -> int:
-    """How many examples to fetch at once: few for a processor's cache, many for a GPU."""
-    if job.device.type == "cpu":
-        return STRETCH
-    bytes_each = math.prod(job.stream.shape) * job.stream.dtype.itemsize
-    return min(STEPS_ON_GPU * job.batch, BYTES_ON_GPU // (bytes_each * len(job.runs)))
-
-
-def _stretches(job: Job, parts: Sequence[int], epochs: range) -> list[tuple[int, int, int]]:
-    """Epochs as (epoch, start, stop), thousands of examples each, none across two parts."""
-    length = max(_stretch(job) // job.batch, 1) * job.batch
-    ends = list(accumulate(parts))
-    return [
-        (epoch, first, min(first + length, end))
-        for epoch in epochs
-        for start, end in zip([0, *ends], ends, strict=False)
-        for first in range(start, end, length)
-    ]
-
-
-def _result(
-    job: Job,
-    fleet: Fleet,
-    run: int,
-    matrices: dict[str, Matrix],
-    transfers: bool,
-    seconds: float,
-    loss: Tensor,
-) -> Result:
-    trained = {s: m[1:] if transfers else m for s, m in matrices.items()}
-    untrained = {s: m[0] for s, m in matrices.items()} if transfers else None
-    # Before it has learned a task, a method with predictions of its own says nothing about it.
-    foresees = job.kind.predict is Method.predict and not job.kind.needs.task_id
-    made = {s: scores(m, untrained[s] if untrained else None) for s, m in trained.items()}
-    return Result(
-        **job.identities[run].as_fields(),
-        accuracy={s: m.accuracy for s, m in made.items()},
-        fwt={s: m.fwt if foresees else None for s, m in made.items()},
-        bwt={s: m.bwt for s, m in made.items()},
-        forgetting={s: m.forgetting for s, m in made.items()},
-        matrix={s: _plain(m) for s, m in trained.items()},
-        untrained={s: m.tolist() for s, m in untrained.items()} if untrained else None,
-        train_seconds=seconds / fleet.runs,
-        steps=fleet.steps,
-        memory_bytes=fleet.bytes_per_run,
-        diverged=not bool(loss[run].isfinite()),
-        device=device_label(fleet.device),
-        execution=fleet.execution,
+        optimisation=job.optimisation,
+        numbers=[run.numbers for run in job.runs],
     )
 
 

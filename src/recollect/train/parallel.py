@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-import multiprocessing
-import signal
 import sys
-import traceback
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -18,18 +15,22 @@ from typing import Any, Protocol
 
 import torch
 
-from recollect.errors import InputError, RecollectError, SlowerWarning, TimeUp
+from recollect.errors import InputError, RecollectError, TimeUp
 from recollect.train.checkpoint import Checkpoints
 from recollect.train.devices import cores, free_memory, one_thread
+from recollect.train.execution import say_slower
 from recollect.train.fingerprint import stream_fingerprint
-from recollect.train.job import Job, Result
-from recollect.train.loop import check, train
-from recollect.train.slower import say_slower
+from recollect.train.interrupts import ending, noting_signals, stop_asked, stopped_words
+from recollect.train.job import Job
+from recollect.train.loop import train
+from recollect.train.result import Result
+from recollect.train.worker import start_worker
 
-__all__ = ["Event", "ResultStore", "Runner", "Work", "cores", "one_thread", "train_all"]
+__all__ = ["Events", "ResultStore", "Runner", "Work", "cores", "one_thread", "train_all"]
 
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
+POLL_SECONDS = 0.2
 
 
 class ResultStore(Protocol):
@@ -70,61 +71,91 @@ def train_all(
     training stop with `TimeUp`, and no others begin; the next call continues with what was saved.
     Runs that are in the `store` are not trained again, and those of every finished fleet are added
     to it. A `runner` trains elsewhere than on this machine.
+
+    Ctrl+C and SIGTERM stop it as a time limit does: `KeyboardInterrupt` and `Terminated` say what
+    was saved. The second of them, and the first without `checkpoints`, ends it at once.
     """
     for job in jobs:
-        check(job)
+        job.check()
+    here = any(job.details.callbacks for job in jobs)
+    if here and (runner or workers not in (None, 1)):
+        raise InputError("callbacks are called in this process: leave workers out, or give 1")
     if workers is None:
-        workers = cores()
+        workers = 1 if here else cores()
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
     for job in jobs:
         stream_fingerprint(job.stream)  # read once, here: forked processes share it
+    with checkpoints.locked() if checkpoints else nullcontext():
+        return _train_all(jobs, workers, progress, finished, notice, checkpoints, store, runner)
+
+
+def _train_all(
+    jobs: Sequence[Job],
+    workers: int,
+    progress: Progress,
+    finished: Finished,
+    notice: Notice,
+    checkpoints: Checkpoints | None,
+    store: ResultStore | None,
+    runner: Runner | None,
+) -> list[Result]:
     on_gpu = any(job.device.type == "cuda" for job in jobs)
+    done = 0
     pieces = [
-        (number, piece)
+        _Piece(number, part, store.find(part) if store else [None] * len(part.runs))
         for number, job in enumerate(jobs)
-        for piece in ([job] if on_gpu else _pieces(job, jobs, workers))
+        for part in ([job] if on_gpu else _pieces(job, jobs, workers))
     ]
-    results: list[list[Result]] = [[] for _ in pieces]
-    stored = [store.find(piece) if store else [None] * len(piece.runs) for _, piece in pieces]
-    left = [index for index, found in enumerate(stored) if not all(found)]
 
-    def report(index: int, steps: int) -> None:
-        progress(jobs[pieces[left[index]][0]], steps)
-
-    def complete(index: int, found: list[Result]) -> None:
-        results[index] = found
-        number, _ = pieces[index]
-        of_job = [results[i] for i, (n, _) in enumerate(pieces) if n == number]
+    def complete(piece: _Piece, found: list[Result]) -> None:
+        piece.results = found
+        of_job = [other.results for other in pieces if other.number == piece.number]
         if all(of_job):
-            finished(jobs[number], list(chain(*of_job)))
+            finished(jobs[piece.number], list(chain(*of_job)))
 
-    for index, found in enumerate(stored):
-        known = [run for run in found if run is not None]
-        number, piece = pieces[index]
+    def advance(piece: _Piece, steps: int) -> None:
+        nonlocal done
+        done += steps
+        progress(jobs[piece.number], steps)
+
+    for piece in pieces:
+        known = [run for run in piece.stored if run is not None]
         if known:
-            progress(jobs[number], piece.steps * len(known))
-        if len(known) == len(found):
-            complete(index, known)
-    rest = [_without(pieces[index][1], stored[index]) for index in left]
-    work = Work(rest, checkpoints, report, notice)
-    events = runner(work) if runner else work.on_gpu() if on_gpu else work.on_cores(workers)
-    stopped: list[TimeUp] = []
-    for index, kind, value in events:
-        if kind == "steps":
-            report(index, value * len(rest[index].runs))
-        elif kind == "stopped":
-            stopped.append(value)
-        else:
-            if store:
-                store.add(rest[index], value)
-            new = iter(value)
-            complete(left[index], [run or next(new) for run in stored[left[index]]])
+            advance(piece, piece.job.steps * len(known))
+        if len(known) == len(piece.stored):
+            complete(piece, known)
+    left = [piece for piece in pieces if not piece.results]
+    rest = [piece.rest for piece in left]
+
+    work = Work(rest, checkpoints, lambda index, steps: advance(left[index], steps), notice)
+    stopped: list[BaseException] = []
+    with noting_signals(saves=checkpoints is not None) as came:
+        events = runner(work) if runner else work.on_gpu() if on_gpu else work.on_cores(workers)
+        try:
+            with closing(events):
+                for index, kind, value in events:
+                    if kind == "steps":
+                        work.report(index, value * len(rest[index].runs))
+                    elif kind == "stopped":
+                        stopped.append(value)
+                    else:
+                        if store:
+                            store.add(rest[index], value)
+                        new = iter(value)
+                        complete(left[index], [run or next(new) for run in left[index].stored])
+        except (KeyboardInterrupt, RecollectError) as error:
+            stopped = [error]
+    if came:
+        total = sum(job.total_steps for job in jobs)
+        stored = sum(len(piece.results) for piece in pieces) if store else 0
+        words = stopped_words(done, total, stored, checkpoints, *stopped)
+        raise ending(came[0], words) from None
     if stopped:
         raise stopped[0]
     if checkpoints:
         checkpoints.clear()
-    return list(chain(*results))
+    return [run for piece in pieces for run in piece.results]
 
 
 def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
@@ -137,13 +168,24 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
     return job.split(min(size, LARGEST_FLEET, max(1, ROWS_IN_CACHE // job.rows)))
 
 
-def _without(piece: Job, stored: Sequence[Result | None]) -> Job:
-    """The runs of a piece that are not stored."""
-    pairs = zip(piece.runs, stored, strict=True)
-    return replace(piece, runs=tuple(run for run, result in pairs if result is None))
+@dataclass
+class _Piece:
+    """A fleet of the job with this number, what is stored of its runs, and what comes out."""
+
+    number: int
+    job: Job
+    stored: list[Result | None]
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def rest(self) -> Job:
+        """The runs that are not stored."""
+        pairs = zip(self.job.runs, self.stored, strict=True)
+        return replace(self.job, runs=tuple(run for run, result in pairs if result is None))
 
 
 Event = tuple[int, str, Any]
+Events = Generator[Event, None, None]
 
 
 @dataclass
@@ -155,7 +197,7 @@ class Work:
     report: Callable[[int, int], None]
     notice: Notice
 
-    def on_cores(self, workers: int) -> Iterator[Event]:
+    def on_cores(self, workers: int) -> Events:
         """What happens: (index, "steps", n), (index, "results", [...]), (index, "stopped", why)."""
         if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
             yield from self._here()
@@ -164,17 +206,24 @@ class Work:
         busy: dict[Connection, tuple[BaseProcess, int]] = {}
         try:
             while waiting or busy:
+                if stop_asked():
+                    waiting.clear()
+                    for process, _ in busy.values():
+                        process.terminate()  # it saves its state and stops
                 while waiting and len(busy) < workers:
                     index, piece = waiting.pop(0)
-                    connection, process = _start(piece, self.checkpoints)
+                    connection, process = start_worker(piece, self.checkpoints)
                     busy[connection] = (process, index)
-                ready = wait(list(busy))
+                ready = wait(list(busy), POLL_SECONDS)
                 for connection in [c for c in busy if c in ready]:
                     process, index = busy[connection]
                     try:
                         kind, value = connection.recv()
                     except EOFError:
                         process.join()
+                        if stop_asked():  # before it could know what SIGTERM means
+                            del busy[connection]
+                            continue
                         raise RecollectError(
                             f"a training process ended early (exit status {process.exitcode}): "
                             f"the machine may be out of memory; try fewer seeds or --workers 1"
@@ -192,11 +241,14 @@ class Work:
                     yield index, kind, value
         finally:
             for process, _ in busy.values():
-                process.terminate()
+                process.kill()
+            for process, _ in busy.values():
                 process.join()
 
-    def _here(self) -> Iterator[Event]:
+    def _here(self) -> Events:
         for index, piece in enumerate(self.pieces):
+            if stop_asked():
+                return
             try:
                 with one_thread():
                     results = train(piece, partial(self._share, index, piece, []), self.checkpoints)
@@ -205,35 +257,38 @@ class Work:
                 return
             yield index, "results", results
 
-    def on_gpu(self) -> Iterator[Event]:
+    def on_gpu(self) -> Events:
         """The same, one fleet after the other; one that does not fit is split, and says so."""
         most = max((len(piece.runs) for piece in self.pieces), default=1)
         for index, piece in enumerate(self.pieces):
             results: list[Result] = []
             waiting = piece.split(most)
-            try:
-                while waiting:
-                    part, *others = waiting
-                    taken: list[int] = []
+            while waiting:
+                if stop_asked():
+                    return
+                part, *others = waiting
+                taken: list[int] = []
+                try:
                     share = partial(self._share, index, part, taken)
-                    try:
-                        results += train(part, share, self.checkpoints)
-                        waiting = others
-                    except torch.OutOfMemoryError:
-                        if len(part.runs) == 1:
-                            raise RecollectError(
-                                "one run alone does not fit into the GPU's memory: "
-                                "take a smaller buffer or --device cpu"
-                            ) from None
-                        self.report(index, -sum(taken))  # they will be taken again
-                        most = math.ceil(len(part.runs) / 2)
-                        self.notice(f"{len(part.runs)} runs at once do not fit into the GPU's "
-                                    f"memory: {most} at a time")  # fmt: skip
-                        waiting = [half for each in waiting for half in each.split(most)]
-                    free_memory()
-            except TimeUp as limit:
-                yield index, "stopped", limit
-                return
+                    results += train(part, share, self.checkpoints)
+                    waiting = others
+                except TimeUp as limit:
+                    yield index, "stopped", limit
+                    return
+                except torch.OutOfMemoryError:
+                    if len(part.runs) == 1:
+                        raise RecollectError(
+                            "one run alone does not fit into the GPU's memory: "
+                            "take a smaller buffer or --device cpu"
+                        ) from None
+                    self.report(index, -sum(taken))  # they will be taken again
+                    most = math.ceil(len(part.runs) / 2)
+                    self.notice(
+                        f"{len(part.runs)} runs at once do not fit into the GPU's memory: "
+                        f"{most} at a time"
+                    )
+                    waiting = [half for each in waiting for half in each.split(most)]
+                free_memory()
             yield index, "results", results
 
     def _share(self, index: int, part: Job, taken: list[int], steps: int) -> None:
@@ -241,47 +296,4 @@ class Work:
         self.report(index, taken[-1])
 
 
-Runner = Callable[[Work], Iterator[Event]]
-
-
-def _start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:
-    """A process that trains one piece; a forked one shares the data set that is already loaded."""
-    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_work, args=(piece, theirs, checkpoints), daemon=True)
-    process.start()
-    theirs.close()
-    return ours, process
-
-
-def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -> None:
-    # Ctrl+C reaches every process of a terminal. It is for the one that started this one, which
-    # ends it; otherwise each would print a traceback of its own.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _pass_warnings_on(connection)
-    try:
-        with one_thread():
-            results = train(piece, lambda steps: connection.send(("steps", steps)), checkpoints)
-        connection.send(("results", results))
-    except TimeUp as limit:
-        connection.send(("stopped", limit))
-    except BrokenPipeError:
-        pass
-    except RecollectError as error:
-        connection.send(("error", error))
-    except Exception:
-        trace = traceback.format_exc()
-        connection.send(("error", RuntimeError(f"training failed in a process:\n{trace}")))
-
-
-def _pass_warnings_on(connection: Connection) -> None:
-    """Let the process that started this one warn of slower steps: once, and not every process."""
-    usual = warnings.showwarning
-
-    def show(message: Warning | str, category: type[Warning], *where: Any) -> None:
-        if issubclass(category, SlowerWarning):
-            connection.send(("slower", str(message)))
-        else:
-            usual(message, category, *where)
-
-    warnings.showwarning = show  # type: ignore[assignment]
+Runner = Callable[[Work], Events]

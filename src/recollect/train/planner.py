@@ -11,14 +11,17 @@ from recollect.core.images import Images
 from recollect.core.random import Purpose, bits
 from recollect.core.transforms import Transforms
 from recollect.memory import Arrivals, Clock, Memory, Policy
-from recollect.train.execution import Stacks
+from recollect.train.execution import Sizes, Stacks
+from recollect.train.optimisation import RateSchedule
 
-__all__ = ["Planner"]
+__all__ = ["Planner", "by_step"]
 
 PLANNED = 512
+STEPS_AHEAD = 64
+EXAMPLES_AHEAD = 4096
 
 
-@dataclass(frozen=True)
+@dataclass
 class Planner:
     """Plans the steps of a fleet: nothing of it depends on the weights.
 
@@ -35,39 +38,64 @@ class Planner:
     images: Images | Transforms | None
     noisy: bool
     counts: Tensor | None = None
+    rates: RateSchedule | None = None
+    _ahead: tuple[Clock, int, Sizes, Stacks] | None = None
 
-    def sizes(self, clock: Clock) -> tuple[int, ...]:
+    def sizes(self, clock: Clock) -> Sizes:
         """How many examples each draw of the next step has."""
         return self.policy.sizes(clock, self.draws, self.replay) if self.policy else ()
 
     def steps(self, clock: Clock, possible: int) -> int:
         """For how many of the possible steps the draws keep their sizes."""
-        return min(possible, PLANNED) if self.steady(clock) else 1
-
-    def steady(self, clock: Clock) -> bool:
-        """Whether the draws keep their sizes from now on, in this task."""
-        return self.policy is None or self.policy.steady(clock, self.replay)
+        return min(possible, PLANNED) if self._steady(clock) else 1
 
     def full(self, clock: Clock) -> bool:
         """Whether the next step has no draws, or all of them in the size that was asked for."""
         sizes = self.sizes(clock)
         whole = min(self.replay, self.memory.capacity)
-        return not sizes or (self.steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
+        return not sizes or (self._steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
 
     def plan(
-        self,
-        clock: Clock,
-        steps: int,
-        batch: int,
-        sizes: tuple[int, ...],
-        labels: Tensor | None = None,
+        self, clock: Clock, steps: int, batch: int, sizes: Sizes, labels: Tensor | None = None
     ) -> Stacks:
         """What the coming steps read and write, and their random numbers, each `[steps, K, ...]`.
 
         `read` and `write` are rows of memory, `slots` are those of `write` within a run, `valid`
         tells which draws are real, `views` how images are augmented, `noise` seeds random layers
         and `key` the random numbers of the method.
+
+        Where one step is asked for, many are planned, and the next ones handed out when they come.
+        A plan depends on the clock and on the sizes of batch and draws alone (and on labels, for
+        some policies), so it is thrown away when something else arrives.
         """
+        if steps > 1 or self.counts is not None or not self._steady(clock):
+            return self._plan(clock, steps, batch, sizes, labels)
+        if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
+            count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
+            self._ahead = clock, batch, sizes, self._plan(clock, count, batch, sizes)
+        first, _, _, plan = self._ahead
+        number = clock.steps - first.steps
+        return {name: stack[number : number + 1] for name, stack in plan.items()}
+
+    def begin_schedule(self, first: int, total: int) -> None:
+        """Let the schedule of the learning rate, if there is one, run over so many steps."""
+        if self.rates is not None and (first, total) != (self.rates.first, self.rates.total):
+            self.rates.begin(first, total)
+            self._ahead = None
+
+    def count(self, labels: Tensor) -> None:
+        """Count the labels `[steps, K, batch]` of steps that were taken."""
+        if self.counts is not None:
+            labels = labels.transpose(0, 1).flatten(1)
+            self.counts.scatter_add_(1, labels, torch.ones_like(labels))
+
+    def _steady(self, clock: Clock) -> bool:
+        """Whether the draws keep their sizes from now on, in this task."""
+        return self.policy is None or self.policy.steady(clock, self.replay)
+
+    def _plan(
+        self, clock: Clock, steps: int, batch: int, sizes: Sizes, labels: Tensor | None = None
+    ) -> Stacks:
         device = self.seeds.device
         none = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
         plan = {"read": none, "write": none, "slots": none}
@@ -89,10 +117,23 @@ class Planner:
         if self.noisy:
             plan["noise"] = bits(self.seeds, Purpose.NOISE, when)
         plan["key"] = bits(self.seeds, Purpose.RANDOM, when)
+        if self.rates is not None:
+            plan["factor"] = self.rates.factors(clock.steps, steps)
         return plan
 
-    def count(self, labels: Tensor) -> None:
-        """Count the labels `[steps, K, batch]` of steps that were taken."""
-        if self.counts is not None:
-            labels = labels.transpose(0, 1).flatten(1)
-            self.counts.scatter_add_(1, labels, torch.ones_like(labels))
+
+def _covers(
+    first: Clock, size: int, drawn: Sizes, plan: Stacks, clock: Clock, batch: int, sizes: Sizes
+) -> bool:
+    number = clock.steps - first.steps
+    return (
+        0 <= number < len(plan["key"])
+        and (batch, sizes) == (size, drawn)
+        and clock == first.after(number, batch)
+    )
+
+
+def by_step(stretch: Tensor, steps: int) -> Tensor:
+    """The batches of a stretch `[K, steps * B, ...]`, each contiguous: `[steps, K, B, ...]`."""
+    runs, _, *shape = stretch.shape
+    return stretch.reshape(runs, steps, -1, *shape).transpose(0, 1).contiguous()

@@ -6,17 +6,20 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
 import torch
 
 import recollect
 from recollect.train.devices import cores
-from recollect.train.job import Job, Result
+
+if TYPE_CHECKING:
+    from recollect.train.job import Job
+    from recollect.train.result import Result
 
 __all__ = ["MADE", "Provenance", "commit"]
 
@@ -65,11 +68,12 @@ class Provenance:
         return cls(**{field.name: made.get(field.name, "") for field in fields(cls)})
 
     def beside(self, run: Result) -> dict[str, Any]:
-        """A run as it stands in files, with the object `made` complete."""
-        data = run.as_json()
-        known = {name: value for name, value in asdict(self).items() if value}
-        empty = dict.fromkeys(MADE, "")
-        return data | {"made": empty | data["made"] | known}
+        """A run as it stands in files, with the object `made` complete.
+
+        Where this says nothing, the provenance that the run carries stays.
+        """
+        data = (run if self == Provenance() else replace(run, provenance=self)).as_json()
+        return data | {"made": dict.fromkeys(MADE, "") | data["made"]}
 
 
 @cache

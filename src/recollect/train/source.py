@@ -1,14 +1,23 @@
-"""What arrives in a task."""
+"""The examples of a task, in the order in which they arrive."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
 
 from recollect.streams.stream import Stream, shuffled
 from recollect.train.fleet import Fleet
+from recollect.train.job import Job
 
-__all__ = ["Source"]
+__all__ = ["Source", "stretch_length", "stretches_of"]
+
+STRETCH = 4096
+STEPS_ON_GPU = 512
+BYTES_ON_GPU = 1 << 30
 
 
 class Source:
@@ -35,3 +44,23 @@ class Source:
         again = index >= self._count
         x = torch.where(again.view(*again.shape, *[1] * (new.x.dim() - 2)), old.x, new.x)
         return x, torch.where(again, old.y, new.y)
+
+
+def stretch_length(job: Job) -> int:
+    """How many examples to fetch at once: few for a processor's cache, many for a GPU."""
+    if job.device.type == "cpu":
+        return STRETCH
+    bytes_each = math.prod(job.stream.shape) * job.stream.dtype.itemsize
+    return min(STEPS_ON_GPU * job.batch, BYTES_ON_GPU // (bytes_each * len(job.runs)))
+
+
+def stretches_of(job: Job, parts: Sequence[int], epochs: range) -> list[tuple[int, int, int]]:
+    """Epochs as (epoch, start, stop), thousands of examples each, none across two parts."""
+    length = max(stretch_length(job) // job.batch, 1) * job.batch
+    ends = list(accumulate(parts))
+    return [
+        (epoch, first, min(first + length, end))
+        for epoch in epochs
+        for start, end in zip([0, *ends], ends, strict=False)
+        for first in range(start, end, length)
+    ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
 from typing import final
@@ -10,31 +11,83 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.core.augmentation import Augmentation
+from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.images import Images
-from recollect.core.model import Model
+from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
-from recollect.core.transforms import Transforms
+from recollect.core.transforms import Augmentation, Transforms
+from recollect.core.weights import State, Weights
 from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Stored
-from recollect.methods import Step, static
+from recollect.methods import Method, Step, static, varying
 from recollect.train.compiled import Compiled
-from recollect.train.execution import Lanes, Plain, Replayed, Sizes, Stacks
+from recollect.train.execution import Execution, Lanes, Sizes, Stacks
 from recollect.train.guard import Guard
-from recollect.train.state import FleetState
+from recollect.train.mixing import FirstSteps
 
-__all__ = ["Stepper"]
+__all__ = ["FleetState", "Stepper", "stacked"]
 
 LOSS, SLOTS, FIELD, REWRITE = "loss", "slots", "field ", "rewrite "
+
+
+@dataclass(frozen=True)
+class FleetState:
+    """The weights of K runs and all that goes with them; `rate` is the learning rate, `[K]`."""
+
+    weights: Weights
+    buffers: Mapping[str, Tensor]
+    method: Method
+    rate: Tensor
+    state: State
+    optimiser: FleetOptimiser | None = None
+
+    def tensors(self) -> list[Tensor]:
+        """The same as plain tensors, for a step that is compiled."""
+        hyper = (getattr(self.method, name) for name in varying(type(self.method)))
+        moved = self.optimiser.tensors() if self.optimiser else []
+        buffers, state = self.buffers.values(), self.state.values()
+        return [*self.weights, *buffers, *state, *hyper, self.rate, *moved]
+
+    def over(self, tensors: Sequence[Tensor]) -> FleetState:
+        """The same with other tensors, in the order of `tensors`."""
+        each = iter(tensors)
+        weights = Weights({name: next(each) for name in self.weights.named()})
+        buffers = {name: next(each) for name in self.buffers}
+        state = State({name: next(each) for name in self.state})
+        hyper = {name: next(each) for name in varying(type(self.method))}
+        method, rate = replace(self.method, **hyper), next(each)
+        optimiser = self.optimiser and self.optimiser.over(list(each))
+        return FleetState(weights, buffers, method, rate, state, optimiser)
+
+    def row(self, run: int) -> FleetState:
+        """One run as a fleet of one, in the same memory."""
+        here = slice(run, run + 1)
+        names = varying(type(self.method))
+        hyper = {name: getattr(self.method, name)[here].clone() for name in names}
+        return FleetState(
+            self.weights.row(run),
+            {name: tensor[here] for name, tensor in self.buffers.items()},
+            replace(self.method, **hyper),
+            self.rate[here].clone(),
+            self.state.row(run),
+            self.optimiser and self.optimiser.row(run),
+        )
+
+
+def stacked(methods: Sequence[Method], dtype: torch.dtype, device: torch.device) -> Method:
+    """One method whose hyper-parameters are tensors `[K]`, one value per run."""
+    columns = {n: [getattr(method, n) for method in methods] for n in varying(type(methods[0]))}
+    tensors = {n: torch.tensor(c, dtype=dtype, device=device) for n, c in columns.items()}
+    return replace(methods[0], **tensors)
 
 
 @final
 class Stepper:
     """Takes steps: reads the memory, lets the method learn, writes the memory, all in place.
 
-    Memory is read and written for all runs at once. Between the two, each of the `states` takes
-    its step: one for the whole fleet, or one for every run. `fast` says whether steps are
+    Memory is read and written for all runs at once. Between the two, the whole fleet takes its
+    step or, where networks are computed one by one, every run. `fast` says whether steps are
     compiled, and whether they are recorded.
     """
 
@@ -42,24 +95,25 @@ class Stepper:
         self,
         network: Network,
         memory: Memory,
-        states: Sequence[FleetState],
+        whole: FleetState,
         fast: tuple[bool, bool],
         images: Images | Transforms | None = None,
         optimiser: Optimiser | None = None,
         guard: Guard | None = None,
     ) -> None:
-        self._network, self._memory, self._states = network, memory, list(states)
+        self._network, self._memory = network, memory
         self._fast, self._images = fast, images
         self._optimiser, self._guard = optimiser, guard
-        self._method = states[0].method
+        self._method, runs = whole.method, whole.weights.runs
+        one_by_one = network.strategy == "loop"
+        self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
         self._given = {"x", "y"} & memory.tensors.keys()
         self._noted = memory.tensors.keys() - {"x", "y"}
         self._lanes = Lanes(network.device, len(self._states))
+        self.first_steps = FirstSteps(self._learn, network)
         self._usual = False
         self._sizes: Sizes = ()
         self._names: tuple[str, ...] = ()
-        self._compiled: Compiled | None
-        self._carry_out: Plain | Replayed
         self.arrange(0)
 
     def arrange(self, task: int) -> None:
@@ -70,7 +124,7 @@ class Stepper:
         self._compiled = (
             Compiled(self._learn_over, self._kind(), when, device, title) if compiled else None
         )
-        self._carry_out = Replayed(self._step, device, title) if recorded else Plain(self._step)
+        self._execution = Execution(self._step, device, title, recorded)
 
     def take(self, stacks: Stacks, sizes: Sizes, usual: bool) -> Tensor:
         """Take all steps of the stacks, whose draws have these sizes; the last loss, `[K]`.
@@ -78,13 +132,17 @@ class Stepper:
         Only steps with the `usual` sizes of batch and draws are compiled.
         """
         self._usual, self._sizes = usual, sizes
-        return self._carry_out(stacks, sizes)
+        first = self.first_steps.expect(sizes)
+        loss = self._execution(stacks, sizes)
+        if first:
+            check_loss(loss, stacks["y"].shape[1])
+        return loss
 
     @property
     def execution(self) -> str:
         """How steps are executed, in words."""
         how = []
-        if isinstance(self._carry_out, Replayed) and self._carry_out.possible:
+        if self._execution.recorded:
             on_gpu = self._network.device.type == "cuda"
             how.append("CUDA graph" if on_gpu else "recorded step")
         if len(self._lanes) > 1:
@@ -103,52 +161,19 @@ class Stepper:
         write: Tensor,
         slots: Tensor,
         key: Tensor,
-        sizes: Sizes,
         views: Tensor | None = None,
         noise: Tensor | None = None,
         valid: Tensor | None = None,
+        factor: Tensor | None = None,
     ) -> Tensor:
         """One step of all runs; the loss `[K]`."""
-        given = self._inputs(x, y, slots, key, self._memory.read(read), views, valid)
-        self._names = tuple(given)
-        pieces = [tuple(given.values())]
-        if len(self._states) > 1:
-            chunks = (tensor.chunk(len(self._states)) for tensor in given.values())
-            pieces = list(zip(*chunks, strict=True))
-        take = self._learn_fast if self._usual else self._learn
-        learn = [
-            partial(take, state, sizes, *piece)
-            for state, piece in zip(self._states, pieces, strict=True)
-        ]
-        if noise is not None:
-            seeds = noise.tolist()
-            learn = [partial(self._seeded, *each) for each in zip(seeds, learn, strict=True)]
-        outcomes = self._lanes(learn)
-        found = outcomes[0]
-        if len(outcomes) > 1:
-            found = {name: torch.cat([each[name] for each in outcomes]) for name in found}
-        if SLOTS in found:
-            write = self._memory.rows(found[SLOTS])
-        self._write(x, y, write, self._rewritten(found, read, sizes, valid), found)
-        return found[LOSS]
-
-    def _inputs(
-        self,
-        x: Tensor,
-        y: Tensor,
-        slots: Tensor,
-        key: Tensor,
-        past: Stored,
-        views: Tensor | None,
-        valid: Tensor | None,
-    ) -> dict[str, Tensor]:
-        """What the method's step reads, by name, each `[K, ...]`.
-
-        Images are augmented for all runs at once; as they are stored, they are there too.
-        """
+        past = self._memory.read(read)
         given = {"x": x, "y": y, "slots": slots, "key": key}
+        if factor is not None:
+            given["factor"] = factor
         given |= {f"past {name}": tensor for name, tensor in past.items()}
         if self._images is not None and views is not None:
+            # Images are augmented for all runs at once; as they are stored, they are there too.
             dtype, size = self._network.dtype, x.shape[1]
             given |= {"raw x": x, "x": self._images.augment(x, views[:, :size], dtype)}
             if "x" in past:
@@ -156,30 +181,44 @@ class Stepper:
                 given |= {"raw past": past.x, "past x": again}
         if valid is not None:
             given["past valid"] = valid
-        return given
-
-    def _rewritten(
-        self, found: dict[str, Tensor], read: Tensor, sizes: Sizes, valid: Tensor | None
-    ) -> list[tuple[Tensor, str, Tensor]]:
-        """Which rows get which field rewritten with what."""
-        starts, rewritten = [0, *accumulate(sizes)], []
+        found = self._learn_all(given, noise)
+        if SLOTS in found:
+            write = self._memory.rows(found[SLOTS])
         rows = read if valid is None else torch.where(valid, read, self._memory.spare)
+        self._write({"x": x, "y": y}, write, rows, found)
+        return found[LOSS]
+
+    def _learn_all(self, given: dict[str, Tensor], noise: Tensor | None) -> dict[str, Tensor]:
+        """What `_learn` returns for all runs, of what the method's step reads, each `[K, ...]`."""
+        self._names = tuple(given)
+        pieces = [tuple(given.values())]
+        if len(self._states) > 1:
+            chunks = (tensor.chunk(len(self._states)) for tensor in given.values())
+            pieces = list(zip(*chunks, strict=True))
+        if self.first_steps.due:
+            self.first_steps.check(self._states[0], given)
+        take = self._learn_fast if self._usual else self._learn
+        learn = [
+            partial(take, state, *piece) for state, piece in zip(self._states, pieces, strict=True)
+        ]
+        if noise is not None:
+            seeds = noise.tolist()
+            learn = [partial(self._seeded, *each) for each in zip(seeds, learn, strict=True)]
+        outcomes = self._lanes(learn)
+        if len(outcomes) == 1:
+            return outcomes[0]
+        return {name: torch.cat([each[name] for each in outcomes]) for name in outcomes[0]}
+
+    def _write(
+        self, arrived: dict[str, Tensor], write: Tensor, read: Tensor, found: dict[str, Tensor]
+    ) -> None:
+        """Write what a step has found to rows of memory, new ones and ones that were read."""
+        starts, rewritten = [0, *accumulate(self._sizes)], []
         for name, value in found.items():
             if name.startswith(REWRITE):
                 number, field = name.removeprefix(REWRITE).split(" ", 1)
-                start = starts[int(number)]
-                here = rows[:, start : start + sizes[int(number)]]
-                rewritten.append((here, field, value))
-        return rewritten
-
-    def _write(
-        self,
-        x: Tensor,
-        y: Tensor,
-        write: Tensor,
-        rewritten: Sequence[tuple[Tensor, str, Tensor]],
-        found: dict[str, Tensor],
-    ) -> None:
+                start, size = starts[int(number)], self._sizes[int(number)]
+                rewritten.append((read[:, start : start + size], field, value))
         if self._guard is not None:
             if not self._guard.finite(found[LOSS]):
                 raise DivergedError("the loss or the weights are not finite any more")
@@ -193,18 +232,17 @@ class Stepper:
                 fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
                 raise InputError(f"{self._method.title} declares in `replay` what it does not "
                                  f"give: call step.remember({fields})")  # fmt: skip
-            arrived = {"x": x, "y": y}
             self._memory.write(write, {n: arrived[n] for n in self._given} | noted)
 
     def _seeded(self, seed: int, learn: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         with self._network.seeded(seed):
             return learn()
 
-    def _learn(self, state: FleetState, sizes: Sizes, *piece: Tensor) -> dict[str, Tensor]:
+    def _learn(self, state: FleetState, *piece: Tensor) -> dict[str, Tensor]:
         """One step of the runs of a state; the loss and what is to be written to memory."""
         given = dict(zip(self._names, piece, strict=True))
         past = {n.removeprefix("past "): t for n, t in given.items() if n.startswith("past ")}
-        spans = list(zip([0, *accumulate(sizes)], sizes, strict=False))
+        spans = list(zip([0, *accumulate(self._sizes)], self._sizes, strict=False))
         augmentation = None
         if self._images is not None:
             raw = given.get("raw past")
@@ -212,11 +250,13 @@ class Stepper:
             augmentation = Augmentation(
                 self._images, given.get("raw x"), draws, self._network.dtype
             )
+        rate = state.rate * given["factor"] if "factor" in given else state.rate
+        optimiser = state.optimiser or self._optimiser
         step = Step(
             given["x"], given["y"],
-            Model(self._network, state.weights, state.buffers, state.rate, self._optimiser),
+            Model(self._network, state.weights, state.buffers, rate, optimiser),
             [Stored(past).narrow(*span) for span in spans],
-            state.state, given["slots"], given["key"], augmentation,
+            state.state, given["slots"], given["key"], augmentation, self._noted,
         )  # fmt: skip
         found = {LOSS: state.method.update(step)}
         found |= {FIELD + name: value for name, value in step.outcome.fields.items()}
@@ -225,21 +265,21 @@ class Stepper:
         rewritten = step.outcome.rewritten.items()
         return found | {f"{REWRITE}{number} {name}": t for (number, name), t in rewritten}
 
-    def _learn_fast(self, state: FleetState, sizes: Sizes, *piece: Tensor) -> dict[str, Tensor]:
+    def _learn_fast(self, state: FleetState, *piece: Tensor) -> dict[str, Tensor]:
         """The same, compiled if that is wanted and possible."""
         if self._compiled is not None:
             tensors = (*state.tensors(), *piece)
             compiled = self._compiled.ready(tensors)
             if compiled is not None:
                 return compiled(*tensors)
-        return self._learn(state, sizes, *piece)
+        return self._learn(state, *piece)
 
     def _learn_over(self, *tensors: Tensor) -> dict[str, Tensor]:
         """The same with the state as plain tensors, to be compiled."""
         state = self._states[0]
         fixed = len(state.tensors())
         with self._network.written_out():
-            return self._learn(state.over(tensors[:fixed]), self._sizes, *tensors[fixed:])
+            return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
 
     def _kind(self) -> Hashable:
         """What a compiled step depends on besides its tensors and, for some methods, the task."""
@@ -247,4 +287,7 @@ class Stepper:
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half)
         fixed = tuple(getattr(method, name) for name in static(type(method)))
-        return (type(method), fixed, repr(self._images), layers, repr(network.module), how)
+        moving = self._states[0].optimiser
+        optimiser = moving and (moving.name, moving.nesterov, *moving.settings)
+        given = (repr(self._images), layers, repr(network.module), how, optimiser)
+        return (type(method), fixed, *given)

@@ -7,7 +7,7 @@ import struct
 import sys
 import tarfile
 import urllib.error
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,11 +16,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from tests.streams.data.some_files import described, fill, ignore
 
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, cifar10, downloads
 from recollect.streams.data.conversions import locate, obtain
-from recollect.streams.data.files import File
 
 NAMES = [f"data_batch_{number}" for number in range(1, 6)] + ["test_batch"]
 X = np.random.default_rng(0).integers(0, 256, (12, 3, 32, 32), dtype=np.uint8)
@@ -80,10 +80,6 @@ def md5(content: bytes) -> str:
     return hashlib.md5(content).hexdigest()
 
 
-def described(files: Mapping[str, bytes]) -> tuple[File, ...]:
-    return tuple(File(name, len(content), md5(content)) for name, content in files.items())
-
-
 @pytest.fixture(autouse=True)
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A CIFAR-10 of ten and two pictures, nowhere yet; returns the cache."""
@@ -95,24 +91,14 @@ def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "test_x": md5(X[10:].tobytes()),
         "test_y": md5(Y[10:].tobytes()),
     }
-    form = replace(cifar10.CIFAR10.form, train=10, test=2, md5=known)
-    (described_archive,) = described({"cifar-10-binary.tar.gz": ARCHIVE})
-    conversion = replace(cifar10.CIFAR10, form=form, archive=described_archive)
-    monkeypatch.setattr(cifar10, "CIFAR10", conversion)
-    for name, files in (("BINARY", BINARY), ("PICKLED", PICKLED), ("PICTURES", PICTURES)):
-        monkeypatch.setattr(cifar10, name, replace(getattr(cifar10, name), files=described(files)))
+    small = (BINARY, PICKLED, {"cifar-10-binary.tar.gz": ARCHIVE}, PICTURES)
+    layouts = {
+        replace(collection, files=described(files)): parse
+        for (collection, parse), files in zip(cifar10.CIFAR10.layouts.items(), small, strict=True)
+    }
+    few = replace(cifar10.CIFAR10, train=10, test=2, md5=known, layouts=layouts)
+    monkeypatch.setattr(cifar10, "CIFAR10", few)
     return tmp_path / "cache"
-
-
-def ignore(message: str) -> None:
-    pass
-
-
-def fill(folder: Path, files: Files) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
-    return folder
 
 
 def is_whole(data: Dataset) -> bool:
@@ -179,19 +165,14 @@ def test_a_wrong_file_is_an_error_before_it_is_read(tmp_path: Path, files: Files
         assert message in str(locate(cifar10.CIFAR10, folder).problem)
 
 
-def test_an_archive_that_is_not_whole_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_archive_that_is_not_whole_is_an_error(tmp_path: Path) -> None:
     for content, message in (
-        (archive({}, "x"), "cifar-10-binary.tar.gz lacks cifar-10-batches-bin/data_batch_1.bin"),
-        (archive(BINARY | {"test_batch.bin": b"?"}, "cifar-10-batches-bin"), "is truncated"),
-        (ARCHIVE[: len(ARCHIVE) // 2], "cannot be unpacked"),
-        (b"text", "cannot be unpacked"),
+        (ARCHIVE[: len(ARCHIVE) // 2], "cifar-10-binary.tar.gz is truncated"),
+        (ARCHIVE[:-1] + b"?", "cifar-10-binary.tar.gz is corrupt"),
+        (b"text", "cifar-10-binary.tar.gz is truncated"),
     ):
-        (wrong,) = described({"cifar-10-binary.tar.gz": content})
-        monkeypatch.setattr(cifar10, "CIFAR10", replace(cifar10.CIFAR10, archive=wrong))
-        folder = fill(tmp_path / "mine", {wrong.name: content})
-        with pytest.raises(DataError, match=message):
+        folder = fill(tmp_path / "mine", {"cifar-10-binary.tar.gz": content})
+        with pytest.raises(DataError, match=f"{message}.*replace it by the cifar-10-binary"):
             obtain(cifar10.CIFAR10, folder, ignore)
 
 
@@ -274,13 +255,13 @@ def test_another_converted_file_is_refused(tmp_path: Path, small: Path) -> None:
 
 def test_the_real_cifar10_is_asked_for_by_its_checksums(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
-    archive = cifar10.CIFAR10.archive
+    (archive,) = cifar10.ARCHIVE.files
     assert (archive.name, archive.md5) == (
         "cifar-10-binary.tar.gz",
         "c32a1d4ab5d03f1284b67883e8d87530",
     )
-    assert all(mirror.startswith("https://") for mirror in cifar10.CIFAR10.mirrors)
-    assert cifar10.CIFAR10.form.md5.keys() == cifar10.CIFAR10.form.shapes.keys()
+    assert all(mirror.startswith("https://") for mirror in cifar10.ARCHIVE.mirrors)
+    assert cifar10.CIFAR10.md5.keys() == cifar10.CIFAR10.shapes.keys()
     records = 50_000 + 10_000
     assert sum(file.size for file in cifar10.BINARY.files) == records * (1 + 3 * 32 * 32)
     known = CATALOGUE["cifar10"]

@@ -1,21 +1,19 @@
 """Conversions are tested on a data set whose archive is the bytes of its images."""
 
-import hashlib
 import io
 import urllib.error
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from tests.streams.data.some_files import described, ignore, listing
 
 from recollect.errors import DataError
 from recollect.streams.data import Dataset, DataUnavailable
-from recollect.streams.data.conversions import Conversion, Original, locate, obtain
-from recollect.streams.data.converted import Form, read, write
-from recollect.streams.data.downloads import SourceError
-from recollect.streams.data.files import File, Report
+from recollect.streams.data.conversions import Conversion, locate, obtain, read, write
+from recollect.streams.data.files import Collection, Report
 
 CONTENT = bytes(range(2 * 3 * 4 * 4))
 Serve = Callable[[dict[str, bytes]], list[str]]
@@ -26,40 +24,24 @@ def made(content: bytes = CONTENT) -> Dataset:
     return Dataset("toy", 2, x, torch.tensor([0, 1]), x.clone(), torch.tensor([1, 0]))
 
 
-def unpack(path: Path, report: Report) -> Dataset:
-    report(f"unpacking {path.name}")
-    return made(path.read_bytes())
+def parse(files: Mapping[str, bytes], report: Report) -> Dataset:
+    ((name, content),) = files.items()
+    report(f"unpacking {name}")
+    return made(content)
 
 
-def find(folder: Path) -> Original | None:
-    """A layout of one file, `images`, that must be as long as the archive."""
-    path = folder / "images"
-    if not path.exists():
-        return None
-
-    def fault() -> str | None:
-        return None if len(path.read_bytes()) == len(CONTENT) else f"{path} is too short"
-
-    def convert(report: Report) -> Dataset:
-        if wrong := fault():
-            raise DataError(wrong)
-        return made(path.read_bytes())
-
-    return Original(path, fault, convert)
-
-
+IMAGES = Collection("toy", described({"images": CONTENT}))
+MIRRORS = ("https://one.example/", "https://two.example/")
+ARCHIVE = Collection("toy", described({"toy.zip": CONTENT}), ("", "toy"), MIRRORS, gzipped=False)
 TOY = Conversion(
-    form=Form("toy", classes=2, image=(3, 4, 4), train=2, test=2),
-    archive=File("toy.zip", len(CONTENT), hashlib.md5(CONTENT).hexdigest()),
-    mirrors=("https://one.example/", "https://two.example/"),
-    unpack=unpack,
-    find=find,
+    "toy",
+    classes=2,
+    image=(3, 4, 4),
+    train=2,
+    test=2,
+    layouts={IMAGES: parse, ARCHIVE: parse},
     wanted="images or toy.zip",
 )
-
-
-def ignore(message: str) -> None:
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -87,10 +69,6 @@ def serve(monkeypatch: pytest.MonkeyPatch) -> Serve:
 
     start({})
     return start
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 @pytest.fixture
@@ -123,7 +101,7 @@ def test_original_files_are_converted_once_and_kept(mine: Path, cache: Path, nam
 def test_a_converted_file_in_the_users_folder_is_enough(
     mine: Path, cache: Path, subfolder: str
 ) -> None:
-    write(TOY.form, made(), mine / subfolder / "toy.safetensors")
+    write(TOY, made(), mine / subfolder / "toy.safetensors")
     assert same(obtain(TOY, mine, ignore), made())
     assert (locate(TOY, mine).where, locate(TOY, mine).problem) == ("folder", None)
     assert listing(cache) == []
@@ -131,8 +109,8 @@ def test_a_converted_file_in_the_users_folder_is_enough(
 
 def test_the_users_converted_file_goes_before_the_cache(mine: Path, cache: Path) -> None:
     other = bytes(reversed(CONTENT))
-    write(TOY.form, made(), cache / "toy.safetensors")
-    write(TOY.form, made(other), mine / "toy.safetensors")
+    write(TOY, made(), cache / "toy.safetensors")
+    write(TOY, made(other), mine / "toy.safetensors")
     assert same(obtain(TOY, mine, ignore), made(other))
 
 
@@ -141,7 +119,7 @@ def test_a_damaged_file_in_the_users_folder_is_an_error(
 ) -> None:
     asked = serve({"https://one.example/toy.zip": CONTENT})
     for name, message in (
-        ("images", "images is too short"),
+        ("images", "images is truncated"),
         ("toy.zip", "toy.zip is truncated.*; replace it by the toy.zip of toy, or name another"),
         ("toy.safetensors", "toy.safetensors is truncated or is not a safetensors file"),
     ):
@@ -157,15 +135,15 @@ def test_a_damaged_file_in_the_users_folder_is_an_error(
 
 
 def test_original_files_of_another_data_set_are_an_error(mine: Path, cache: Path) -> None:
-    known = replace(TOY, form=replace(TOY.form, md5={"test_y": "0123"}))
+    known = replace(TOY, md5={"test_y": "0123"})
     (mine / "images").write_bytes(CONTENT)
-    with pytest.raises(DataError, match="images holds another data set than toy"):
+    with pytest.raises(DataError, match="mine holds another data set than toy"):
         obtain(known, mine, ignore)
     assert listing(cache) == []
 
 
 def test_a_named_folder_that_does_not_exist_is_an_error(mine: Path, cache: Path) -> None:
-    write(TOY.form, made(), cache / "toy.safetensors")
+    write(TOY, made(), cache / "toy.safetensors")
     with pytest.raises(DataError, match="does not exist"):
         obtain(TOY, mine / "nowhere", ignore)
     with pytest.raises(DataError, match="does not exist"):
@@ -218,15 +196,12 @@ def test_a_bad_download_is_a_reason_and_leaves_nothing(
     assert listing(cache) == []
 
 
-def test_other_sources_come_after_the_mirrors(serve: Serve) -> None:
-    def broken(report: Report) -> Dataset:
-        raise SourceError("the third is closed")
-
-    asked = serve({})
-    assert same(obtain(replace(TOY, others=(broken, lambda report: made())), None, ignore), made())
+def test_what_a_mirror_has_is_checked_before_it_is_kept(cache: Path, serve: Serve) -> None:
+    asked = serve({f"{mirror}toy.zip": CONTENT for mirror in MIRRORS})
+    with pytest.raises(DataUnavailable, match=r"has train_x of .*\(3, 3, 4, 4\) were expected"):
+        obtain(replace(TOY, train=3), None, ignore)
     assert len(asked) == 2
-    with pytest.raises(DataUnavailable, match="the third is closed"):
-        obtain(replace(TOY, form=replace(TOY.form, train=3), others=(broken,)), None, ignore)
+    assert listing(cache) == []
 
 
 def test_offline_asks_nobody(
@@ -260,7 +235,7 @@ def test_a_damaged_file_in_the_cache_is_made_again(mine: Path, cache: Path) -> N
     assert same(obtain(TOY, mine, messages.append), made())
     assert "is corrupt" in messages[0]
     assert "it is removed, to be made again" in messages[0]
-    assert same(read(TOY.form, kept), made())
+    assert same(read(TOY, kept), made())
 
 
 def test_a_cache_that_cannot_be_written_does_not_stop_the_run(mine: Path, cache: Path) -> None:

@@ -10,9 +10,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from recollect.streams.data import Dataset
-from recollect.streams.data.converted import Form, Unfit, read, write
+from recollect.streams.data.conversions import Conversion, Unfit, read, write
 
-FORM = Form("toy", classes=3, image=(3, 4, 5), train=6, test=2)
+FORM = Conversion("toy", classes=3, image=(3, 4, 5), train=6, test=2)
 
 
 def toy(seed: int = 0) -> Dataset:

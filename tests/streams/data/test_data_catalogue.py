@@ -9,8 +9,8 @@ from torch import Tensor
 
 from recollect.errors import DataError, InputError, MissingExtraError
 from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, load, look, mnist
-from recollect.streams.data.digits import held_out
-from recollect.streams.data.places import cache_folder, named_folder, offline
+from recollect.streams.data.dataset import held_out
+from recollect.streams.data.files import cache_folder, named_folder, offline
 
 
 @pytest.fixture(autouse=True)

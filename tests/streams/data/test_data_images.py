@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from recollect.errors import DataError
-from recollect.streams.data.images import decode, decoder
+from recollect.streams.data.formats import decode, decoder
 
 
 def encoded(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], form: str = "PNG") -> bytes:

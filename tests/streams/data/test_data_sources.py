@@ -1,7 +1,6 @@
 """Sources are tested on a data set of two small files, served on this machine."""
 
 import gzip
-import hashlib
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,26 +8,20 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from tests.streams.data.some_files import described, fill, ignore, listing
 
 from recollect.errors import DataError
-from recollect.streams.data.files import Collection, File
+from recollect.streams.data.files import Collection
 from recollect.streams.data.sources import DataUnavailable, gather, survey
 
 CONTENT = {"train-idx": b"the training part" * 100, "test-idx": b"the test part" * 100}
 
 
-def described(name: str) -> File:
-    content = CONTENT[name]
-    md5 = hashlib.md5(content).hexdigest()
-    return File(name, len(content), md5, other_names=(name.replace("-idx", ".idx"),))
-
-
-TOY = Collection("toy", (described("train-idx"), described("test-idx")), ("", "toy", "TOY/raw"))
+DOTTED = [
+    replace(file, other_names=(file.name.replace("-idx", ".idx"),)) for file in described(CONTENT)
+]
+TOY = Collection("toy", tuple(DOTTED), ("", "toy", "TOY/raw"))
 Mirror = tuple[str, dict[str, bytes], list[str]]
-
-
-def ignore(message: str) -> None:
-    pass
 
 
 @pytest.fixture(autouse=True)
@@ -63,17 +56,6 @@ def mirror() -> Iterator[Mirror]:
         yield f"http://127.0.0.1:{server.server_port}/", served, asked
         server.shutdown()
         thread.join()
-
-
-def fill(folder: Path, content: dict[str, bytes] = CONTENT) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, data in content.items():
-        (folder / name).write_bytes(data)
-    return folder
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 @pytest.mark.parametrize("subfolder", ["", "toy", "TOY/raw"])
@@ -112,7 +94,7 @@ FASHION = bytes(reversed(CONTENT["train-idx"]))
 def test_a_wrong_file_in_the_users_folder_is_an_error_and_not_passed_over(
     tmp_path: Path, cache: Path, mirror: Mirror, name: str, content: bytes, message: str
 ) -> None:
-    fill(cache)
+    fill(cache, CONTENT)
     folder = fill(tmp_path / "mine", {name: content})
     toy = replace(TOY, mirrors=(mirror[0],))
     with pytest.raises(DataError, match=message) as caught:
@@ -127,7 +109,7 @@ def test_a_wrong_file_in_the_users_folder_is_an_error_and_not_passed_over(
 
 
 def test_a_named_folder_that_does_not_exist_is_an_error(tmp_path: Path, cache: Path) -> None:
-    fill(cache)
+    fill(cache, CONTENT)
     (tmp_path / "file").touch()
     for wrong in (tmp_path / "nowhere", tmp_path / "file"):
         with pytest.raises(DataError, match=f"{wrong} does not exist, is not a folder"):
@@ -155,12 +137,12 @@ def test_each_file_comes_from_the_first_source_that_has_it(
 
 
 def test_a_folder_with_none_of_the_files_is_passed_over(tmp_path: Path, cache: Path) -> None:
-    fill(cache)
+    fill(cache, CONTENT)
     assert gather(TOY, tmp_path, ignore) == CONTENT
 
 
 def test_a_corrupt_file_in_the_cache_is_fetched_again(cache: Path, mirror: Mirror) -> None:
-    fill(cache)
+    fill(cache, CONTENT)
     (cache / "train-idx").write_bytes(FASHION)
     toy = replace(TOY, mirrors=(mirror[0],))
     problem = survey(toy, None).problem

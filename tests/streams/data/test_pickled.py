@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from recollect.errors import DataError
-from recollect.streams.data.pickled import parse_pickled
+from recollect.streams.data.formats import parse_pickled
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (3, 7), dtype=np.uint8)
 

@@ -2,46 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
-from recollect.errors import InputError, unknown_name
-from recollect.experiments.figures import (
-    arrivals,
-    fisher,
-    memory,
-    mnist360,
-    over_time,
-    tiny_memories,
-    transfer,
-    wall_clock,
-)
+from recollect.errors import unknown_name
+from recollect.experiments.figures import examples, fisher, over_time, scores, wall_clock
 from recollect.experiments.figures.drawing import Drawing, check_matplotlib, compose, save
-from recollect.experiments.figures.runs import Panels
-from recollect.experiments.reproduce import stream_or_stand_in
-from recollect.streams import benchmark, twin
-from recollect.streams.data import look
-from recollect.train import Result
+from recollect.experiments.figures.runs import Material, Panels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["FIGURES", "Material", "Recipe", "check_matplotlib", "recipe", "save"]
-
-
-@final
-@dataclass(frozen=True)
-class Material:
-    """What figures are made from: results, or what it takes to train for them."""
-
-    results: Sequence[Result] = ()
-    bench: Path | None = None
-    folder: Path | None = None
-    seeds: Sequence[int] = range(5)
-    report: Callable[[str], None] = lambda text: None
 
 
 @final
@@ -71,64 +45,48 @@ def recipe(name: str) -> Recipe:
 
 
 def _fisher(material: Material) -> fisher.FisherData:
-    known, stream = stream_or_stand_in(benchmark("seq-mnist"), material.folder, material.report)
+    known, stream = material.stream("seq-mnist")
     return fisher.data(known, stream, material.seeds, report=material.report)
 
 
-def _mnist360(material: Material) -> mnist360.BatchesData:
-    _, stream = stream_or_stand_in(benchmark("mnist-360"), material.folder, material.report)
-    return mnist360.data(stream)
+def _batches(material: Material) -> examples.BatchesData:
+    return examples.batches(material.stream("mnist-360")[1])
 
 
-def _arrivals(name: str, material: Material) -> arrivals.ArrivalsData:
-    known = benchmark(name)
-    # Nothing stands in for photographs, and a picture is no reason to fetch hundreds of megabytes.
-    if twin(known) is None and look(known.dataset, material.folder).where == "not here":
-        raise InputError(
-            f"the data of {name} are not here: run recollect data fetch {known.dataset}"
-        )
-    _, stream = stream_or_stand_in(known, material.folder, material.report)
-    return arrivals.data(stream)
-
-
-def _wall_clock(material: Material) -> wall_clock.WallClockData:
-    if material.bench is not None:
-        return wall_clock.from_bench(material.bench)
-    return wall_clock.data(material.results)
+def _arrivals(name: str, material: Material) -> examples.ArrivalsData:
+    return examples.arrivals(material.stream(name)[1])
 
 
 FIGURES = {
     "memory": Recipe(
-        "accuracy against bytes stored",
-        Panels, lambda m: memory.data(m.results), memory.drawing,
+        "accuracy against bytes stored", Panels, scores.memory, scores.draw_memory
     ),
     "wall-clock": Recipe(
         "training time of each method",
-        wall_clock.WallClockData, _wall_clock, wall_clock.drawing,
+        wall_clock.WallClockData, wall_clock.data, wall_clock.drawing,
     ),
     "fisher": Recipe(
         "energy of the Fisher matrix along training (trains)",
         fisher.FisherData, _fisher, fisher.drawing,
     ),
     "tiny-memories": Recipe(
-        "DER++ against ER's memories",
-        Panels, lambda m: tiny_memories.data(m.results), tiny_memories.drawing,
+        "DER++ against ER's memories", Panels, scores.tiny_memories, scores.draw_tiny_memories
     ),
     "mnist-360": Recipe(
-        "batches of MNIST-360", mnist360.BatchesData, _mnist360, mnist360.drawing
+        "batches of MNIST-360", examples.BatchesData, _batches, examples.draw_batches
     ),
     "over-time": Recipe(
         "accuracy on a task over time",
-        over_time.OverTimeData, lambda m: over_time.data(m.results), over_time.drawing,
+        over_time.OverTimeData, over_time.data, over_time.drawing,
     ),
     "transfer": Recipe(
         "transfer and forgetting of each method",
-        transfer.TransferData, lambda m: transfer.data(m.results), transfer.drawing,
+        scores.TransferData, scores.transfer, scores.draw_transfer,
     ),
     **{
         name: Recipe(
             f"the first examples of each task of {name}",
-            arrivals.ArrivalsData, partial(_arrivals, name), arrivals.drawing,
+            examples.ArrivalsData, partial(_arrivals, name), examples.draw_arrivals,
         )
         for name in ("seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet")
     },

@@ -1,51 +1,125 @@
-"""Lines, bars and dots of methods on matplotlib's axes, and what a reader can point at."""
+"""Lines, bars and dots of methods on matplotlib's axes, each method in its style everywhere."""
 
 from __future__ import annotations
 
+import colorsys
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, final
 
 from recollect.experiments.figures.runs import Line, Point
-from recollect.experiments.figures.styles import style_of, title_of
+from recollect.experiments.figures.task_end_logits import DERAtEnds, DERppAtEnds
+from recollect.methods import title_of as known_title
 
 if TYPE_CHECKING:
     import numpy as np
     from matplotlib.axes import Axes
     from matplotlib.lines import Line2D
 
-__all__ = ["Chart", "Entry", "Mark"]
+    from recollect.experiments.figures.wall_clock import Bar
+
+__all__ = ["STYLES", "Chart", "Mark", "Style", "style_of", "title_of"]
 
 MOST_MARKS = 30  # on a line
+MARKERS = "osD^vPX*h"
+FEWEST_TICKS = 3  # of a logarithmic axis
 
 Words = Callable[[Point], Sequence[str]]
+Ends = tuple[float, float]
+
+
+@final
+@dataclass(frozen=True)
+class Style:
+    """The colour, marker and line of a method."""
+
+    colour: str
+    marker: str = "o"
+    line: str = "-"
+
+
+STYLES = {
+    "joint": Style("#222222", "_", ":"),
+    "sgd": Style("#8a8a8a", "_", "--"),
+    "oewc": Style("#6b5b4d", "s"),
+    "ewc": Style("#a8978a", "s"),
+    "si": Style("#8d99ae", "D"),
+    "lwf": Style("#3d5a80", "^"),
+    "pc": Style("#9a8c98", "v"),
+    "pnn": Style("#22223b", "P"),
+    "packnet": Style("#4a4e69", "X"),
+    "hat": Style("#8c7aa9", "*"),
+    "er": Style("#1f6fb4"),
+    "mer": Style("#5fb0e5", "v"),
+    "gem": Style("#1b7f4b", "s"),
+    "agem": Style("#86c06c", "D"),
+    "agem-r": Style("#86c06c", "D", "--"),
+    "icarl": Style("#7b3fb0", "^"),
+    "fdr": Style("#d770ad", "P"),
+    "gss": Style("#8c5a3c", "X"),
+    "hal": Style("#b59b00", "h"),
+    "der": Style("#f28e2b", "s"),
+    "derpp": Style("#c1121f"),
+    "er-ring": Style("#17a2b8", "s"),
+    "er-kmeans": Style("#0b525b", "^"),
+    "er-mof": Style("#6a6fd1", "v"),
+    "er-hybrid": Style("#9bb8d8", "D", "--"),
+    "der-at-ends": Style("#f28e2b", "s", "--"),
+    "derpp-at-ends": Style("#c1121f", "o", "--"),
+}
+
+TITLES = {kind.name: kind.title for kind in (DERAtEnds, DERppAtEnds)}
+
+
+def style_of(method: str) -> Style:
+    """The style of a method; that of a method of one's own follows from its name.
+
+    >>> style_of("derpp").colour == style_of("derpp-at-ends").colour
+    True
+    >>> style_of("mine").colour == style_of("mine").colour != style_of("other").colour
+    True
+    """
+    if method in STYLES:
+        return STYLES[method]
+    number = zlib.crc32(method.encode())
+    red, green, blue = colorsys.hls_to_rgb(number % 360 / 360, 0.38, 0.75)
+    colour = f"#{round(255 * red):02x}{round(255 * green):02x}{round(255 * blue):02x}"
+    return Style(colour, MARKERS[number // 360 % len(MARKERS)])
+
+
+def title_of(method: str) -> str:
+    """The title of a method in a figure.
+
+    >>> title_of("derpp"), title_of("der-at-ends"), title_of("mine")
+    ('DER++', 'DER, logits at task ends', 'mine')
+    """
+    return TITLES.get(method) or known_title(method)
 
 
 class Mark(NamedTuple):
-    """A place in a plot that explains itself: a method's name, coordinates, and lines of text."""
+    """A point of a plot that explains itself: a method's name, coordinates, and lines of text."""
 
     key: str
     x: float
     y: float
-    transform: Any
     buffer: int | None
     lines: Sequence[str]
-
-
-class Entry(NamedTuple):
-    """A line of a legend."""
-
-    artist: Line2D
-    title: str
+    transform: Any
 
 
 class Chart:
-    """Draws methods on axes in their style; `marks` and `legend` grow with what is drawn."""
+    """Draws methods on axes in their style; `marks`, `legend` and `rows` grow with what is drawn.
+
+    `legend` has a line and its title for each method, `rows` the titles of rows from the top.
+    """
 
     def __init__(self, axes: Axes) -> None:
         self.axes = axes
         self.marks: list[Mark] = []
-        self.legend: dict[str, Entry] = {}
+        self.legend: dict[str, tuple[Line2D, str]] = {}
+        self.rows: list[str] = []
 
     def line(
         self, line: Line, words: Words, *, band: bool = False, markers: bool = True, title: str = ""
@@ -54,65 +128,67 @@ class Chart:
         style, points = style_of(line.method), line.points
         x, mean = [p.x for p in points], [p.mean for p in points]
         # A logarithmic axis has no place for zero.
-        least = 0.1 if self.axes.get_yscale() == "log" else -float("inf")
+        least = 0.1 if self.axes.get_yscale() == "log" else -math.inf
         low = [max(p.mean - p.std, least * abs(p.mean)) for p in points]
         high = [p.mean + p.std for p in points]
         front = 3 if line.method in ("der", "derpp") else 2
         if band:
-            self._own(line.method, self.axes.fill_between(
-                x, low, high, color=style.colour, alpha=0.15, linewidth=0))  # fmt: skip
+            (drawn,) = self.axes.fill(
+                x + x[::-1], low + high[::-1], color=style.colour, alpha=0.15, linewidth=0
+            )
+            _name(line.method, drawn)
         else:
-            self._own(line.method, self.axes.vlines(
-                x, low, high, color=style.colour, linewidth=0.8, zorder=front))  # fmt: skip
-        (drawn,) = self.axes.plot(
+            self._segments(line.method, zip(x, x, strict=True), zip(low, high, strict=True), front)
+        (joined,) = self.axes.plot(
             x, mean, color=style.colour, linestyle=style.line, zorder=front,
             marker=style.marker if markers else None,
         )  # fmt: skip
-        self._list(line.method, drawn, title)
+        _name(line.method, joined)
+        self.legend[line.method] = joined, title or _title(line)
         for p in points[::-1][:: math.ceil(len(points) / MOST_MARKS)][::-1]:
             self._mark(line.method, p.x, p.mean, p.buffer, words(p))
 
-    def level(self, method: str, point: Point, words: Words) -> None:
-        """A line across, for a method that has no place on the horizontal axis."""
-        style = style_of(method)
+    def level(self, line: Line, point: Point, words: Words) -> None:
+        """A line across, for a method that has no value on the horizontal axis."""
+        method, style = line.method, style_of(line.method)
         drawn = self.axes.axhline(
             point.mean, color=style.colour, linestyle=style.line, linewidth=1.2
         )
-        self._list(method, drawn)
-        self._mark(
-            method, 1.0, point.mean, point.buffer, words(point), self.axes.get_yaxis_transform()
+        _name(method, drawn)
+        self.legend[method] = drawn, _title(line)
+        across = self.axes.get_yaxis_transform()
+        self._mark(method, 1.0, point.mean, point.buffer, words(point), across)
+
+    def bars(self, bars: Sequence[Bar], words: Callable[[Bar], Sequence[str]]) -> None:
+        """A row for each: a bar to `least` with a thin line up to `most`, and its number."""
+        self._add_rows(bars)
+        colours = [style_of(bar.method).colour for bar in bars]
+        drawn = self.axes.barh(
+            range(len(bars)), [b.least for b in bars], color=colours, height=0.72
         )
+        for row, (bar, patch) in enumerate(zip(bars, drawn, strict=True)):
+            _name(bar.method, patch)
+            self.axes.plot([bar.least, bar.most], [row, row], color="#444444", linewidth=0.9)
+            self.axes.annotate(
+                f"{bar.least:{'.0f' if bar.least >= 100 else '.3g'}}", (bar.most, row),
+                xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5,
+                color="#333333",
+            )  # fmt: skip
+            self._mark(bar.method, bar.least, row, None, words(bar))
 
-    def rows(self, methods: Sequence[str]) -> None:
-        """A row for each method, from the top; its title stands on the left."""
-        self.axes.set_yticks(range(len(methods)), [title_of(method) for method in methods])
-        self.axes.set_ylim(len(methods) - 0.4, -0.6)
-
-    def bar(self, row: int, method: str, least: float, most: float, words: Sequence[str]) -> None:
-        """A bar to `least` with a thin line up to `most`, and its number beside it."""
-        self._own(method, self.axes.barh(
-            row, least, color=style_of(method).colour, height=0.72).patches[0])  # fmt: skip
-        self.axes.plot([least, most], [row, row], color="#444444", linewidth=0.9)
-        self.axes.annotate(
-            f"{least:{'.0f' if least >= 100 else '.3g'}}", (most, row), xytext=(4, 0), fontsize=7.5,
-            textcoords="offset points", va="center", color="#333333",
-        )  # fmt: skip
-        self._mark(method, least, row, None, words)
-
-    def dots(self, row: int, line: Line, words: Words) -> None:
-        """Means of one method in a row, the larger the buffer the larger the mark."""
-        style, points = style_of(line.method), line.points
-        means = [p.mean for p in points]
-        self._own(line.method, self.axes.hlines(
-            [row] * len(points), [p.mean - p.std for p in points], [p.mean + p.std for p in points],
-            color=style.colour, linewidth=0.8,
-        ))  # fmt: skip
-        sizes = [(4 + min(place, 3)) ** 2 for place in range(len(points))]
-        self._own(line.method, self.axes.scatter(
-            means, [row] * len(points), s=sizes, color=style.colour, marker=style.marker
-        ))  # fmt: skip
-        for p in points:
-            self._mark(line.method, p.mean, row, p.buffer, words(p))
+    def dots(self, lines: Sequence[Line], words: Words) -> None:
+        """A row for each line with its means, the larger the buffer the larger the mark."""
+        self._add_rows(lines)
+        for row, line in enumerate(lines):
+            style, points = style_of(line.method), line.points
+            rows, means = [row] * len(points), [p.mean for p in points]
+            ends = [(p.mean - p.std, p.mean + p.std) for p in points]
+            self._segments(line.method, ends, [(row, row)] * len(points))
+            sizes = [(4 + min(number, 3)) ** 2 for number in range(len(points))]
+            _name(line.method, self.axes.scatter(
+                means, rows, s=sizes, color=style.colour, marker=style.marker))  # fmt: skip
+            for p in points:
+                self._mark(line.method, p.mean, row, p.buffer, words(p))
 
     def image(self, pixels: np.ndarray) -> None:
         """Pixels from 0 to 255, grey ones as ink on paper."""
@@ -123,21 +199,32 @@ class Chart:
     def log_scale(
         self, axis: str, name: Callable[[float], str], *, at: Sequence[float] = ()
     ) -> None:
-        """A logarithmic axis with named ticks: at these values, or at 1, 2, 5, 10, 20, ..."""
+        """A logarithmic axis with named ticks: at these values, or at a few round ones."""
         from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
+
+        class RoundValues(LogLocator):
+            def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+                return _round_values(vmin, vmax)
 
         getattr(self.axes, f"set_{axis}scale")("log")
         scale = getattr(self.axes, f"{axis}axis")
-        scale.set_major_locator(FixedLocator(list(at)) if at else LogLocator(subs=(1, 2, 5)))
+        scale.set_major_locator(FixedLocator(list(at)) if at else RoundValues())
         scale.set_major_formatter(lambda value, _: name(value))
         scale.set_minor_locator(NullLocator())
 
-    def _own(self, method: str, artist: Any) -> None:
-        artist.set_gid(f"key:{method}")
+    def _add_rows(self, lines: Sequence[Line | Bar]) -> None:
+        self.rows = [_title(line) for line in lines]
+        self.axes.set_yticks(range(len(lines)), self.rows)
+        self.axes.set_ylim(len(lines) - 0.4, -0.6)
 
-    def _list(self, method: str, artist: Line2D, title: str = "") -> None:
-        self._own(method, artist)
-        self.legend[method] = Entry(artist, title or title_of(method))
+    def _segments(self, method: str, x: Iterable[Ends], y: Iterable[Ends], zorder: int = 2) -> None:
+        # One line with gaps is drawn in half the time of a collection of lines.
+        xs, ys = ([each for ends in axis for each in (*ends, math.nan)] for axis in (x, y))
+        (drawn,) = self.axes.plot(
+            xs, ys, color=style_of(method).colour, linewidth=0.8, zorder=zorder,
+            solid_capstyle="butt",
+        )  # fmt: skip
+        _name(method, drawn)
 
     def _mark(
         self,
@@ -148,6 +235,32 @@ class Chart:
         lines: Sequence[str],
         transform: Any = None,
     ) -> None:
-        self.marks.append(
-            Mark(method, x, y, transform or self.axes.transData, buffer, tuple(lines))
-        )
+        found = transform or self.axes.transData
+        self.marks.append(Mark(method, x, y, buffer, tuple(lines), found))
+
+
+def _round_values(low: float, high: float) -> list[float]:
+    """At least three round numbers between two, for a logarithmic axis, and not many more.
+
+    >>> _round_values(150, 5_000), _round_values(1, 2_000), _round_values(150, 900)
+    ([200, 500, 1000, 2000, 5000], [1, 10, 100, 1000], [200.0, 400.0, 600.0, 800.0])
+    """
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    for leading in ((1,), (1, 2, 5)):
+        found = [n * 10**decade for decade in decades for n in leading]
+        inside = [value for value in found if low <= value <= high]
+        if len(inside) >= FEWEST_TICKS:
+            return inside
+    # Less than a decade: steps of one size.
+    size = math.floor(math.log10(high - low))
+    steps = (part * 10.0**power for power in (size, size - 1) for part in (5, 2, 1))
+    step = next(each for each in steps if (high - low) / each >= FEWEST_TICKS)
+    return [round(n * step, 9) for n in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _title(line: Line | Bar) -> str:
+    return line.title or title_of(line.method)
+
+
+def _name(method: str, artist: Any) -> None:
+    artist.set_gid(f"key:{method}")

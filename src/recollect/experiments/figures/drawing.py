@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -19,12 +19,15 @@ from recollect.extras import needs
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "picture", "save"]
+__all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "pictures", "save"]
 
 COLOURS_OF_A_PNG = 128
 POINTS_PER_INCH = 72
 LINES = {"--": " (dashed)", ":": " (dotted)"}
-WIDTH, HEIGHT, ROW = 5.2, 3.5, 0.22  # of a plot on its own, in inches
+# Of a plot on its own, in inches.
+WIDTH, HEIGHT, ROW = 4.6, 3.2, 0.22
+LEFT, RIGHT, BOTTOM, TOP = 0.65, 0.2, 0.48, 0.08
+LABEL, LETTER = 0.17, 0.07
 
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -62,7 +65,7 @@ STYLE: dict[Any, Any] = {
 class Plot:
     """One pair of axes. The report filters plots by benchmark and buffer, and chooses a view.
 
-    `rows` is how many rows of bars or dots it has, if it has such rows.
+    `variant` tells apart the networks and data that go by the benchmark's name.
     """
 
     title: str
@@ -70,7 +73,7 @@ class Plot:
     benchmark: str = ""
     buffer: int | None = None
     view: str = ""
-    rows: int = 0
+    variant: str = ""
 
 
 @final
@@ -98,7 +101,12 @@ def compose(drawing: Drawing) -> Figure:
     columns = min(drawing.columns, len(drawing.plots))
     rows = math.ceil(len(drawing.plots) / columns)
     width, height = drawing.size
-    with _new_figure(columns * width + 0.6, rows * height + 1.0) as figure:
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
+    with _style():
+        size = (columns * width + 0.6, rows * height + 1.0)
+        figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False)
         charts = [Chart(axes) for axes in (grid.T if drawing.down else grid).flat]
         for plot, chart in zip(drawing.plots, charts, strict=False):
@@ -108,11 +116,8 @@ def compose(drawing: Drawing) -> Figure:
             chart.axes.set_axis_off()
         entries = {key: entry for chart in charts for key, entry in chart.legend.items()}
         if entries:
-            found = [entries[key] for key in in_order(entries)]
-            figure.legend(
-                [each.artist for each in found], [each.title for each in found],
-                loc="outside right upper",
-            )  # fmt: skip
+            lines, titles = zip(*(entries[key] for key in in_order(entries)), strict=True)
+            figure.legend(lines, titles, loc="outside right upper")
         figure.suptitle(
             drawing.title, x=0.01, ha="left", fontsize=12, fontweight="bold", color="#111111"
         )
@@ -139,39 +144,75 @@ def save(figure: Figure, path: Path) -> None:
     few.save(path, optimize=True)
 
 
-def picture(plot: Plot) -> dict[str, Any]:
-    """One plot for a page: an SVG without its title, what a reader can point at, and a legend.
+def pictures(drawing: Drawing) -> list[dict[str, Any]]:
+    """The plots of a figure for a page: each as an SVG without its title, with marks and a legend.
 
-    A mark is `[key, x, y, buffer, line of text, ...]` in units of the SVG; an entry of the legend
-    is `[key, title, colour]`. The elements of a method have its name as `data-key`.
+    A mark is what a reader can point at, `[key, x, y, buffer, line of text, ...]` in units of the
+    SVG; an entry of the legend is `[key, title, colour]`. The elements of a method have its name
+    as `data-key`. Images stand in one SVG.
     """
-    size = (WIDTH, 0.6 + ROW * plot.rows if plot.rows else HEIGHT)
-    with _new_figure(*size) as figure:
-        chart = Chart(figure.subplots())
-        plot.draw(chart)
-    svg = for_page(figure)
-    height = size[1] * POINTS_PER_INCH
+    check_matplotlib()
+    from matplotlib.figure import Figure
+
+    if drawing.images:
+        whole = compose(replace(drawing, title="", note=""))
+        return [{"svg": _svg(whole), "wide": True, "benchmark": drawing.plots[0].benchmark}]
+    with _style():
+        # All plots share axes, for the making of ticks is half of the work.
+        figure = Figure()
+        figure.add_subplot().tick_params(bottom=False, left=False, pad=5)
+        return [_picture(plot, figure) for plot in drawing.plots]
+
+
+def _picture(plot: Plot, figure: Figure) -> dict[str, Any]:
+    (axes,) = figure.axes
+    for artist in (*axes.lines, *axes.collections, *axes.patches, *axes.texts):
+        artist.remove()
+    axes.relim()
+    axes.set_autoscale_on(True)
+    chart = Chart(axes)
+    plot.draw(chart)
+    height = 0.6 + ROW * len(chart.rows) if chart.rows else HEIGHT
+    _lay_out(figure, height, max(map(len, chart.rows), default=0))
+    svg = _svg(figure)
     marks: list[list[Any]] = []
     for mark in chart.marks:
         x, y = mark.transform.transform((mark.x, mark.y))
-        marks.append([mark.key, round(x, 1), round(height - y, 1), mark.buffer, *mark.lines])
+        top = height * POINTS_PER_INCH - y
+        marks.append([mark.key, round(x, 1), round(top, 1), mark.buffer, *mark.lines])
     legend = [
-        [key, each.title + LINES.get(str(line.get_linestyle()), ""), str(line.get_color())]
-        for key, each in chart.legend.items()
-        for line in [each.artist]
+        [key, title + LINES.get(str(line.get_linestyle()), ""), str(line.get_color())]
+        for key, (line, title) in chart.legend.items()
     ]
-    return {"svg": svg, "marks": marks, "legend": legend}
+    head = {
+        name: getattr(plot, name) for name in ("title", "benchmark", "buffer", "view", "variant")
+    }
+    return {**head, "svg": svg, "marks": marks, "legend": legend}
 
 
-def for_page(figure: Figure) -> str:
+def _lay_out(figure: Figure, height: float, letters: int) -> None:
+    """Set margins and label positions; to find them would mean to lay out every text twice."""
+    left = min(0.2 + LETTER * letters, WIDTH / 2) if letters else LEFT
+    figure.set_size_inches(WIDTH, height)
+    figure.subplots_adjust(left / WIDTH, BOTTOM / height, 1 - RIGHT / WIDTH, 1 - TOP / height)
+    wide, high = WIDTH - left - RIGHT, height - BOTTOM - TOP
+    figure.axes[0].xaxis.set_label_coords(0.5, (LABEL - BOTTOM) / high)
+    figure.axes[0].yaxis.set_label_coords((LABEL - left) / wide, 0.5)
+
+
+def _svg(figure: Figure) -> str:
     """A figure as a small SVG that can stand in a page beside others.
 
     Styles become attributes, which the page's policy allows; names that nothing refers to go, as
     they would occur twice.
     """
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+
+    for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
+        patch.set_visible(False)
     file = io.StringIO()
-    with _style():
-        figure.savefig(file, format="svg", metadata={"Date": None}, transparent=True)
+    # Unlike `savefig`, this does not draw everything a first time to lay it out.
+    FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # type: ignore[no-untyped-call]
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<!--.*?-->|<metadata>.*?</metadata>|<style.*?</style>", "", svg, flags=re.S)
@@ -191,16 +232,6 @@ def _attributes(style: re.Match[str]) -> str:
         for name, value in pairs
         if name.strip() not in ("font-family", "stroke-linecap", "stroke-linejoin")
     )
-
-
-@contextmanager
-def _new_figure(width: float, height: float) -> Iterator[Figure]:
-    check_matplotlib()
-    from matplotlib.figure import Figure
-
-    with _style():
-        figure = Figure(figsize=(width, height), layout="constrained")
-        yield figure
 
 
 @contextmanager

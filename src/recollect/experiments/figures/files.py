@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import UnionType
@@ -41,21 +42,16 @@ def _typed(kind: Any, value: Any) -> Any:
             raise ValueError("a list with something in it was expected")
         return tuple(_typed(get_args(kind)[0], each) for each in value)
     if isinstance(kind, UnionType):
-        return _first(get_args(kind), value)
+        *others, last = get_args(kind)
+        for each in others:
+            with suppress(ValueError):
+                return _typed(each, value)
+        return _typed(last, value)
     if kind not in PLAIN:
         return _dataclass(kind, value)
     if not PLAIN[kind](value):
         raise ValueError(f"{ascii(value)[:40]} is not a value for it")
     return value
-
-
-def _first(kinds: tuple[Any, ...], value: Any) -> Any:
-    for kind in kinds[:-1]:
-        try:
-            return _typed(kind, value)
-        except ValueError:
-            continue
-    return _typed(kinds[-1], value)
 
 
 def _dataclass(kind: Any, value: Any) -> Any:

@@ -22,13 +22,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recollect.core.examples import gradient_dots
-from recollect.core.inputs import as_input
 from recollect.experiments import paper
-from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.chart import Chart, title_of
 from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.experiments.figures.runs import Line, Point
-from recollect.experiments.figures.styles import title_of
 from recollect.experiments.figures.task_end_logits import DERAtEnds, DERppAtEnds
 from recollect.experiments.results import Mean
 from recollect.methods import DER, ER, DERpp, Method, hyperparameters
@@ -41,7 +38,6 @@ __all__ = ["Curve", "FisherData", "data", "drawing", "energy", "weighted_sums"]
 
 BUFFERS = (200, 500)
 RATE = 0.03
-ALIKE: dict[type[Method], str] = {DERAtEnds: "der", DERppAtEnds: "derpp"}
 KINDS: tuple[type[Method], ...] = (ER, DER, DERpp, DERAtEnds, DERppAtEnds)
 SIDES = {
     "ER against DER and DER++": ("er", "der", "derpp"),
@@ -133,10 +129,7 @@ def weighted_sums(fleet: Fleet, stream: Stream, batch: int, rates: Tensor) -> Te
 
 def energy(fleet: Fleet, x: Tensor, y: Tensor) -> Tensor:
     """The Frobenius norm `[K]` of the empirical Fisher matrix of a batch, for every network."""
-    network = fleet.network
-    inputs = as_input(x, network.dtype)
-    dots = gradient_dots(network, fleet.weights, network.buffers, inputs, y)
-    return dots.square().sum((1, 2)).sqrt() / y.shape[1]
+    return fleet.model.gradient_dots(x, y).square().sum((1, 2)).sqrt() / y.shape[1]
 
 
 def drawing(drawn: FisherData) -> Drawing:
@@ -182,7 +175,7 @@ def _curve(
     buffer: int,
     rate: float,
 ) -> Curve:
-    values = paper.hyperparameters(known.paper, ALIKE.get(kind, kind.name), buffer)
+    values = paper.hyperparameters(known.paper, kind.name.removesuffix("-at-ends"), buffer)
     runs = len(seeds)
     fleet = Fleet(
         [kind(**{name: values[name] for name in hyperparameters(kind)})] * runs,
@@ -216,9 +209,7 @@ def _draw(
             Line(curve.method, tuple(Point(*point, 0, curve.buffer) for point in points)),
             partial(_words, curve), band=True, markers=False,
         )  # fmt: skip
-    chart.axes.set_ylim(*limits)
-    chart.axes.set_xlabel("steps k")
-    chart.axes.set_ylabel("L(k)")
+    chart.axes.set(xlabel="steps k", ylabel="L(k)", ylim=limits)
 
 
 def _words(curve: Curve, point: Point) -> list[str]:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import final
 
+import numpy as np
+
 from recollect.errors import InputError
 from recollect.experiments.figures.chart import Chart
 from recollect.experiments.figures.drawing import Drawing, Plot
-from recollect.experiments.figures.runs import Line, Point, at, cells, in_order, seeds_behind
-from recollect.experiments.labels import known_first, setting_title
+from recollect.experiments.figures.runs import (
+    Line,
+    Material,
+    Panel,
+    Point,
+    at,
+    by_panel,
+    seeds_behind,
+)
 from recollect.experiments.results import Mean, Summary
-from recollect.streams import BENCHMARKS
-from recollect.train import Result
 
 __all__ = ["OverTimeData", "TaskPanel", "data", "drawing"]
 
@@ -34,6 +41,17 @@ class TaskPanel:
     tasks: int
     task: int | None
     lines: tuple[Line, ...]
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        """The benchmark, the setting and the view, in words."""
+        return f"{Panel(self.benchmark, self.setting, (), self.variant).title}\n{self.view}"
+
+    @property
+    def view(self) -> str:
+        """Which accuracy this is, in words."""
+        return "mean of the tasks so far" if self.task is None else f"task {self.task}"
 
 
 @final
@@ -46,63 +64,57 @@ class OverTimeData:
 
 
 def data(
-    results: Iterable[Result], methods: Sequence[str] | None = FEATURED, buffer: int = BUFFER
+    material: Material, methods: Sequence[str] | None = FEATURED, buffer: int = BUFFER
 ) -> OverTimeData:
     """How well each method (None: all) does on some tasks, from when they are learnt until the end.
 
     Of a long sequence the first task is shown, and some that follow it evenly.
     """
-    rows: dict[str, dict[str, dict[str, Summary]]] = {}
-    for each in cells(results):
-        run = each.first
-        if (methods is None or run.method in methods) and run.buffer in (None, buffer):
-            for setting, matrix in run.matrix.items():
-                # Task-IL has little to tell here: all but SGD stay at the top.
-                if len(matrix) > 1 and setting != "task":
-                    by_method = rows.setdefault(run.benchmark, {}).setdefault(setting, {})
-                    by_method[run.method] = each
-    if not rows:
+    found = [
+        each
+        for each in material.cells
+        if (methods is None or each.first.method in methods)
+        and each.first.buffer in (None, buffer)
+        and any(len(matrix) > 1 for matrix in each.first.matrix.values())
+    ]
+    made = []
+    for panel, of in by_panel(found):
+        setting = panel.setting
+        # Task-IL has little to tell here: all but SGD stay at the top.
+        rows = {method: each for method, (each,) in of.items() if setting in each.first.matrix}
+        if setting != "task" and rows:
+            count = len(next(iter(rows.values())).first.matrix[setting])
+            for task in (*_tasks(count), None):
+                lines = tuple(_line(each, setting, task) for each in rows.values())
+                made.append(TaskPanel(panel.benchmark, setting, count, task, lines, panel.variant))
+    if not made:
         raise InputError(
             f"no results with a sequence of tasks: run recollect reproduce seq-mnist --methods "
             f"{' '.join(methods or FEATURED)} --buffers {buffer} first"
         )
-    return OverTimeData(
-        buffer,
-        tuple(
-            TaskPanel(name, setting, count, task, tuple(
-                _line(of[method], setting, task) for method in in_order(of)
-            ))
-            for name in known_first(rows, BENCHMARKS)
-            for setting, of in sorted(rows[name].items())
-            for count in [len(next(iter(of.values())).first.matrix[setting])]
-            for task in [*_tasks(count), None]
-        ),
-    )  # fmt: skip
+    return OverTimeData(buffer, tuple(made))
 
 
 def drawing(drawn: OverTimeData) -> Drawing:
     """A plot for each panel; each benchmark and setting with more than four tasks has a row."""
-    lines = [line for panel in drawn.panels for line in panel.lines]
+    seeds = seeds_behind(panel.lines for panel in drawn.panels)
     return Drawing(
         "What is left of a task while later ones are learnt",
-        f"Methods with a memory store {drawn.buffer} examples. Mean over {seeds_behind(lines)}; "
+        f"Methods with a memory store {drawn.buffer} examples. Mean over {seeds}; "
         f"bands: one standard deviation.",
         [
             Plot(
-                f"{panel.benchmark}, {setting_title(panel.setting)}\n{_view(panel)}",
+                panel.title,
                 partial(_draw, panel),
                 panel.benchmark,
-                view=_view(panel),
+                view=panel.view,
+                variant=panel.variant,
             )
             for panel in drawn.panels
         ],
         columns=TASKS_SHOWN + 1,
         size=(2.4, 2.6),
     )
-
-
-def _view(panel: TaskPanel) -> str:
-    return "mean of the tasks so far" if panel.task is None else f"task {panel.task}"
 
 
 def _tasks(count: int) -> list[int]:
@@ -116,17 +128,16 @@ def _tasks(count: int) -> list[int]:
 
 
 def _line(summary: Summary, setting: str, task: int | None) -> Line:
-    run, matrices = summary.first, [r.matrix[setting] for r in summary.runs if setting in r.matrix]
+    found = [run.matrix[setting] for run in summary.runs if setting in run.matrix]
+    matrices = np.array(found, dtype=float)  # [seeds, after each task, on each task]
     points: list[Point] = []
-    for after in range(len(matrices[0])):
-        if task is not None and after < task - 1:
-            continue
-        seen = slice(task - 1, task) if task is not None else slice(0, after + 1)
-        means = [Mean.of(matrix[after][seen]) for matrix in matrices]
-        mean = Mean.of([each.mean if each else None for each in means])
-        if mean is not None:
-            points.append(at(after + 1, mean, run.buffer))
-    return Line(run.method, tuple(points))
+    for after in range((task or 1) - 1, len(found[0])):
+        seen = slice(task - 1, task) if task else slice(after + 1)
+        means = matrices[:, after, seen].mean(1)
+        mean = Mean.of(means.tolist())
+        if mean is not None and not np.isnan(means).any():
+            points.append(at(after + 1, mean, summary.first.buffer))
+    return Line(summary.first.method, tuple(points), summary.first.method_title)
 
 
 def _draw(panel: TaskPanel, chart: Chart) -> None:
@@ -134,11 +145,9 @@ def _draw(panel: TaskPanel, chart: Chart) -> None:
 
     for line in panel.lines:
         chart.line(line, _words, band=True, markers=panel.tasks <= FEW)
-    chart.axes.set_ylim(-3, 103)
-    chart.axes.set_xlim(0.8, panel.tasks + 0.2)
+    chart.axes.set(xlabel="tasks learnt", xlim=(0.8, panel.tasks + 0.2))
+    chart.axes.set(ylabel="accuracy (%)", ylim=(-3, 103))
     chart.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    chart.axes.set_xlabel("tasks learnt")
-    chart.axes.set_ylabel("accuracy (%)")
 
 
 def _words(point: Point) -> list[str]:

@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import final
 
-from recollect.experiments import paper
-from recollect.experiments.labels import SETTINGS, known_first, setting_title
+from recollect.errors import InputError
+from recollect.experiments.choices import choices
+from recollect.experiments.labels import SETTINGS, known_first, meaningful, setting_title
+from recollect.experiments.reproduce import stream_or_stand_in
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.methods import METHODS
-from recollect.streams import BENCHMARKS
+from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark, twin
+from recollect.streams.data import look
 from recollect.train import Result
 
 __all__ = [
-    "Line",
-    "Panel",
-    "Panels",
-    "Point",
-    "at",
-    "buffer_and_mean",
-    "cells",
-    "in_order",
-    "panels",
-    "seeds_behind",
-]
+    "Line", "Material", "Panel", "Panels", "Point", "at", "buffer_and_mean", "by_panel",
+    "in_order", "panels", "seeds_behind",
+]  # fmt: skip
+
+
+@final
+@dataclass(frozen=True)
+class Material:
+    """What figures are made from: results, or what it takes to train for them."""
+
+    results: Sequence[Result] = ()
+    bench: Path | None = None
+    folder: Path | None = None
+    seeds: Sequence[int] = range(5)
+    report: Callable[[str], None] = lambda text: None
+
+    @cached_property
+    def cells(self) -> list[Summary]:
+        """One summary for each benchmark, method and buffer: of tests, with the benchmark's epochs.
+
+        Of several configurations one is shown (see `choices`). Networks and data that go by one
+        benchmark's name are told apart in `Summary.apart`. A seed counts once, however often it was
+        run.
+        """
+        found = Results([run for run in self.results if _belongs(run)]).summaries()
+        once = [
+            Summary(tuple({run.seed: run for run in reversed(each.runs)}.values())[::-1])
+            for each in found
+        ]
+        return [replace(choice.shown, apart=choice.variant) for choice in choices(once)]
+
+    def stream(self, name: str) -> tuple[Benchmark, Stream]:
+        """A benchmark and its stream, or those that stand in for it."""
+        known = benchmark(name)
+        # Nothing stands in for photographs, and a picture is no reason to fetch so much.
+        if twin(known) is None and look(known.dataset, self.folder).where == "not here":
+            raise InputError(
+                f"the data of {name} are not here: run recollect data fetch {known.dataset}"
+            )
+        return stream_or_stand_in(known, self.folder, self.report)
 
 
 @final
@@ -49,6 +83,7 @@ class Line:
 
     method: str
     points: tuple[Point, ...]
+    title: str = ""  # of a method of one's own
 
 
 @final
@@ -59,11 +94,12 @@ class Panel:
     benchmark: str
     setting: str
     lines: tuple[Line, ...]
+    variant: str = ""
 
     @property
     def title(self) -> str:
-        """The benchmark and the setting, in words."""
-        return f"{self.benchmark}, {setting_title(self.setting)}"
+        """The benchmark and the setting, in words, and the network or data if there are several."""
+        return ", ".join(filter(None, (self.benchmark, setting_title(self.setting), self.variant)))
 
 
 @final
@@ -73,51 +109,44 @@ class Panels:
 
     panels: tuple[Panel, ...]
 
-    @property
-    def seeds(self) -> str:
-        """How many seeds the points stand for, in words."""
-        return seeds_behind(line for panel in self.panels for line in panel.lines)
 
-
-def cells(results: Iterable[Result]) -> list[Summary]:
-    """One summary for each benchmark, method and buffer: of tests, with the benchmark's epochs.
-
-    Of several configurations the paper's counts, or else the one with most seeds. A seed counts
-    once, however often it was run.
-    """
-    groups: dict[tuple[str, str, int | None], list[Summary]] = {}
-    for summary in Results([run for run in results if _belongs(run)]).summaries():
-        run = summary.first
-        once = tuple({each.seed: each for each in reversed(summary.runs)}.values())[::-1]
-        groups.setdefault((run.benchmark, run.method, run.buffer), []).append(Summary(once))
-    return [max(found, key=lambda each: (_as_published(each), len(each.runs)))
-            for found in groups.values()]  # fmt: skip
+def by_panel(found: Iterable[Summary]) -> Iterator[tuple[Panel, dict[str, list[Summary]]]]:
+    """A panel for each benchmark, variant and setting, empty yet, and its summaries by method."""
+    groups: dict[str, dict[str, dict[str, dict[str, list[Summary]]]]] = {}
+    for each in found:
+        run = each.first
+        for setting in meaningful(run.accuracy):
+            group = groups.setdefault(run.benchmark, {}).setdefault(each.apart, {})
+            group.setdefault(setting, {}).setdefault(run.method, []).append(each)
+    for name in known_first(groups, BENCHMARKS):
+        for variant, by_setting in groups[name].items():
+            for setting in known_first(by_setting, SETTINGS):
+                of = by_setting[setting]
+                yield (
+                    Panel(name, setting, (), variant),
+                    {method: of[method] for method in in_order(of)},
+                )
 
 
 def panels(
-    found: Iterable[Summary],
-    x: Callable[[Result], float],
-    metric: str = "accuracy",
-    without: Container[str] = (),
+    found: Iterable[Summary], x: Callable[[Result], float], metric: str = "accuracy"
 ) -> tuple[Panel, ...]:
-    """A panel for each benchmark and setting in which runs were scored, methods in order."""
-    points: dict[str, dict[str, dict[str, list[Point]]]] = {}
-    for each in found:
-        run = each.first
-        for setting in run.accuracy:
-            mean = each.mean(metric, setting)
-            if mean is not None and setting not in without:
-                by_method = points.setdefault(run.benchmark, {}).setdefault(setting, {})
-                by_method.setdefault(run.method, []).append(at(x(run), mean, run.buffer))
-    return tuple(
-        Panel(benchmark, setting, tuple(
-            Line(method, tuple(sorted(of[method], key=lambda point: point.x)))
-            for method in in_order(of)
-        ))
-        for benchmark in known_first(points, BENCHMARKS)
-        for setting in known_first(points[benchmark], SETTINGS)
-        for of in [points[benchmark][setting]]
-    )  # fmt: skip
+    """A panel for each benchmark and setting in which this score was measured."""
+    made = []
+    for panel, of in by_panel(found):
+        lines = []
+        for method, summaries in of.items():
+            points = [
+                at(x(each.first), mean, each.first.buffer)
+                for each in summaries
+                if (mean := each.mean(metric, panel.setting))
+            ]
+            if points:
+                ordered = tuple(sorted(points, key=lambda point: point.x))
+                lines.append(Line(method, ordered, summaries[0].first.method_title))
+        if lines:
+            made.append(replace(panel, lines=tuple(lines)))
+    return tuple(made)
 
 
 def at(x: float, mean: Mean, buffer: int | None = None) -> Point:
@@ -132,7 +161,7 @@ def buffer_and_mean(point: Point) -> list[str]:
     ['buffer 200', '80.25 ±1.50 over 10 seeds']
     """
     buffer = "no memory" if point.buffer is None else f"buffer {point.buffer}"
-    return [buffer, f"{point} over {point.seeds} seed{'s' if point.seeds > 1 else ''}"]
+    return [buffer, f"{point} over {_seeds(point.seeds)}"]
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -144,15 +173,15 @@ def in_order(methods: Iterable[str]) -> list[str]:
     return known_first(methods, METHODS)
 
 
-def seeds_behind(lines: Iterable[Line]) -> str:
-    """How many seeds the points of some lines stand for, in words.
+def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
+    """How many seeds the points of the lines of some panels stand for, in words.
 
-    >>> seeds_behind([Line("er", (Point(0, 50.0, 1.0, 3), Point(1, 50.0, 1.0, 10)))])
+    >>> seeds_behind([[Line("er", (Point(0, 50.0, 1.0, 3), Point(1, 50.0, 1.0, 10)))]])
     '3 to 10 seeds'
     """
-    found = {p.seeds for line in lines for p in line.points}
+    found = {point.seeds for lines in panels for line in lines for point in line.points}
     low, high = min(found), max(found)
-    return f"{low} to {high} seeds" if low < high else f"{high} seed{'s' if high > 1 else ''}"
+    return f"{low} to {high} seeds" if low < high else _seeds(high)
 
 
 def _belongs(run: Result) -> bool:
@@ -160,10 +189,5 @@ def _belongs(run: Result) -> bool:
     return not run.validation and (known is None or run.epochs == known.epochs)
 
 
-def _as_published(summary: Summary) -> bool:
-    run = summary.first
-    known = BENCHMARKS.get(run.benchmark)
-    if known is None:
-        return False
-    printed = paper.hyperparameters(known.paper, run.method, run.buffer)
-    return all(run.hyperparameters.get(name) == value for name, value in printed.items())
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"

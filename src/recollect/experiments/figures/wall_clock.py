@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import final
 
 from recollect.errors import DataError, InputError
+from recollect.experiments.choices import variants
 from recollect.experiments.figures.chart import Chart
 from recollect.experiments.figures.drawing import Drawing, Plot
-from recollect.experiments.figures.runs import in_order
+from recollect.experiments.figures.runs import Material, in_order
 from recollect.methods import METHODS
 from recollect.train import Result
 
@@ -31,6 +32,7 @@ class Bar:
     method: str
     least: float
     most: float
+    title: str = ""  # of a method of one's own
 
     def __post_init__(self) -> None:
         if not 0 < self.least <= self.most:
@@ -46,6 +48,7 @@ class TimePanel:
     unit: str
     bars: tuple[Bar, ...]
     benchmark: str = ""
+    variant: str = ""
 
 
 @final
@@ -57,32 +60,35 @@ class WallClockData:
     note: str
 
 
-def data(results: Iterable[Result]) -> WallClockData:
-    """The training time of a run, by benchmark and machine; whatever its buffer.
+def data(material: Material) -> WallClockData:
+    """The training time of a run, by benchmark and machine; or of a step, from a bench file.
 
-    It is that of a fleet divided by its runs. Whatever else a machine does makes it longer, never
-    shorter, so the quickest run counts.
+    It is that of a fleet divided by its runs, whatever its buffer. Whatever else a machine does
+    makes it longer, never shorter, so the quickest run counts.
     """
-    times: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for run in results:
+    if material.bench is not None:
+        return from_bench(material.bench)
+    variant = variants(material.results)
+    times: dict[tuple[str, str, str], dict[str, list[Result]]] = {}
+    for run in material.results:
         if not run.validation and not run.method.startswith(VARIANTS) and run.train_seconds > 0:
-            panel = times.setdefault((run.benchmark, run.device), {})
-            panel.setdefault(run.method, []).append(run.train_seconds)
+            panel = times.setdefault((run.benchmark, run.device, variant(run)), {})
+            panel.setdefault(run.method, []).append(run)
     if not times:
         raise InputError(
             "no results to take times from: run recollect reproduce BENCHMARK first, or give the "
             "output of make bench-methods with --bench"
         )
+    panels = []
+    for (benchmark, device, which), of in times.items():
+        bars = tuple(_bar(of[method]) for method in in_order(of))
+        title = ", ".join(filter(None, (benchmark, device, which)))
+        panels.append(TimePanel(title, "seconds a run", bars, benchmark, which))
     return WallClockData(
-        tuple(
-            TimePanel(f"{benchmark}, {device}", "seconds a run", tuple(
-                Bar(method, min(of[method]), max(of[method])) for method in in_order(of)
-            ), benchmark)
-            for (benchmark, device), of in times.items()
-        ),
+        tuple(panels),
         "Training time of a fleet divided by its runs, without evaluation, with each method's own "
         "batch sizes. Bar: the quickest run; thin line: up to the slowest.",
-    )  # fmt: skip
+    )
 
 
 def from_bench(path: Path) -> WallClockData:
@@ -92,20 +98,20 @@ def from_bench(path: Path) -> WallClockData:
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read: {error}") from None
     names = {kind.title: name for name, kind in METHODS.items()}
-    tables: list[tuple[str, list[Bar]]] = []
+    tables: dict[str, dict[str, Bar]] = {}
+    bars: dict[str, Bar] = {}
     for line in lines:
         if head := HEAD.match(line):
-            tables.append((head["what"], []))
-        elif tables and (row := ROW.match(line)):
+            bars = tables.setdefault(head["what"], {})
+        elif row := ROW.match(line):
             name, cost = names.get(row["title"], VARIANTS), float(row["cost"])
             if not name.startswith(VARIANTS):
-                tables[-1][1].append(Bar(name, cost, cost))
+                bars[name] = Bar(name, cost, cost)
     panels = [
-        TimePanel(title, "µs a run and step", tuple(
-            sorted(bars, key=lambda bar: in_order(METHODS).index(bar.method))
-        ))
-        for title, bars in tables if bars
-    ]  # fmt: skip
+        TimePanel(title, "µs a run and step", tuple(found[name] for name in in_order(found)))
+        for title, found in tables.items()
+        if found
+    ]
     if not panels:
         raise DataError(f"{path} has no table as make bench-methods prints it")
     return WallClockData(
@@ -118,29 +124,29 @@ def from_bench(path: Path) -> WallClockData:
 def drawing(drawn: WallClockData) -> Drawing:
     """A plot for each machine; bars from left to right, with their numbers beside them."""
     most = max(len(panel.bars) for panel in drawn.panels)
+    titles = [re.sub(r", (batches|memory)", r",\n\1", panel.title) for panel in drawn.panels]
     return Drawing(
         "What training costs with each method",
         drawn.note,
         [
-            Plot(
-                re.sub(r", (batches|memory)", r",\n\1", panel.title),
-                partial(_draw, panel),
-                panel.benchmark,
-                rows=len(panel.bars),
-            )
-            for panel in drawn.panels
+            Plot(title, partial(_draw, panel), panel.benchmark, variant=panel.variant)
+            for title, panel in zip(titles, drawn.panels, strict=True)
         ],
         columns=3,
         size=(4.0, 1.0 + 0.2 * most),
     )
 
 
+def _bar(runs: Sequence[Result]) -> Bar:
+    seconds = [run.train_seconds for run in runs]
+    return Bar(runs[0].method, min(seconds), max(seconds), runs[0].method_title)
+
+
 def _draw(panel: TimePanel, chart: Chart) -> None:
-    chart.rows([bar.method for bar in panel.bars])
-    for row, bar in enumerate(panel.bars):
-        words = [f"{bar.least:.4g} {panel.unit}"]
-        words += [f"the slowest {bar.most:.4g}"] if bar.most > bar.least else []
-        chart.bar(row, bar.method, bar.least, bar.most, words)
-    chart.axes.set_xlim(0, 1.18 * max(bar.most for bar in panel.bars))
+    def words(bar: Bar) -> list[str]:
+        slowest = [f"the slowest {bar.most:.4g}"] if bar.most > bar.least else []
+        return [f"{bar.least:.4g} {panel.unit}", *slowest]
+
+    chart.bars(panel.bars, words)
+    chart.axes.set(xlabel=panel.unit, xlim=(0, 1.18 * max(bar.most for bar in panel.bars)))
     chart.axes.grid(axis="y", visible=False)
-    chart.axes.set_xlabel(panel.unit)

@@ -4,24 +4,33 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
-from recollect.experiments.figures.styles import style_of
+from recollect.experiments.choices import choices, usual
+from recollect.experiments.figures.chart import style_of
 from recollect.experiments.files import Stored
-from recollect.experiments.labels import SETTINGS, known_first, setting_title
+from recollect.experiments.labels import (
+    SETTINGS,
+    known_first,
+    meaningful,
+    method_title,
+    setting_title,
+)
 from recollect.experiments.paper import Published, Verdict
-from recollect.experiments.report.commands import again, usual
+from recollect.experiments.report.commands import again
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
 from recollect.experiments.report.figures import figures_of
-from recollect.experiments.report.rows import Configuration, configurations
-from recollect.experiments.results import Mean
+from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.store import newest_code
-from recollect.methods import METHODS, title_of
+from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
+from recollect.train.provenance import Provenance
 
 __all__ = ["build"]
 
@@ -35,21 +44,29 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
     kept = newest_code(rows)
-    found = _ordered(configurations(kept))
+    made = {id(row.result): row.provenance for row in kept}
+    found = _ordered(Results([row.result for row in kept]).summaries())
+    grouped = choices(found)
+    why = {id(each.shown): each.why for each in grouped}
+    variant = {id(each): one.variant for one in grouped for each in one.configurations}
     texts = _Texts()
     names = _names(found)
     verdicts = [compared(each) for each in found]
+    titles = {each.first.method: method_title(each.first) for each in found}
     return {
         "version": __version__,
         "runs": len(kept),
         "repeated": len(rows) - len(kept),
         "settings": {
-            setting: setting_title(setting) for setting in known_first(_settings(found), SETTINGS)
+            setting: setting_title(setting)
+            for setting in known_first(
+                (s for each in found for s in meaningful(each.settings)), SETTINGS
+            )
         },
         "metrics": METRICS,
         "methods": {
-            method: {"title": title_of(method), "colour": style_of(method).colour}
-            for method in known_first((each.first.method for each in found), METHODS)
+            method: {"title": titles[method], "colour": style_of(method).colour}
+            for method in known_first(titles, METHODS)
         },
         "benchmarks": {
             name: _benchmark(name)
@@ -57,7 +74,8 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
         },
         "tallies": tallies(found, verdicts),
         "rows": [
-            _row(each, name, verdict, texts)
+            _row(each, name, verdict, made, texts)
+            | {"variant": variant[id(each)], "why": why.get(id(each), "")}
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
         "texts": list(texts),
@@ -72,12 +90,15 @@ class _Texts(dict[str, int]):
         return self.setdefault(text, len(self))
 
 
-def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
-    run, summary = each.first, each.summary
-    low = summary.far_below
-    given = list(
-        dict.fromkeys(row.provenance.command for row in each.rows if row.provenance.command)
-    )
+def _row(
+    each: Summary,
+    name: str,
+    verdicts: Compared,
+    provenance: Mapping[int, Provenance],
+    texts: _Texts,
+) -> dict[str, Any]:
+    run, low = each.first, each.far_below
+    made = [provenance[id(run)] for run in each.runs]
     return {
         "id": name,
         "benchmark": run.benchmark,
@@ -86,16 +107,16 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
         "epochs": run.epochs,
         "validation": run.validation,
         "hyperparameters": dict(run.hyperparameters),
-        "apart": summary.apart,
+        "apart": each.apart,
         "usual": usual(run),
         "steps": run.steps,
-        "bytes": max(row.result.memory_bytes for row in each.rows),
-        "seconds": _rounded(summary.seconds, 4),
-        "commands": [texts[command] for command in given],
-        "again": again(run, [row.result.seed for row in each.rows]),
+        "bytes": max(run.memory_bytes for run in each.runs),
+        "seconds": _rounded(each.seconds, 4),
+        "commands": [texts[line] for line in dict.fromkeys(m.command for m in made) if line],
+        "again": again(run, [run.seed for run in each.runs]),
         "scores": {
-            setting: {metric: _mean(summary.mean(metric, setting)) for metric in METRICS}
-            for setting in summary.settings
+            setting: {metric: _mean(each.mean(metric, setting)) for metric in METRICS}
+            for setting in meaningful(each.settings)
         },
         "paper": {
             setting: {
@@ -105,7 +126,9 @@ def _row(each: Configuration, name: str, verdicts: Compared, texts: _Texts) -> d
             }
             for setting, by_metric in verdicts.items()
         },
-        "runs": [_run(row, row.result in low, texts) for row in each.rows],
+        "runs": [
+            _run(run, where, run in low, texts) for run, where in zip(each.runs, made, strict=True)
+        ],
     }
 
 
@@ -115,8 +138,7 @@ def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
     return [theirs.mean, theirs.std, *judged]
 
 
-def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
-    run, made = row
+def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[str, Any]:
     return {
         "seed": run.seed,
         "seconds": _rounded(run.train_seconds, 4),
@@ -124,7 +146,7 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
         "farBelow": far_below,
         "where": texts[": ".join(filter(None, (run.device, run.execution)))],
         "machine": texts["" if made.machine == run.device else made.machine],
-        "code": texts[_code(row)],
+        "code": texts[_code(run, made)],
         "precision": texts[made.precision],
         "data": texts[run.stream],
         "network": texts[run.network],
@@ -133,11 +155,14 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
         "again": again(run, [run.seed]),
         "scores": {
             setting: [_hundredths(getattr(run, metric).get(setting)) for metric in METRICS]
-            for setting in run.accuracy
+            for setting in meaningful(run.accuracy)
         },
         "matrix": {
-            setting: [_without_tail([_hundredths(value) for value in line]) for line in matrix]
-            for setting, matrix in run.matrix.items()
+            setting: [
+                _without_tail([_hundredths(value) for value in line])
+                for line in run.matrix[setting]
+            ]
+            for setting in meaningful(run.matrix)
         },
         "untrained": {
             setting: [_hundredths(value) for value in line]
@@ -146,9 +171,8 @@ def _run(row: Stored, far_below: bool, texts: _Texts) -> dict[str, Any]:
     }
 
 
-def _code(row: Stored) -> str:
+def _code(run: Result, made: Provenance) -> str:
     """The code that made a run, in words; empty for a file that does not say."""
-    run, made = row
     if not made.version:
         return ""
     facts = {"code": run.code, "commit": made.commit, "PyTorch": made.torch}
@@ -163,39 +187,34 @@ def _benchmark(name: str) -> dict[str, Any]:
     return {"about": known.description, "standsIn": known.stands_in, "epochs": known.epochs}
 
 
-def _settings(found: Sequence[Configuration]) -> list[str]:
-    return [setting for each in found for setting in each.summary.settings]
-
-
-def _ordered(found: list[Configuration]) -> list[Configuration]:
-    """As in the paper's tables; what is not known there comes last, by its name."""
+def _ordered(found: Sequence[Summary]) -> list[Summary]:
+    """As in the paper's tables; what is not known there comes last, by its name. Seeds ascend."""
     benchmarks = known_first((each.first.benchmark for each in found), BENCHMARKS)
     methods = known_first((each.first.method for each in found), METHODS)
 
-    def key(each: Configuration) -> tuple[object, ...]:
+    def key(each: Summary) -> tuple[object, ...]:
         run = each.first
         return (
             benchmarks.index(run.benchmark), run.validation, run.epochs,
             methods.index(run.method), run.buffer or 0, not usual(run),
         )  # fmt: skip
 
-    return sorted(found, key=key)
+    return [
+        replace(each, runs=tuple(sorted(each.runs, key=lambda run: run.seed)))
+        for each in sorted(found, key=key)
+    ]
 
 
-def _names(found: Sequence[Configuration]) -> list[str]:
+def _names(found: Sequence[Summary]) -> list[str]:
     """A name for each configuration that can stand in an address, each once."""
-    names: list[str] = []
-    for each in found:
-        run: Result = each.first
+    names, taken = [], Counter[str]()
+    for run in (each.first for each in found):
         parts = [run.benchmark, run.method]
         parts += [] if run.buffer is None else [str(run.buffer)]
         parts += ["validation"] if run.validation else []
         name = "/".join(re.sub(r"[^\w.+-]", "-", part, flags=re.ASCII) or "-" for part in parts)
-        tried, number = name, 1
-        while tried in names:
-            number += 1
-            tried = f"{name}~{number}"
-        names.append(tried)
+        taken[name] += 1
+        names.append(name if taken[name] == 1 else f"{name}~{taken[name]}")
     return names
 
 

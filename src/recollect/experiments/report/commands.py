@@ -1,4 +1,4 @@
-"""The command that makes a run again, and whether it has the usual hyper-parameters."""
+"""The command that makes a run again."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import shlex
 from collections.abc import Sequence
 from itertools import groupby
 
-from recollect.errors import InputError
-from recollect.experiments.values import axes_of
 from recollect.methods import every_method, hyperparameters, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = ["again", "usual"]
+__all__ = ["again"]
 
 
 def again(run: Result, seeds: Sequence[int]) -> str:
@@ -33,23 +31,6 @@ def again(run: Result, seeds: Sequence[int]) -> str:
     words += [] if run.epochs == known.epochs else ["--epochs", str(run.epochs)]
     words += ["--validation"] if run.validation else []
     return shlex.join([*words, "--seeds", _seeds(seeds)])
-
-
-def usual(run: Result) -> bool:
-    """Whether these hyper-parameters are used unless others are given: the paper's, if it has some.
-
-    Of what is not known here, nobody can say so, and it counts as usual.
-    """
-    kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
-    if kind is None or known is None:
-        return True
-    try:
-        axes = axes_of(kind, known, run.buffer, {})
-    except InputError:
-        return True
-    return {symbol(name): float(values[0]) for name, values in axes.items()} == {
-        name: float(value) for name, value in run.hyperparameters.items()
-    }
 
 
 def _exactly(value: float) -> str:

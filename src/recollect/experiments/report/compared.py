@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from recollect.experiments import paper
-from recollect.experiments.labels import SCORE_TITLES, SETTINGS
+from recollect.experiments.choices import usual
+from recollect.experiments.labels import SCORE_TITLES, SETTINGS, meaningful
 from recollect.experiments.paper import Verdict
-from recollect.experiments.report.commands import usual
-from recollect.experiments.report.rows import Configuration
 from recollect.experiments.reproduce import SINGLE, Comparison, compare, metric_of
+from recollect.experiments.results import Summary
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark
 
@@ -23,23 +23,27 @@ METRICS = {
 Compared = dict[str, dict[str, Comparison]]
 
 
-def compared(each: Configuration) -> Compared:
+def compared(each: Summary) -> Compared:
     """By setting and metric, ours and the paper's.
 
-    There is nothing to compare on a validation split, on a stand-in's data or on a benchmark that
-    the paper does not have.
+    There is nothing to compare on a validation split, on a stand-in's data, with a network of one's
+    own or on a benchmark that the paper does not have.
     """
     run = each.first
     known = BENCHMARKS.get(run.benchmark)
-    if known is None or run.validation:
+    if known is None or run.validation or run.network_class:
         return {}
     return {
-        setting: {m: one for m in METRICS if (one := _compare(known, each, setting, m))}
-        for setting in each.summary.settings
+        setting: {
+            metric: compare(known, each, setting, metric)
+            for metric in METRICS
+            if each.mean(metric, setting)
+        }
+        for setting in meaningful(each.settings)
     }
 
 
-def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> list[dict[str, Any]]:
+def tallies(found: Sequence[Summary], verdicts: Sequence[Compared]) -> list[dict[str, Any]]:
     """For each benchmark and table of the paper: how many cells it has, and what ours come to.
 
     Equal and close cells are reproduced; how many of all verdicts are weak is counted as well. A
@@ -47,12 +51,13 @@ def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> lis
     hyper-parameters, and then to the one with most seeds.
     """
     counted: dict[tuple[str, str], dict[tuple[object, ...], Verdict]] = {}
-    order = sorted(
-        range(len(found)), key=lambda n: (not usual(found[n].first), -len(found[n].rows))
+    pairs = sorted(
+        zip(found, verdicts, strict=True),
+        key=lambda pair: (not usual(pair[0].first), -len(pair[0].runs)),
     )
-    for number in order:
-        run = found[number].first
-        for setting, by_metric in verdicts[number].items():
+    for summary, compared_by_setting in pairs:
+        run = summary.first
+        for setting, by_metric in compared_by_setting.items():
             for metric, one in by_metric.items():
                 if one.verdict is not None:
                     table = metric
@@ -64,8 +69,10 @@ def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> lis
         {
             "benchmark": name,
             "metric": table,
-            "printed": sum(1 for _ in _printed(BENCHMARKS[name], table)),
-            **_counts(judged.values()),
+            "printed": _printed(BENCHMARKS[name], table),
+            "reproduced": sum(each.reproduced for each in judged.values()),
+            **{kind: sum(each.kind == kind for each in judged.values()) for kind in paper.MARKS},
+            "weak": sum(each.weak for each in judged.values()),
         }
         for name in BENCHMARKS
         for table in (*METRICS, SINGLE)
@@ -73,24 +80,11 @@ def tallies(found: Sequence[Configuration], verdicts: Sequence[Compared]) -> lis
     ]
 
 
-def _compare(known: Benchmark, each: Configuration, setting: str, metric: str) -> Comparison | None:
-    summary = each.summary
-    return compare(known, summary, setting, metric) if summary.mean(metric, setting) else None
-
-
-def _counts(judged: Collection[Verdict]) -> dict[str, int]:
-    kinds = [each.kind for each in judged]
-    return {
-        "reproduced": sum(each.reproduced for each in judged),
-        **{kind: kinds.count(kind) for kind in paper.MARKS},
-        "weak": sum(each.weak for each in judged),
-    }
-
-
-def _printed(known: Benchmark, table: str) -> Iterator[tuple[str, str, int | None]]:
-    """The cells that the paper has for a benchmark in one of its tables."""
-    for method in METHODS:
-        for buffer in (None, *paper.buffers(known.paper, method)):
-            for setting in SETTINGS:
-                if paper.published(known.paper, setting, method, buffer, table):
-                    yield setting, method, buffer
+def _printed(known: Benchmark, table: str) -> int:
+    """How many cells the paper has for a benchmark in one of its tables."""
+    return sum(
+        paper.published(known.paper, setting, method, buffer, table) is not None
+        for method in METHODS
+        for buffer in (None, *paper.buffers(known.paper, method))
+        for setting in SETTINGS
+    )

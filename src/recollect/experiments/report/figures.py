@@ -5,40 +5,27 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from recollect.errors import InputError, MissingExtraError
-from recollect.experiments.figures import (
-    FIGURES,
-    check_matplotlib,
-    memory,
-    over_time,
-    tiny_memories,
-    transfer,
-    wall_clock,
-)
-from recollect.experiments.figures.arrivals import ArrivalsData
-from recollect.experiments.figures.drawing import Drawing, compose, for_page, picture
+from recollect.experiments.figures import FIGURES, Material, check_matplotlib, over_time
+from recollect.experiments.figures.drawing import pictures
+from recollect.experiments.figures.examples import ArrivalsData
 from recollect.experiments.figures.files import read
 from recollect.train import Result
 
 __all__ = ["drawn_in", "figures_of"]
 
 # Runs do not have the data of these; nor of what arrives on a benchmark.
-APART = {
-    "wall-clock": "What a step of each method costs",
-    "fisher": "The energy of the Fisher matrix along training",
-    "mnist-360": "What arrives on MNIST-360",
-}
-BENCH = {"wall-clock": " --bench bench.txt"}
+APART = ("wall-clock", "fisher", "mnist-360")
+# Points of these are means of one configuration each.
+OF_CONFIGURATIONS = ("memory", "tiny-memories", "over-time", "transfer")
 
 
 def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str, Any]:
-    """All figures of the page with their plots as SVG (packed JSON), or why there are none.
+    """The figures that these runs have, their plots as SVG (packed JSON), or why there are none.
 
     `apart` has the data of figures that were made apart, as `drawn_in` reads them.
     """
@@ -46,16 +33,11 @@ def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str,
         check_matplotlib()
     except MissingExtraError as error:
         return {"missing": f"{error}, and then recollect report again.", "drawn": ""}
-    made: dict[str, Callable[[], Drawing]] = {
-        "memory": lambda: memory.drawing(memory.data(results)),
-        "time": lambda: wall_clock.drawing(wall_clock.data(results)),
-        **{name: partial(FIGURES[name].drawing, data) for name, data in apart.items()},
-        "tiny-memories": lambda: tiny_memories.drawing(tiny_memories.data(results)),
-        "over-time": lambda: over_time.drawing(_over_time(results)),
-        "transfer": lambda: transfer.drawing(transfer.data(results)),
-    }
-    drawn = [_figure(name, make) for name, make in made.items()]
-    drawn += [_command(name) for name in APART if name not in apart]
+    material = Material(results=results)
+    names = ("memory", "time", *apart, "tiny-memories", "over-time", "transfer")
+    drawn = [found for name in names if (found := _figure(name, material, apart))]
+    if not drawn:
+        return {"missing": "", "drawn": ""}
     # Many plots say the same things: packed, they are a tenth of the size.
     packed = zlib.compress(json.dumps(drawn, separators=(",", ":")).encode(), 9)
     return {"missing": "", "drawn": base64.b64encode(packed).decode()}
@@ -78,48 +60,22 @@ def drawn_in(folder: Path) -> dict[str, Any]:
     return found
 
 
-def _over_time(results: Sequence[Result]) -> over_time.OverTimeData:
-    """Of all methods, with the usual buffer or else with the smallest that there is."""
-    sizes = sorted({run.buffer for run in results if run.buffer is not None})
-    usual = over_time.BUFFER
-    return over_time.data(results, None, usual if usual in sizes or not sizes else sizes[0])
-
-
-def _figure(name: str, make: Callable[[], Drawing]) -> dict[str, Any]:
+def _figure(name: str, material: Material, apart: Mapping[str, Any]) -> dict[str, Any] | None:
+    """A figure for the page; None if there are no runs for it."""
+    recipe = FIGURES["wall-clock" if name == "time" else name]
+    make = _over_time if name == "over-time" else recipe.data
     try:
-        drawing = make()
-    except InputError as error:
-        title = FIGURES["wall-clock" if name == "time" else name].title
-        return {"name": name, "title": title[0].upper() + title[1:], "note": f"Not here: {error}."}
-    head = {"name": name, "title": drawing.title, "note": drawing.note}
-    if drawing.images:
-        whole = compose(replace(drawing, title="", note=""))
-        return {**head, "plots": [{"svg": for_page(whole), "wide": True,
-                                   "benchmark": drawing.plots[0].benchmark}]}  # fmt: skip
+        drawing = recipe.drawing(apart[name] if name in apart else make(material))
+    except InputError:
+        return None
     return {
-        **head,
-        "plots": [
-            {
-                "title": plot.title,
-                "benchmark": plot.benchmark,
-                "buffer": plot.buffer,
-                "view": plot.view,
-                **picture(plot),
-            }
-            for plot in drawing.plots
-        ],
-    }
+        "name": name, "title": drawing.title, "note": drawing.note, "plots": pictures(drawing),
+        "configurations": name in OF_CONFIGURATIONS,
+    }  # fmt: skip
 
 
-def _command(name: str) -> dict[str, Any]:
-    first = ["make bench-methods > bench.txt"] if name in BENCH else []
-    return {
-        "name": name,
-        "title": APART[name],
-        "note": "Not in this report. It is made by",
-        "commands": [
-            *first,
-            f"recollect figures {name}{BENCH.get(name, '')} --format json",
-            "recollect report --figures figures",
-        ],
-    }
+def _over_time(material: Material) -> over_time.OverTimeData:
+    """Of all methods, with the usual buffer or else with the smallest that there is."""
+    sizes = {run.buffer for run in material.results if run.buffer is not None}
+    usual = over_time.BUFFER
+    return over_time.data(material, None, usual if usual in sizes else min(sizes, default=usual))

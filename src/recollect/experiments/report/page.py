@@ -15,8 +15,8 @@ from recollect.files import write_text
 __all__ = ["render", "write"]
 
 SCRIPTS = (
-    "dom.js", "data.js", "state.js", "card.js", "tables.js", "plot.js", "figures.js", "detail.js",
-    "main.js",
+    "dom.js", "data.js", "state.js", "card.js", "tables.js", "plot.js", "figures.js", "compare.js",
+    "detail.js", "main.js",
 )  # fmt: skip
 
 

@@ -14,8 +14,7 @@ from recollect.streams.data import digits, mnist
 from recollect.streams.data.cifar10 import CIFAR10
 from recollect.streams.data.conversions import Conversion, locate, obtain
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import Finding, Report
-from recollect.streams.data.places import named_folder
+from recollect.streams.data.files import Finding, Report, named_folder
 from recollect.streams.data.tiny_imagenet import TINY_IMAGENET
 
 __all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
@@ -40,9 +39,8 @@ class Entry:
 
 
 def _converted(known: Conversion) -> Entry:
-    form = known.form
     return Entry(
-        form.name, form.classes, form.image, form.train, form.test,
+        known.name, known.classes, known.image, known.train, known.test,
         partial(obtain, known), partial(locate, known),
     )  # fmt: skip
 
@@ -78,29 +76,17 @@ def load(name: str, folder: Path | str | None = None, report: Report | None = No
     where = named_folder(folder)
     with _lock:
         if (name, where) not in _loaded:
-            _loaded[name, where] = known.load(where, report or _silent)
+            _loaded[name, where] = known.load(where, report or (lambda message: None))
         return _loaded[name, where]
 
 
 def look(name: str, folder: Path | str | None = None) -> Finding:
-    """Say where a data set is and whether it is intact, without fetching or changing anything.
-
-    >>> look("digits").where
-    'bundled'
-    """
+    """Say where a data set is and whether it is intact, without fetching or changing anything."""
     return entry(name).look(named_folder(folder))
 
 
 def entry(name: str) -> Entry:
-    """The catalogue's entry for a name.
-
-    >>> entry("mnist").train
-    60000
-    """
+    """The catalogue's entry for a name."""
     if name not in CATALOGUE:
         raise unknown_name("data set", name, CATALOGUE)
     return CATALOGUE[name]
-
-
-def _silent(message: str) -> None:
-    """A library says nothing unless it is asked to."""

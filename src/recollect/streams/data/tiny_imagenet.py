@@ -7,15 +7,15 @@ usual.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import re
 import zipfile
-import zlib
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,10 +23,9 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.streams.data.conversions import Conversion, Original
-from recollect.streams.data.converted import Form
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import File, Report, is_file
-from recollect.streams.data.images import decode, decoder
+from recollect.streams.data.files import Collection, File, Report, is_file
+from recollect.streams.data.formats import decode, decoder
 
 __all__ = ["TINY_IMAGENET"]
 
@@ -35,52 +34,43 @@ CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
 # The mean of each channel of the training set. Decoders may differ by a rounding, but not by this.
 MEAN, TOLERANCE = (0.4802, 0.4481, 0.3975), 0.002
 PROGRESS = 10_000
+RESTORE = "restore the original files, or name another folder"
 
 ROOTS = ("tiny-imagenet-200", "", "tiny-imagenet", "tiny-imagenet/tiny-imagenet-200")
 LEARNED = re.compile(r"train/(\w+)/(?:images/)?[^/.]+\.jpe?g", re.IGNORECASE)
 TESTED = re.compile(r"val/(?:(\w+)/)?(?:images/)?([^/.]+\.jpe?g)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Tree:
+class Tree(NamedTuple):
     """The files below a folder or in an archive; a name has slashes, as in `val/images/a.JPEG`."""
 
-    where: Path
+    where: Path | str
     names: Sequence[str]
     read: Callable[[str], bytes]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """A file of a tree, and its label."""
+class Picture(NamedTuple):
+    """A file of a tree: its label, and the number in its name: val_7.JPEG has 7."""
 
     label: int
+    number: int
     name: str
-
-    @property
-    def number(self) -> int:
-        """The number in the file's name, by which pictures are ordered: val_7.JPEG has 7."""
-        digits = re.search(r"(\d+)\.\w+$", self.name)
-        return int(digits[1]) if digits else -1
 
 
 def _find(folder: Path) -> Original | None:
     for root in (folder / each for each in ROOTS):
         if is_file(root / "wnids.txt") and (root / "train").is_dir():
-            return Original(root, partial(_fault, root), partial(_read_folder, root))
+            tree = _below(root)
+            return Original(root, partial(_fault, tree), partial(_read, tree))
     return None
 
 
-def _fault(root: Path) -> str | None:
+def _fault(tree: Tree) -> str | None:
     try:
-        _pictures(_below(root))
+        _pictures(tree)
     except DataError as problem:
         return str(problem)
     return None
-
-
-def _read_folder(root: Path, report: Report) -> Dataset:
-    return _read(_below(root), report)
 
 
 def _below(root: Path) -> Tree:
@@ -92,75 +82,65 @@ def _below(root: Path) -> Tree:
     return Tree(root, names, lambda name: (root / name).read_bytes())
 
 
-def _unpack(path: Path, report: Report) -> Dataset:
+def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
     """Read the published archive, without leaving anything unpacked on disk."""
+    ((file, content),) = files.items()
     top = "tiny-imagenet-200/"
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name.removeprefix(top) for name in archive.namelist()]
-            return _read(Tree(path, names, lambda name: archive.read(top + name)), report)
-    except (zipfile.BadZipFile, zlib.error, OSError, EOFError) as problem:
-        raise DataError(
-            f"{path} cannot be unpacked ({problem}); replace it by the original file"
-        ) from problem
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        names = [name.removeprefix(top) for name in archive.namelist()]
+        return _read(Tree(file, names, lambda name: archive.read(top + name)), report)
 
 
 def _read(tree: Tree, report: Report) -> Dataset:
     """Decode every picture of a tree, into memory that is allocated once."""
     decoder()
-    form = TINY_IMAGENET.form
-    _, height, width = form.image
-    learned, tested = _pictures(tree)
-    report(f"decoding {form.train + form.test:,} pictures of {form.name} in {tree.where}")
-    x = np.empty((form.train, *form.image), dtype=np.uint8)
-    test_x = np.empty((form.test, *form.image), dtype=np.uint8)
-    pairs = [*zip(learned, x, strict=True), *zip(tested, test_x, strict=True)]
+    known = TINY_IMAGENET
+    parts = _pictures(tree)
+    report(f"decoding {known.train + known.test:,} pictures of {known.name} in {tree.where}")
+    arrays = [np.empty((len(part), *known.image), dtype=np.uint8) for part in parts]
+    pairs = [pair for both in zip(parts, arrays, strict=True) for pair in zip(*both, strict=True)]
     for done, (picture, pixels) in enumerate(pairs, start=1):
         name = f"{tree.where}/{picture.name}"
-        pixels[:] = decode(_content(tree, picture.name), name, height, width)
+        pixels[:] = decode(_content(tree, picture.name), name, *known.image[1:])
         if done % PROGRESS == 0:
-            report(f"decoding {form.name}: {done:,} of {len(pairs):,} pictures")
-    _check_mean(tree, x)
-    return Dataset(
-        form.name,
-        form.classes,
-        train_x=torch.from_numpy(x),
-        train_y=torch.tensor([picture.label for picture in learned]),
-        test_x=torch.from_numpy(test_x),
-        test_y=torch.tensor([picture.label for picture in tested]),
-    )
+            report(f"decoding {known.name}: {done:,} of {len(pairs):,} pictures")
+    _check_mean(tree, arrays[0])
+    x, test_x = (torch.from_numpy(array) for array in arrays)
+    y, test_y = (torch.tensor([picture.label for picture in part]) for part in parts)
+    return Dataset(known.name, known.classes, x, y, test_x, test_y)
 
 
 def _pictures(tree: Tree) -> tuple[list[Picture], list[Picture]]:
     """What is learned, by class and number, and what is tested, by number: all that should be."""
-    form = TINY_IMAGENET.form
+    known = TINY_IMAGENET
     labels = {wnid: label for label, wnid in enumerate(_classes(tree))}
     annotated = _annotated(tree)
     learned, tested = [], []
     for name in tree.names:
         if (found := LEARNED.fullmatch(name)) and found[1] in labels:
-            learned.append(Picture(labels[found[1]], name))
+            learned.append(Picture(labels[found[1]], _number(name), name))
         elif found := TESTED.fullmatch(name):
             wnid = found[1] if found[1] in labels else annotated.get(found[2])
             if wnid not in labels:
                 raise DataError(
                     f"{tree.where}/{name} has no known class: neither its folder nor "
-                    f"val/val_annotations.txt gives it one of the {form.classes}; "
-                    "restore the original files, or name another folder"
+                    f"val/val_annotations.txt gives it one of the {known.classes}; {RESTORE}"
                 )
-            tested.append(Picture(labels[wnid], name))
-    for part, pictures, total in (("train", learned, form.train), ("val", tested, form.test)):
+            tested.append(Picture(labels[wnid], _number(name), name))
+    for part, pictures, total in (("train", learned, known.train), ("val", tested, known.test)):
         counts = Counter(picture.label for picture in pictures)
         for wnid, label in labels.items():
-            if counts[label] != total // form.classes:
+            if counts[label] != total // known.classes:
                 raise DataError(
                     f"{tree.where}/{part} has {counts[label]} pictures of the class {wnid} and "
-                    f"{total // form.classes} were expected; restore the original files, "
-                    "or name another folder"
+                    f"{total // known.classes} were expected; {RESTORE}"
                 )
-    learned.sort(key=lambda picture: (picture.label, picture.number))
-    tested.sort(key=lambda picture: picture.number)
-    return learned, tested
+    return sorted(learned), sorted(tested, key=lambda picture: picture.number)
+
+
+def _number(name: str) -> int:
+    found = re.search(r"(\d+)\.\w+$", name)
+    return int(found[1]) if found else -1
 
 
 def _classes(tree: Tree) -> list[str]:
@@ -170,7 +150,7 @@ def _classes(tree: Tree) -> list[str]:
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != CLASSES_MD5:
         raise DataError(
             f"{tree.where}/wnids.txt, with {len(wnids)} names, does not name the "
-            f"{TINY_IMAGENET.form.classes} classes of tiny-imagenet; "
+            f"{TINY_IMAGENET.classes} classes of tiny-imagenet; "
             "restore the original file, or name another folder"
         )
     return wnids
@@ -190,8 +170,7 @@ def _content(tree: Tree, name: str) -> bytes:
         return tree.read(name)
     except (KeyError, OSError) as problem:
         raise DataError(
-            f"{tree.where}/{name} is missing or cannot be read ({problem}); "
-            "restore the original files, or name another folder"
+            f"{tree.where}/{name} is missing or cannot be read ({problem}); {RESTORE}"
         ) from problem
 
 
@@ -201,28 +180,30 @@ def _check_mean(tree: Tree, x: NDArray[np.uint8]) -> None:
     if np.abs(mean - MEAN).max() > TOLERANCE:
         raise DataError(
             f"the pictures in {tree.where} are not those of tiny-imagenet: the mean of their "
-            f"channels is {mean.round(4).tolist()} and {list(MEAN)} was expected; "
-            "restore the original files, or name another folder"
+            f"channels is {mean.round(4).tolist()} and {list(MEAN)} was expected; {RESTORE}"
         )
 
 
-TINY_IMAGENET = Conversion(
-    form=Form(
-        "tiny-imagenet",
-        classes=200,
-        image=(3, 64, 64),
-        train=100_000,
-        test=10_000,
-        md5={
-            "train_y": "47e9a53346abc5e1d89e2595b15aa84d",
-            "test_y": "c70079186ea2f6fe439609db95ef1b7b",
-        },
-    ),
-    archive=File("tiny-imagenet-200.zip", 248_100_043, "90528d7ca1a48142e341f4ef8d21d0de"),
+ARCHIVE = Collection(
+    "tiny-imagenet",
+    (File("tiny-imagenet-200.zip", 248_100_043, "90528d7ca1a48142e341f4ef8d21d0de"),),
+    ("", "tiny-imagenet"),
     mirrors=("https://cs231n.stanford.edu/",),
-    unpack=_unpack,
+    gzipped=False,
+    pictures=True,
+)
+TINY_IMAGENET = Conversion(
+    "tiny-imagenet",
+    classes=200,
+    image=(3, 64, 64),
+    train=100_000,
+    test=10_000,
+    md5={
+        "train_y": "47e9a53346abc5e1d89e2595b15aa84d",
+        "test_y": "c70079186ea2f6fe439609db95ef1b7b",
+    },
+    layouts={ARCHIVE: _archive},
     find=_find,
     wanted="tiny-imagenet-200 (with wnids.txt, train and val), tiny-imagenet-200.zip "
     "or tiny-imagenet.safetensors",
-    ready=decoder,
 )

@@ -62,7 +62,7 @@ function numberCard(row, setting, metric) {
       const value = run.scores[setting]?.[place] ?? null;
       return el("li", {}, el("a", { href: addressOf(row, run.seed), onclick: closeCard }, `seed ${run.seed}`), ` ${value === null ? "–" : fixed(value / 100)}`, remark(run) && ` ${remark(run)}`);
     })),
-    el("p", { class: "faint" }, values(row)),
+    el("p", { class: "faint" }, values(row), siblings(row).length > 1 && `; one of ${configurations(siblings(row).length)}`),
     madeBy(row.commands.map(text), row.again),
     el("p", {}, el("a", { href: addressOf(row), onclick: closeCard }, "Heat map and runs →")));
 }
@@ -78,7 +78,6 @@ function whyJudged(difference, [, , kind, weak, allowed]) {
 const values = (row) => Object.entries(row.hyperparameters).map(([name, value]) => `${name} ${number(value)}`).join(", ");
 
 function madeBy(commands, again) {
-  if (!commands.length && !again) return el("p", { class: "faint" }, "No command is known for this number.");
   return [
     commands.length > 0 && [el("p", { class: "label" }, "Made by"), commands.map(command)],
     again && [el("p", { class: "label" }, commands.length ? "This alone, again" : "The command that trains it again"), command(again)],

@@ -41,32 +41,44 @@ function seconds(value) {
   return value < 100 ? `${value.toFixed(2)} s` : `${(value / 60).toFixed(1)} min`;
 }
 
-// Rows that share a table: one benchmark, trained and scored alike.
+// The configurations of one method and buffer, such as the points of a grid.
+const cellOf = (row) => [groupKey(row), row.method, row.buffer].join(" ");
+const cells = new Map();
+for (const row of report.rows) cells.set(cellOf(row), [...(cells.get(cellOf(row)) ?? []), row]);
+const siblings = (row) => cells.get(cellOf(row));
+const shownOf = (rows) => rows.find((row) => row.why);
+const several = [...cells.values()].filter((rows) => rows.length > 1);
+const configurations = (count) => `${count} configuration${count === 1 ? "" : "s"}`;
+
+// Rows that share a table: one benchmark with one network, trained and scored alike.
 function grouped(rows) {
   const groups = new Map();
   for (const row of rows) {
-    const key = [row.benchmark, row.epochs, row.validation].join(" ");
+    const key = groupKey(row);
     if (!groups.has(key)) groups.set(key, { key, title: groupTitle(row), benchmark: row.benchmark, rows: [] });
     groups.get(key).rows.push(row);
   }
   return [...groups.values()];
 }
 
+function groupKey(row) {
+  return [row.benchmark, row.variant, row.epochs, row.validation].join(" ");
+}
+
 function groupTitle(row) {
   const usual = report.benchmarks[row.benchmark].epochs ?? 1;
   const epochs = row.epochs === usual ? "" : `, ${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task`;
-  return row.benchmark + epochs + (row.validation ? ", validation split" : "");
+  return row.benchmark + (row.variant && `, ${row.variant}`) + epochs + (row.validation ? ", validation split" : "");
 }
 
 const settingsOf = (rows) => Object.keys(report.settings).filter((s) => rows.some((row) => row.scores[s]));
 
 // What tells apart rows of one method and buffer, such as those of a grid.
 function varied(row) {
-  const alike = report.rows.filter((other) => other.benchmark === row.benchmark && other.method === row.method
-    && other.buffer === row.buffer && other.epochs === row.epochs && other.validation === row.validation);
+  const alike = siblings(row);
   return Object.keys(row.hyperparameters)
     .filter((name) => alike.some((other) => other.hyperparameters[name] !== row.hyperparameters[name]))
-    .map((name) => `${name} ${number(row.hyperparameters[name])}`).concat(row.apart || []).join(", ");
+    .map((name) => `${name} ${number(row.hyperparameters[name])}`).concat(row.apart && row.apart !== row.variant ? row.apart : []).join(", ");
 }
 
 // Accuracies in percent, one line after each task; null where not measured. Over runs: the mean.

@@ -6,24 +6,50 @@ function showRun() {
   const runs = run ? [run] : row.runs;
   const settings = Object.keys(row.scores);
   return el("article", {},
-    el("p", {}, el("a", { href: address("tables") }, "← Tables"), " · ", el("a", { href: address("figures") }, "Figures")),
+    el("p", {}, el("a", { href: address("tables") }, "← Tables"), figuresView && [" · ", el("a", { href: address("figures") }, "Figures")],
+      rivals(row).length > 0 && [" · ", el("a", { href: address("compare", [row]) }, "Compare with another")]),
     el("h1", {}, titled(row), row.buffer !== null && `, buffer ${row.buffer}`, `, ${groupTitle(row)}`, run && `, seed ${run.seed}`),
     el("nav", { class: "chips", "aria-label": "Runs" },
       el("a", { href: addressOf(row), "aria-current": run ? null : "page" }, `mean of ${row.runs.length}`),
       row.runs.map((each) => el("a", { href: addressOf(row, each.seed), "aria-current": each === run ? "page" : null }, `seed ${each.seed}`))),
     run?.diverged && el("p", { class: "worse" }, "This run diverged: its loss or weights were no longer finite."),
     run?.farBelow && el("p", { class: "worse" }, "This run lies far below the others: more than 15 points and five robust deviations below their median. The mean includes it."),
-    el("h2", {}, "Scores"),
-    scoreTable(row, run, settings),
-    el("h2", {}, "Accuracy matrix"),
-    el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", the mean over seeds"}. Tasks far ahead are not measured.`),
-    el("div", { class: "maps" }, settings.map((setting) => heatMap(matrixOf(runs, setting), setting, run))),
-    el("h2", {}, "How it was made"),
-    facts(row, runs),
-    run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again));
+    SECTIONS.map(([title, show]) => { const shown = show(row, run, runs, settings); return shown && [el("h2", {}, title), shown]; }));
 }
 
-function scoreTable(row, run, settings) {
+// Each is shown if it has something to show. Curves, classes and confusions belong here.
+const SECTIONS = [
+  ["Scores", scoreTable],
+  ["Configurations", gridTable],
+  ["Accuracy matrix", matrices],
+  ["How it was made", (row, run, runs) => [facts(row, runs), run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again)]],
+];
+
+function matrices(row, run, runs, settings) {
+  const found = settings.map((setting) => [matrixOf(runs, setting), setting]).filter(([matrix]) => matrix);
+  return found.length > 0 && [
+    el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", the mean over seeds"}. Tasks far ahead are not measured.`),
+    el("div", { class: "maps" }, found.map(([matrix, setting]) => heatMap(matrix, setting, run))),
+  ];
+}
+
+// All configurations of the method and buffer, the best first.
+function gridTable(row, run, runs, settings) {
+  const rows = siblings(row);
+  if (run || rows.length === 1) return null;
+  const mean = (each) => score(each, settings[0], "accuracy")?.[0] ?? -Infinity;
+  return [
+    el("p", { class: "faint" }, `${named(row)} has ${configurations(rows.length)} here, by mean accuracy. Figures show the one marked ●: ${shownOf(rows).why}.`),
+    el("div", { class: "scroll", role: "region", "aria-label": "Configurations", tabindex: 0 }, el("table", { class: "grid", "aria-label": "Configurations" },
+      el("thead", {}, el("tr", {}, ["Configuration", ...settings.map((setting) => report.settings[setting]), "Seeds"].map((name, n) => el("th", { scope: "col", class: n && "right" }, name)))),
+      el("tbody", {}, [...rows].sort((a, b) => mean(b) - mean(a)).map((each) => el("tr", {},
+        el("th", { scope: "row" }, each === row ? el("strong", {}, varied(each)) : el("a", { href: addressOf(each) }, varied(each)), each.why && [" ●", el("span", { class: "unseen" }, ` ${each.why}`)]),
+        settings.map((setting) => el("td", { class: "right" }, score(each, setting, "accuracy") ? plusMinus(score(each, setting, "accuracy")) : "–")),
+        el("td", { class: "right" }, each.runs.length)))))),
+  ];
+}
+
+function scoreTable(row, run, runs, settings) {
   return el("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: 0 }, el("table", { class: "scores", "aria-label": "Scores" },
     el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), METRICS.map((metric) => el("th", { scope: "col", class: "right" }, report.metrics[metric])))),
     el("tbody", {}, settings.map((setting) => el("tr", {}, el("th", { scope: "row" }, report.settings[setting]), METRICS.map((metric, n) => {
@@ -37,7 +63,6 @@ function scoreTable(row, run, settings) {
 
 function heatMap(matrix, setting, run) {
   const title = `${report.settings[setting]}${run ? `, seed ${run.seed}` : ""}`;
-  if (!matrix) return el("p", { class: "empty" }, `${title}: no accuracy matrix was recorded.`);
   const many = matrix[0].length > 10;
   const before = run?.untrained[setting] ?? null;
   const cells = (values) => values.map((value) => (value === null ? el("td", { class: "gap" }, el("span", { class: "unseen" }, "not measured"))
@@ -55,6 +80,7 @@ function facts(row, runs) {
   const each = (name) => [...new Set(runs.map((run) => text(run[name])).filter(Boolean))].join("; ");
   const time = runs.length === 1 ? runs[0].seconds : row.seconds;
   const lines = [
+    ["Network or data", row.variant],
     ["Hyper-parameters", values(row) + (row.usual ? "" : " (other values than the paper's)")],
     ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
     ["Bytes held", bytes(row.bytes)],

@@ -28,18 +28,18 @@ const wanted = (name, value) => !state.filters[name].size || !value || state.fil
 // Variants that only a figure has follow the method that they are named after.
 const hidden = (key) => !wanted("method", key) && !(key.endsWith("-at-ends") && wanted("method", key.slice(0, -"-at-ends".length)));
 
-function section({ name, title, note, plots = [], commands = [] }) {
+function section({ name, title, note, plots, configurations }) {
   const shown = plots.filter(({ benchmark, buffer, marks }) => wanted("benchmark", benchmark) && wanted("buffer", buffer)
     && (!marks || marks.some(([key]) => !hidden(key))));
-  if (plots.length && !shown.length) return null;
+  if (!shown.length) return null;
   const choices = [...new Set(shown.map(({ view }) => view).filter(Boolean))];
   const holder = el("div", { class: "panels" });
   const show = (view) => {
     views.set(name, view);
-    holder.replaceChildren(...shown.filter((plot) => !plot.view || plot.view === view).map((plot) => plotted({ title, ...plot }, hidden)));
+    holder.replaceChildren(...shown.filter((plot) => !plot.view || plot.view === view).map((plot) => plotted({ title, configurations, ...plot }, hidden)));
   };
   show(choices.includes(views.get(name)) ? views.get(name) : choices[0]);
-  return el("section", { class: "figure", "data-figure": name }, el("h2", { tabindex: -1 }, title), el("p", { class: "faint" }, note),
+  return el("section", { class: "figure", "data-figure": name }, el("h2", { tabindex: -1 }, title), el("p", { class: "faint" }, note, configurations && several.length > 0 && [" Where a method and buffer have several configurations, a point is the usual one, or else the best by mean accuracy: pointing at it says so. ", el("a", { href: address("tables") }, "Tables"), " show the others."]),
     choices.length > 1 && el("div", { class: "choices" }, choice("Show", choices.map((view) => [view, view]), views.get(name), show)),
-    plots.length > 0 && holder, commands.map(command));
+    holder);
 }

@@ -1,7 +1,8 @@
 // The frame: views, filters, light and dark.
 
-const VIEWS = { tables: "Tables", figures: "Figures" };
-const SHOW = { tables: showTables, figures: showFigures, run: showRun };
+const figuresView = Boolean(report.figures.drawn || report.figures.missing);
+const VIEWS = { tables: "Tables", ...(figuresView && { figures: "Figures" }), ...(comparable && { compare: "Compare" }) };
+const SHOW = { tables: showTables, figures: showFigures, compare: showCompare, run: showRun };
 
 function showView() {
   closeCard();
@@ -18,9 +19,16 @@ const chips = {
   buffer: ["Buffer", buffers.map((size) => [bufferName(size), bufferName(size)])],
   verdict: ["Verdict", [...Object.entries(VERDICTS).map(([word, mark]) => [word, `${mark} ${word}`]), [NO_VERDICT, NO_VERDICT]]],
 };
+const MEASURED = METRICS.filter((metric) => report.rows.some((row) => Object.keys(row.scores).some((setting) => score(row, setting, metric))));
+const anyPaper = report.rows.some((row) => Object.values(row.paper).some((by) => Object.keys(by).length));
 const pressed = new Map();
 const filterCount = el("span");
-const metricChips = el("fieldset", {}, el("legend", {}, "Score"), METRICS.map((metric) => {
+const everyChips = el("fieldset", {}, el("legend", {}, "Show"), [[false, "one configuration each"], [true, "every configuration"]].map(([value, label]) => {
+  const button = el("button", { type: "button", "data-every": String(value), onclick: () => { state.every = value; changed(); } }, label);
+  pressed.set(button, () => state.every === value);
+  return button;
+}));
+const metricChips = el("fieldset", {}, el("legend", {}, "Score"), MEASURED.map((metric) => {
   const button = el("button", { type: "button", onclick: () => { state.metric = metric; changed(); } }, report.metrics[metric]);
   pressed.set(button, () => state.metric === metric);
   return button;
@@ -33,8 +41,12 @@ const fieldsets = Object.fromEntries(FILTERS.map((name) => [name, el("fieldset",
 const clear = el("button", { type: "button", class: "quiet", onclick: () => { for (const name of FILTERS) state.filters[name].clear(); changed(); } }, "Clear the filters");
 
 function showFilters() {
-  byId("filters").hidden = state.view === "run";
-  metricChips.hidden = fieldsets.verdict.hidden = state.view !== "tables";
+  const tables = state.view === "tables";
+  // Of a single choice there is nothing to choose.
+  for (const name of FILTERS) fieldsets[name].hidden = chips[name][1].length < 2 || (name === "verdict" && !(tables && anyPaper));
+  metricChips.hidden = !tables || MEASURED.length < 2;
+  everyChips.hidden = !tables || !several.length;
+  byId("filters").hidden = !(tables || state.view === "figures") || [...Object.values(fieldsets), metricChips, everyChips].every((each) => each.hidden);
   for (const [button, test] of pressed) button.setAttribute("aria-pressed", String(test()));
   const count = FILTERS.reduce((sum, name) => sum + state.filters[name].size, 0);
   filterCount.textContent = count ? `Filters (${count} chosen)` : "Filters";
@@ -62,9 +74,9 @@ byId("theme").addEventListener("click", () => { root.dataset.theme = isDark() ? 
 dark.addEventListener("change", nameTheme);
 nameTheme();
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
-byId("filters").append(el("details", { open: matchMedia("(min-width: 45rem)").matches }, el("summary", {}, filterCount), metricChips, FILTERS.map((name) => fieldsets[name]), clear));
-byId("footer").append(el("p", {}, `recollect ${report.version}. ${report.runs} runs, ${report.rows.length} configurations`
+byId("filters").append(el("details", { open: matchMedia("(min-width: 45rem)").matches }, el("summary", {}, filterCount), metricChips, everyChips, FILTERS.map((name) => fieldsets[name]), clear));
+byId("footer").append(el("p", {}, `recollect ${report.version}. ${report.runs} run${report.runs === 1 ? "" : "s"}, ${configurations(report.rows.length)}`
   + (report.repeated ? `; ${report.repeated} that were made twice are shown once, the latest.` : ".")
-  + " The paper is Buzzega et al., Dark Experience for General Continual Learning, 2020."));
+  + (anyPaper ? " The paper is Buzzega et al., Dark Experience for General Continual Learning, 2020." : "")));
 addEventListener("hashchange", go);
 go();

@@ -3,7 +3,7 @@
 const swatch = (colour) => el("span", { class: "swatch ink", style: { background: colour }, "aria-hidden": "true" });
 
 // A plot is {title, benchmark, svg, marks, legend, wide}; a mark is [key, x, y, buffer, ...lines].
-function plotted({ title, benchmark, svg, marks: all = [], legend = [], wide }, hides = () => false) {
+function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [], wide, configurations: ofRows }, hides = () => false) {
   const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   picture.classList.add("ink");
   picture.setAttribute("role", "img");
@@ -33,13 +33,17 @@ function plotted({ title, benchmark, svg, marks: all = [], legend = [], wide }, 
     const [key, left, top, , ...lines] = marks[index];
     const [x, y] = [left * scale(), top * scale()];
     light(key);
-    tip.replaceChildren(el("strong", {}, nameOf(key)), ...lines.map((line) => el("div", {}, line)));
+    tip.replaceChildren(el("strong", {}, nameOf(key)), ...lines.map((line) => el("div", {}, line)), ...oneOf(marks[index]).map((line) => el("div", {}, line)));
     dot.style.left = `${x}px`;
     dot.style.top = `${y}px`;
     tip.style.left = `${Math.max(0, Math.min(x + 12, box.clientWidth - tip.offsetWidth))}px`;
     tip.style.top = `${y - tip.offsetHeight - 10 < 0 ? y + 14 : y - tip.offsetHeight - 10}px`;
   };
   const nameOf = (key) => titles.get(key) ?? report.methods[key]?.title ?? key;
+  const oneOf = ([key, , , buffer]) => {
+    const row = ofRows && shownRow(benchmark, variant, key, buffer);
+    return row && siblings(row).length > 1 ? [`1 of ${configurations(siblings(row).length)}: ${row.why}`] : [];
+  };
   const nearest = (event) => {
     const place = picture.getBoundingClientRect();
     let [best, distance] = [-1, 30 ** 2];
@@ -50,7 +54,7 @@ function plotted({ title, benchmark, svg, marks: all = [], legend = [], wide }, 
     return best;
   };
   const open = () => {
-    const row = marks[active] && shownRow(benchmark, marks[active][0], marks[active][3]);
+    const row = marks[active] && shownRow(benchmark, variant, marks[active][0], marks[active][3]);
     if (row) location.hash = addressOf(row);
   };
   fill(picture, {
@@ -66,7 +70,7 @@ function plotted({ title, benchmark, svg, marks: all = [], legend = [], wide }, 
         event.preventDefault();
         activate((Math.max(active, step < 0 ? 0 : -1) + step + marks.length) % marks.length);
         const [key, , , , ...lines] = marks[active];
-        say([nameOf(key), ...lines].join(", "));
+        say([nameOf(key), ...lines, ...oneOf(marks[active])].join(", "));
       } else if (event.key === "Enter") open();
       else if (event.key === "Escape") activate(-1);
     },
@@ -76,9 +80,9 @@ function plotted({ title, benchmark, svg, marks: all = [], legend = [], wide }, 
       el("li", { onpointerenter: () => light(key), onpointerleave: () => light(null) }, swatch(colour), name))));
 }
 
-// The configuration that a figure shows for a method and buffer: the usual one, or that with most seeds.
-function shownRow(benchmark, method, buffer) {
+// The configuration that a figure shows for a method and buffer.
+function shownRow(benchmark, variant, method, buffer) {
   const usual = report.benchmarks[benchmark]?.epochs;
-  return report.rows.filter((row) => row.benchmark === benchmark && row.method === method && row.buffer === buffer && !row.validation && row.epochs === (usual ?? row.epochs))
-    .sort((a, b) => b.usual - a.usual || b.runs.length - a.runs.length)[0];
+  return report.rows.find((row) => row.why && row.benchmark === benchmark && row.variant === variant && row.method === method && row.buffer === buffer
+    && !row.validation && row.epochs === (usual ?? row.epochs));
 }

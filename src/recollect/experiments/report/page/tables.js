@@ -7,10 +7,29 @@ function showTables() {
   return [
     el("h2", {}, report.metrics[state.metric]),
     el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Choose a number to see what stands behind it."),
+    several.length > 0 && !state.every && el("p", { class: "faint", id: "one-of-several" }, oneOfSeveral()),
     groups.length ? groups.map(table) : el("p", { class: "empty" }, "No run fits the filters."),
-    el("p", { class: "rule" }, "✓ equal: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10), that is, within three standard errors. ≈ close: by half a point more. ▲ above, ▼ below. "
+    groups.some(({ compared }) => compared) && el("p", { class: "rule" }, "✓ equal: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10), that is, within three standard errors. ≈ close: by half a point more. ▲ above, ▼ below. "
       + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that diverged or lies far below. "
       + "Far below: more than 15 points and five robust deviations below the median of the same configuration; means include such runs."),
+  ];
+}
+
+// Which of several configurations is shown, in words.
+const oneOfSeveral = () => `${several.length} of ${cells.size} methods and buffers ${several.length === 1 ? "has" : "have"} several configurations, `
+  + `${several.reduce((sum, rows) => sum + rows.length, 0)} in all. Each shows one: the usual values (the paper's, where it has some), or else the best mean accuracy. Choose another below its name.`;
+
+// A choice among the configurations of a method and buffer, the best first.
+function grid(row) {
+  const rows = siblings(row);
+  const [setting] = settingsOf(rows);
+  const mean = (each) => score(each, setting, "accuracy")?.[0] ?? -Infinity;
+  const ordered = [...rows].sort((a, b) => mean(b) - mean(a));
+  const name = (each) => `${varied(each)}${score(each, setting, "accuracy") ? ` (${fixed(mean(each))})` : ""}`;
+  return [
+    el("select", { "aria-label": `Configuration of ${named(row)}, ${groupTitle(row)}`, onchange: (event) => pick(rowsById.get(event.target.value)) },
+      ordered.map((each) => el("option", { value: each.id, selected: each === row }, name(each)))),
+    el("small", {}, `1 of ${configurations(rows.length)}: ${row.why || "as you chose"}`),
   ];
 }
 
@@ -23,7 +42,7 @@ const metricAbout = {
 
 function overview() {
   const shown = report.tallies.filter(({ benchmark }) => !state.filters.benchmark.size || state.filters.benchmark.has(benchmark));
-  if (!shown.length) return [el("h1", {}, `${report.runs.toLocaleString("en")} runs`), el("p", { class: "lead" }, "The paper has no figures for these runs: there is nothing to compare.")];
+  if (!shown.length) return [el("h1", {}, `${report.runs.toLocaleString("en")} run${report.runs === 1 ? "" : "s"}, ${configurations(report.rows.length)}`)];
   const metrics = [...new Set(shown.map(({ metric }) => metric))];
   const main = metrics.includes("accuracy") ? "accuracy" : metrics[0];
   const sum = (metric, word) => shown.filter((t) => t.metric === metric).reduce((total, t) => total + t[word], 0);
@@ -60,7 +79,8 @@ function withColumns(group) {
   const { metric, filters: { verdict } } = state;
   const measured = (row) => Object.keys(row.scores).some((setting) => score(row, setting, metric));
   const wanted = (row) => !verdict.size || Object.keys(row.scores).some((setting) => verdict.has(paperOf(row, setting, metric)?.[2] ?? NO_VERDICT));
-  const rows = group.rows.filter((row) => measured(row) && wanted(row));
+  const shown = (row) => state.every || pickedOf(siblings(row)) === row;
+  const rows = group.rows.filter((row) => shown(row) && measured(row) && wanted(row));
   const settings = settingsOf(rows).filter((setting) => rows.some((row) => score(row, setting, metric)));
   const compared = rows.some((row) => settings.some((setting) => paperOf(row, setting, metric)));
   return { ...group, rows, settings, compared };
@@ -133,7 +153,7 @@ function line(row, group, apart) {
   const remarks = ["diverged", "far below"].map((word) => [row.runs.filter((run) => remark(run) === word).length, word]).filter(([count]) => count);
   return el("tr", { class: apart && "apart" },
     el("th", { scope: "row" }, el("a", { href: addressOf(row) }, titled(row)),
-      differs && el("small", {}, differs), !row.usual && el("small", {}, "other values than the paper's"),
+      siblings(row).length > 1 && !state.every ? grid(row) : differs && el("small", {}, differs), !row.usual && el("small", {}, "other values than the paper's"),
       remarks.map(([count, word]) => el("small", { class: "worse" }, `${count} ${word}`))),
     el("td", { class: "right" }, row.buffer ?? "–"),
     group.settings.map((setting) => {

@@ -1,0 +1,134 @@
+"""`recollect compare`: two configurations, seed by seed."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from recollect.cli.common import add_files
+from recollect.cli.report import stored_runs
+from recollect.cli.screen import compact_table, console, notice
+from recollect.errors import InputError
+from recollect.experiments.comparison import Comparison, compare, p_words
+from recollect.experiments.files import read_json
+from recollect.experiments.labels import SCORES, setting_title
+from recollect.methods import method
+from recollect.train import Result
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+FIELDS = (
+    "benchmark", "method", "buffer", "seed", "epochs", "validation", "network", "network_class",
+    "stream", "code", "precision", "optimiser",
+)  # fmt: skip
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
+    what = ("a file that --json wrote, a folder of them, or a selection of the store such as "
+            "method=derpp,buffer=200,lr=0.03")  # fmt: skip
+    parser.add_argument("a", metavar="A", help=what)
+    parser.add_argument("b", metavar="B", help="the same, to compare with")
+    add_files(parser)
+    parser.set_defaults(command=command)
+
+
+def command(chosen: argparse.Namespace) -> int:
+    """Print the paired differences, and what they mean."""
+    sides = [_runs(text, chosen) for text in (chosen.a, chosen.b)]
+    screen = console()
+    for number, each in enumerate(compare(*sides, notice=notice)):
+        if number:
+            screen.print()
+        head, _, _ = str(each).partition("\ndiffers: ")
+        screen.print(head, style="bold", markup=False, soft_wrap=True)
+        screen.print(f"differs: {each.differs_words}", markup=False, soft_wrap=True)
+        screen.print(_table(each))
+        for line in (*map(str, each.differences), *each.remarks):
+            screen.print(line, markup=False, soft_wrap=True)
+    return 0
+
+
+def _runs(text: str, chosen: argparse.Namespace) -> list[Result]:
+    if Path(text).exists():
+        return [row.result for row in read_json(text, notice)]
+    if "=" not in text:
+        raise InputError(
+            f"there is no file or folder {text!r}; a selection of the store is written like "
+            f"method=derpp,buffer=200"
+        )
+    return _selected([row.result for row in stored_runs(chosen)], text)
+
+
+def _selected(runs: Sequence[Result], text: str) -> list[Result]:
+    """The runs that fit a selection such as `method=derpp,lr=0.03`."""
+    wanted = dict(piece.partition("=")[::2] for piece in text.split(",") if piece)
+    wanted = {name.strip(): value.strip() for name, value in wanted.items()}
+    wanted.setdefault("validation", "false")
+    known = dict.fromkeys([*FIELDS, *(name for run in runs for name in run.hyperparameters)])
+    left = [*runs]
+    for name, value in wanted.items():
+        if name not in known:
+            raise InputError(f"runs cannot be selected by {name!r}: give any of {', '.join(known)}")
+        fits = _test(name, value)
+        found = [run for run in left if fits(run)]
+        if left and not found:
+            there = ", ".join(sorted({_words(run, name) for run in left}))
+            raise InputError(f"no runs have {name}={value}; those of {text!r} have {there}")
+        left = found
+    if not left:
+        raise InputError(f"there are no runs to select {text!r} from: train some, or give --from")
+    return left
+
+
+def _test(name: str, value: str) -> Callable[[Result], bool]:
+    if name == "method":
+        with suppress(InputError):  # a method of elsewhere is given by its name
+            value = method(value).name
+    if name in ("network", "stream", "code"):  # as few letters of a fingerprint as are enough
+        return lambda run: (
+            bool(value)
+            and (
+                getattr(run, name).startswith(value)
+                or (name == "network" and run.network_class == value)
+            )
+        )
+    number = _number(value)
+    return lambda run: (
+        _words(run, name).lower() == value.lower()
+        or (number is not None and _number(_words(run, name)) == number)
+    )
+
+
+def _words(run: Result, name: str) -> str:
+    value = getattr(run, name) if name in FIELDS else run.hyperparameters.get(name)
+    return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def _table(found: Comparison) -> Table:
+    table = compact_table("setting", "score", right=("A", "B", "A - B", "95 % CI", "p (t)",
+                                                     "p (sign flips)", "seeds"))  # fmt: skip
+    for each in found.differences:
+        bounds, ps = each.interval, (each.p, each.p_sign_flip)
+        table.add_row(
+            setting_title(each.setting),
+            SCORES[each.score],
+            f"{each.a:.2f}",
+            f"{each.b:.2f}",
+            f"{each.mean:+.2f}",
+            f"[{bounds[0]:+.2f}, {bounds[1]:+.2f}]" if bounds else "-",
+            *("-" if p is None else p_words(p).removeprefix("= ") for p in ps),
+            str(len(each.differences)),
+        )
+    return table

@@ -1,0 +1,112 @@
+"""Which of several configurations of a method and buffer is shown first, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import final
+
+from recollect.errors import InputError
+from recollect.experiments.labels import meaningful, setting_title
+from recollect.experiments.results import Summary, apart
+from recollect.experiments.values import axes_of
+from recollect.methods import every_method, symbol
+from recollect.streams import BENCHMARKS
+from recollect.train import Result
+
+__all__ = ["Choice", "choices", "usual", "variants"]
+
+USUAL = "the usual values"
+
+
+@final
+@dataclass(frozen=True)
+class Choice:
+    """The configurations of a method and buffer on a benchmark, such as the points of a grid.
+
+    `shown` is one of them, and `why` says in words how it was chosen. `variant` tells apart the
+    networks and data that go by the benchmark's name.
+    """
+
+    configurations: tuple[Summary, ...]
+    shown: Summary
+    why: str
+    variant: str
+
+
+def choices(found: Iterable[Summary]) -> list[Choice]:
+    """Configurations by benchmark, network, data, epochs, split, method and buffer, in order.
+
+    Shown is the one with the usual hyper-parameters, or else, of those with most seeds, the one
+    with the best mean accuracy in the first of its settings.
+    """
+    every = list(found)
+    variant = variants(each.first for each in every)
+    groups: dict[tuple[object, ...], list[Summary]] = {}
+    for each in every:
+        run = each.first
+        key = (
+            run.benchmark, variant(run), run.epochs, run.validation, run.method, run.buffer
+        )  # fmt: skip
+        groups.setdefault(key, []).append(each)
+    return [
+        Choice(tuple(group), *_chosen(group), variant(group[0].first)) for group in groups.values()
+    ]
+
+
+def variants(runs: Iterable[Result]) -> Callable[[Result], str]:
+    """A function that says which network and data a run has, if its benchmark has several.
+
+    It is empty for benchmarks with one of each. Runs of old files, which do not say what they had,
+    are a variant of their own only where others are.
+    """
+    groups: dict[tuple[str, bool], dict[tuple[str, str], Result]] = {}
+    for run in runs:
+        group = groups.setdefault((run.benchmark, run.validation), {})
+        group.setdefault((run.stream, run.network), run)
+    several = {key: _several(list(group.values())) for key, group in groups.items()}
+
+    def variant(run: Result) -> str:
+        key = (run.benchmark, run.validation)
+        return apart(run, list(groups[key].values()), several[key])
+
+    return variant
+
+
+def usual(run: Result) -> bool:
+    """Whether these hyper-parameters are used unless others are given: the paper's, if it has some.
+
+    Of what is not known here, nobody can say so, and it counts as usual.
+    """
+    kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
+    if kind is None or known is None:
+        return True
+    try:
+        axes = axes_of(kind, known, run.buffer, {})
+    except InputError:
+        return True
+    return {symbol(name): float(values[0]) for name, values in axes.items()} == {
+        name: float(value) for name, value in run.hyperparameters.items()
+    }
+
+
+def _several(runs: Sequence[Result]) -> list[str]:
+    parts = ("stream", "network")
+    return [part for part in parts if len({getattr(run, part) for run in runs} - {""}) > 1]
+
+
+def _chosen(group: Sequence[Summary]) -> tuple[Summary, str]:
+    setting = meaningful(group[0].settings)[0]
+
+    def rank(each: Summary) -> tuple[bool, int, float]:
+        mean = each.mean("accuracy", setting)
+        return usual(each.first), len(each.runs), mean.mean if mean else -1.0
+
+    ranks = [rank(each) for each in group]
+    first = max(ranks)
+    shown = group[ranks.index(first)]
+    rivals = [seeds for common, seeds, _ in ranks if common == first[0]]
+    if first[0] and len(rivals) == 1:
+        return shown, USUAL
+    most = f" of those with {shown.seeds}" if min(rivals) < max(rivals) else ""
+    return shown, f"the best mean accuracy{most}, {setting_title(setting)}"

@@ -1,0 +1,297 @@
+"""Compare two sets of results: paired differences over common seeds, and which settings differ."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import NamedTuple, final
+
+from recollect.errors import InputError
+from recollect.experiments.labels import method_title, setting_title
+from recollect.experiments.paired import interval, sign_flip_p, t_p
+from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
+from recollect.train import Result
+
+__all__ = ["Comparison", "Difference", "Differs", "compare"]
+
+COMPARED = ("accuracy", "forgetting")
+LEVEL = 0.05
+
+
+class Differs(NamedTuple):
+    """A setting in which the two sides differ, and its value on each."""
+
+    name: str
+    a: str
+    b: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.a or '-'} / {self.b or '-'}"
+
+
+@final
+@dataclass(frozen=True)
+class Difference:
+    """The paired difference A - B of a score in a setting, in points, over common seeds.
+
+    `low` and `high` bound the 95 % confidence interval of the mean; `p` is that of the paired t
+    test, `p_sign_flip` that of the exact sign-flip permutation test (up to 16 pairs). None where
+    there are too few pairs, or no spread, to know.
+    """
+
+    setting: str
+    score: str
+    a: float
+    b: float
+    differences: Mapping[int, float]
+    names: tuple[str, str]
+
+    @property
+    def mean(self) -> float:
+        """The mean difference: A's mean score minus B's."""
+        return self.a - self.b
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """The 95 % confidence interval of the mean difference."""
+        return interval([*self.differences.values()])
+
+    @property
+    def p(self) -> float | None:
+        """The two-sided p value of the paired t test."""
+        return t_p([*self.differences.values()])
+
+    @property
+    def p_sign_flip(self) -> float | None:
+        """The two-sided p value of the exact sign-flip permutation test."""
+        return sign_flip_p([*self.differences.values()])
+
+    def __str__(self) -> str:
+        """What it means, in a sentence."""
+        lower_wins = self.score == "forgetting"
+        first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
+        better, other = self.names if first else self.names[::-1]
+        n = len(self.differences)
+        found = [f"{n} paired seed{'s' if n > 1 else ''}"]
+        p = self.p if self.p is not None else self.p_sign_flip
+        if p is not None and n > 1:
+            found.insert(0, f"p {p_words(p)}")
+        if bounds := self.interval:
+            sign = -1 if self.mean < 0 else 1
+            low, high = sorted(sign * bound for bound in bounds)
+            found.insert(0, f"95 % CI [{low:.1f}, {high:.1f}]")
+        verb = f"forgets {abs(self.mean):.1f} points less" if lower_wins else (
+            f"is {abs(self.mean):.1f} points better"
+        )  # fmt: skip
+        doubt = "" if n > 1 and p is not None and p < LEVEL else "; not a significant difference"
+        said = f"{setting_title(self.setting)}: {better} {verb} than {other}"
+        return ", ".join([said, *found]) + doubt
+
+
+@final
+@dataclass(frozen=True)
+class Comparison:
+    """Two configurations, what differs between them, and the paired differences of their scores."""
+
+    a: Summary
+    b: Summary
+    differs: tuple[Differs, ...]
+    differences: tuple[Difference, ...]
+    only_a: tuple[int, ...]
+    only_b: tuple[int, ...]
+
+    def __str__(self) -> str:
+        """Both sides, what differs, a sentence for every score, and what was left out."""
+        lines = [f"{side}: {_side(each)}" for side, each in (("A", self.a), ("B", self.b))]
+        lines.append(f"differs: {self.differs_words}")
+        return "\n".join([*lines, *map(str, self.differences), *self.remarks])
+
+    @property
+    def differs_words(self) -> str:
+        """What differs, in a line."""
+        return "; ".join(map(str, self.differs)) or "nothing"
+
+    @property
+    def remarks(self) -> list[str]:
+        """Seeds of one side alone, other data, and runs that diverged or lie far below others."""
+        found = [
+            f"seeds of {side} alone, left out: {', '.join(map(str, seeds))}"
+            for side, seeds in (("A", self.only_a), ("B", self.only_b))
+            if seeds
+        ]
+        if any(each.name == FINGERPRINTS["stream"] for each in self.differs):
+            found.append("the data differ: a seed does not mean the same examples on both sides")
+        sides = (("A", self.a), ("B", self.b))
+        return found + [f"{side}: {each.remarks}" for side, each in sides if each.remarks]
+
+
+class Comparisons(list[Comparison]):
+    """A comparison for every pair of configurations; printed, one after the other."""
+
+    def __str__(self) -> str:
+        """All of them in words."""
+        return "\n\n".join(map(str, self))
+
+
+def compare(
+    a: Iterable[Result], b: Iterable[Result], *, notice: Callable[[str], None] = warnings.warn
+) -> Comparisons:
+    """Compare two sets of results, configuration by configuration, over the seeds they share.
+
+    Only runs that differ in nothing but their seed count as one configuration, and nothing else is
+    pooled: several configurations are paired by what varies within both sets (such as the buffer),
+    one on one side is compared with each of the other, and what cannot be told apart is an error.
+    `notice` gets a line for every configuration without a partner.
+
+    >>> from recollect import run
+    >>> ours, theirs = (run("seq-digits", name, buffer=50, seeds=3) for name in ("derpp", "er"))
+    >>> (found,) = compare(ours, theirs)
+    >>> [str(each) for each in found.differs][:2]
+    ['method DER++ / ER', 'lr 0.03 / 0.01']
+    >>> found.differences[0].setting, len(found.differences[0].differences)
+    ('class', 3)
+    """
+    sides = [Results([*each]).summaries() for each in (a, b)]
+    for name, found in zip("AB", sides, strict=True):
+        if not found:
+            raise InputError(f"{name} has no runs: give results of at least one")
+    ours, theirs = (_by_stream(found) for found in sides)
+    common = [key for key in ours if key in theirs]
+    if not common:
+        names = (", ".join(dict.fromkeys(map(_stream, found))) for found in (ours, theirs))
+        raise InputError("A and B have no stream in common: {} against {}".format(*names))
+    pairs = [pair for key in common for pair in _matched(ours[key], theirs[key])]
+    for name, found, at in zip("AB", sides, (0, 1), strict=True):
+        for each in found:
+            if not any(each is pair[at] for pair in pairs):
+                notice(f"not compared, {name} alone has it: {_side(each)}")
+    return Comparisons(_pair(x, y) for x, y in pairs)
+
+
+def _by_stream(found: Sequence[Summary]) -> dict[tuple[str, bool], list[Summary]]:
+    groups: dict[tuple[str, bool], list[Summary]] = {}
+    for each in found:
+        groups.setdefault((each.first.benchmark, each.first.validation), []).append(each)
+    return groups
+
+
+def _stream(key: tuple[str, bool]) -> str:
+    return key[0] + (" (validation)" if key[1] else "")
+
+
+def _matched(a: Sequence[Summary], b: Sequence[Summary]) -> list[tuple[Summary, Summary]]:
+    if len(a) == 1 or len(b) == 1:
+        return [(x, y) for x in a for y in b]
+    facts = [[_facts(each.first) for each in side] for side in (a, b)]
+    everywhere = set.intersection(*(set(each) for side in facts for each in side))
+    vary = [
+        name
+        for name in sorted(everywhere - {"method"})
+        if all(len({each[name] for each in side}) > 1 for side in facts)
+    ]
+    keys = [[tuple(each[name] for name in vary) for each in side] for side in facts]
+    for name, side, found in zip("AB", (a, b), keys, strict=True):
+        if len({*found}) < len(found):
+            listed = "; ".join(_side(each) for each in side)
+            raise InputError(
+                f"{name} has {len(side)} configurations that nothing pairs with those of the "
+                f"other: choose one of them, such as by lr=0.1 ({listed})"
+            )
+    partners = dict(zip(keys[1], b, strict=True))
+    pairs = [(x, partners[key]) for key, x in zip(keys[0], a, strict=True) if key in partners]
+    if not pairs:
+        raise InputError(f"A and B have no value of {', '.join(vary)} in common")
+    return pairs
+
+
+def _pair(a: Summary, b: Summary) -> Comparison:
+    runs_a, runs_b = _by_seed(a, "A"), _by_seed(b, "B")
+    seeds = [seed for seed in sorted(runs_a) if seed in runs_b]
+    if not seeds:
+        both = " and ".join(", ".join(map(str, sorted(runs))) for runs in (runs_a, runs_b))
+        raise InputError(f"A and B have no seed in common ({both}): train both with the same seeds")
+    differs = _differs(a.first, b.first)
+    found = []
+    for setting in [each for each in a.settings if each in b.settings]:
+        for score in COMPARED:
+            pairs = {
+                seed: (x, y)
+                for seed in seeds
+                if (x := getattr(runs_a[seed], score).get(setting)) is not None
+                and (y := getattr(runs_b[seed], score).get(setting)) is not None
+            }
+            if pairs:
+                xs, ys = zip(*pairs.values(), strict=True)
+                each = {seed: x - y for seed, (x, y) in pairs.items()}
+                found.append(
+                    Difference(setting, score, fmean(xs), fmean(ys), each, _names(a, b, differs))
+                )
+    only_a, only_b = (tuple(sorted(set(x) - set(y))) for x, y in
+                      ((runs_a, runs_b), (runs_b, runs_a)))  # fmt: skip
+    return Comparison(a, b, tuple(differs), tuple(found), only_a, only_b)
+
+
+def _by_seed(summary: Summary, side: str) -> dict[int, Result]:
+    found: dict[int, Result] = {}
+    for run in summary.runs:
+        before = found.setdefault(run.seed, run)
+        if before.accuracy != run.accuracy:
+            raise InputError(
+                f"{side} has seed {run.seed} twice, with different accuracies: remove one of them"
+            )
+    return found
+
+
+def _facts(run: Result) -> dict[str, object]:
+    facts = {name: f"{value:g}" for name, value in run.hyperparameters.items()}
+    return {"method": run.method, "buffer": run.buffer, "epochs": run.epochs, **facts}
+
+
+def _differs(a: Result, b: Result) -> list[Differs]:
+    sides = []
+    for run in (a, b):
+        facts = _facts(run) | {"method": method_title(run)}
+        # Two methods never have the same code; of one, it says that an equation changed.
+        parts = [name for name in FINGERPRINTS if name != "code" or a.method == b.method]
+        shown = {FINGERPRINTS[name]: _shown(run, name) for name in parts}
+        if run.network_class:
+            shown["network"] = f"{run.network_class} {shown['network']}"
+        sides.append({name: "" if v is None else str(v) for name, v in (facts | shown).items()})
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    every = [Differs(name, *(side.get(name, "") for side in sides)) for name in names]
+    return [each for each in every if each.a != each.b]
+
+
+def _shown(run: Result, part: str) -> str:
+    value: str = getattr(run.identity, part)
+    return value if part in ("optimiser", "precision") else value[:SHOWN]
+
+
+def _names(a: Summary, b: Summary, differs: Sequence[Differs]) -> tuple[str, str]:
+    """What to call the two sides in a sentence."""
+    titles = method_title(a.first), method_title(b.first)
+    if titles[0] != titles[1]:
+        return titles
+    if len(differs) == 1:
+        (only,) = differs
+        values = (only.a or "-", only.b or "-")
+        return f"{titles[0]} with {only.name} {values[0]}", f"{only.name} {values[1]}"
+    return "A", "B"
+
+
+def _side(summary: Summary) -> str:
+    run = summary.first
+    buffer = "" if run.buffer is None else f" buffer {run.buffer}"
+    title = method_title(run)
+    return f"{run.benchmark} {title}{buffer} ({summary.seeds}; {summary.values})"
+
+
+def p_words(p: float) -> str:
+    """A p value as it is printed.
+
+    >>> p_words(0.0213), p_words(0.0021), p_words(2e-7)
+    ('= 0.02', '= 0.002', '< 0.0001')
+    """
+    return "< 0.0001" if p < 0.0001 else f"= {p:.1g}" if p < 0.01 else f"= {p:.2f}"

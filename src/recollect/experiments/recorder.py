@@ -1,0 +1,64 @@
+"""What calls from Python record: provenance beside every result, and the result store."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import final
+
+from recollect.experiments.results import Results
+from recollect.experiments.store import CommandStore, Store
+from recollect.train import Job, Result
+from recollect.train.provenance import Provenance, commit
+
+__all__ = ["Recorder", "StorePath", "recorder"]
+
+StorePath = Path | str | bool | None
+
+
+def recorder(store: StorePath) -> Recorder:
+    """What records to the store in a file, to the usual one (True), or to none (None)."""
+    command = _command()
+    if store is None or store is False:
+        return Recorder(None, command)
+    file = Store(None if store is True else store)
+    file.add([])  # a store that cannot be written is an error before the work, not after
+    return Recorder(CommandStore(file, command), command)
+
+
+@final
+@dataclass(frozen=True)
+class Recorder:
+    """A `ResultStore` for `train_all` that notes provenance and passes runs on to a store."""
+
+    store: CommandStore | None
+    command: str
+    _made: dict[str, Provenance] = field(default_factory=dict)
+
+    def find(self, job: Job) -> list[Result | None]:
+        """The stored result of each run of a job."""
+        commit()  # known before training: files may be edited meanwhile
+        return self.store.find(job) if self.store else [None] * len(job.runs)
+
+    def add(self, job: Job, results: Sequence[Result]) -> None:
+        """Note where, when and how these were trained, and store them."""
+        made = Provenance.here(job, self.command)
+        self._made.update((run.identity.key, made) for run in results)
+        if self.store:
+            self.store.add(job, results)
+
+    def results(self, runs: Sequence[Result]) -> Results:
+        """The runs, each with its provenance; stored ones have theirs already."""
+        made = self._made
+        return Results(
+            [replace(run, provenance=made.get(run.identity.key, run.provenance)) for run in runs]
+        )
+
+
+def _command() -> str:
+    """The command line of this process; empty in an interactive session."""
+    interactive = bool(getattr(sys, "ps1", "")) or not sys.argv or sys.argv[0] in ("", "-")
+    return "" if interactive else shlex.join(["python", *sys.orig_argv[1:]])

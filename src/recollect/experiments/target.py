@@ -1,0 +1,54 @@
+"""Which method and which stream a call means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from recollect.errors import InputError
+from recollect.methods import Method, hyperparameters
+from recollect.methods import method as method_named
+from recollect.streams import Benchmark, Stream
+from recollect.streams import benchmark as benchmark_named
+from recollect.streams.stream import validation_of
+
+__all__ = ["kind_and_values", "known_benchmark", "stream_of"]
+
+
+def kind_and_values(method: str | Method | type[Method]) -> tuple[type[Method], dict[str, float]]:
+    """The class of a method, and of an instance its hyper-parameters."""
+    if isinstance(method, Method):
+        kind = _checked(type(method))
+        return kind, {name: float(getattr(method, name)) for name in hyperparameters(kind)}
+    return method_named(method) if isinstance(method, str) else _checked(method), {}
+
+
+def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
+    """The benchmark of a name; None for a stream."""
+    if isinstance(benchmark, str):
+        return benchmark_named(benchmark)
+    if not hasattr(benchmark, "pick"):
+        raise InputError(
+            f"the benchmark must be a name or a stream, such as recollect.from_arrays(x, y) makes, "
+            f"not a {type(benchmark).__name__}"
+        )
+    return None
+
+
+def stream_of(
+    benchmark: str | Stream, validation: bool = False, folder: Path | str | None = None
+) -> Stream:
+    """The stream of a name, or the given one; with `validation`, its validation split."""
+    if isinstance(benchmark, str):
+        return benchmark_named(benchmark).stream(validation, folder)
+    return validation_of(benchmark) if validation else benchmark
+
+
+def _checked(kind: object) -> type[Method]:
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise InputError(
+            f"the method must be a name, a class or an instance of recollect.Method, not {kind!r}"
+        )
+    for name in ("name", "title"):
+        if not hasattr(kind, name):
+            raise InputError(f'{kind.__name__} has no {name}: give it one, as in {name} = "mine"')
+    return kind

@@ -1,0 +1,95 @@
+"""The values of a row: which columns are the label and the features, numbers, and labels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import InputError
+from recollect.feeds.record import Label, Malformed
+
+__all__ = ["chosen_columns", "numbers", "plain_label"]
+
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def chosen_columns(
+    names: Sequence[str], label: str | None, features: Sequence[str], ignore: Sequence[str]
+) -> tuple[int, list[int]]:
+    """The indices of the label, by default the last, and of the features.
+
+    These are those given, or all but the label and what is to be ignored. A column is given by
+    name or by number: 1 is the first, -1 the last.
+
+    >>> chosen_columns(["time", "speed", "kind"], "3", [], ["time"])
+    (2, [1])
+    >>> chosen_columns(["speed", "kind"], "sort", [], [])
+    Traceback (most recent call last):
+    recollect.errors.InputError: there is no column 'sort' (columns: speed, kind)
+    """
+    target = _column("-1" if label is None else label, names)
+    ignored = {target, *(_column(name, names) for name in ignore)}
+    chosen = [_column(name, names) for name in features] or range(len(names))
+    left = [number for number in chosen if number not in ignored]
+    if len(set(left)) != len(left):
+        raise InputError("a feature is given twice")
+    if not left:
+        raise InputError(
+            f"there are no features besides the label {names[target]!r} "
+            f"(columns: {', '.join(names)}): is it the right delimiter, and the right label?"
+        )
+    return target, left
+
+
+def _column(wanted: str, names: Sequence[str]) -> int:
+    if names.count(wanted) > 1:
+        raise InputError(f"there are several columns {wanted!r}: give its number, from 1 on")
+    if wanted in names:
+        return names.index(wanted)
+    digits = wanted.removeprefix("-")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10:
+        number = int(wanted)
+        if 1 <= abs(number) <= len(names):
+            return number % len(names) if number < 0 else number - 1
+    few = [*names[:12], "..."] if len(names) > 12 else names
+    raise InputError(f"there is no column {wanted!r} (columns: {', '.join(few)})")
+
+
+def numbers(values: Any, shape: Sequence[int] | None = None) -> NDArray[np.float32]:
+    """Numbers as float32, if all of them are finite there; of a shape, if one is given.
+
+    >>> numbers([1, 2.5])
+    array([1. , 2.5], dtype=float32)
+    """
+    try:
+        wide = np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        raise Malformed("a number is too large") from None
+    except (TypeError, ValueError):
+        raise Malformed("its features are not numbers in rows of equal length") from None
+    # A comparison with NaN is false: one test covers what is too large and what is not a number.
+    # The sum of squares is a quick one that all but extreme rows pass.
+    if not np.vdot(wide, wide) <= LARGEST and not bool((np.abs(wide) <= LARGEST).all()):
+        raise Malformed("a feature is not a finite number of 32 bits")
+    if shape is not None and wide.shape != tuple(shape):
+        raise Malformed(f"its features have the shape {[*wide.shape]}, not {[*shape]}")
+    return wide.astype(np.float32)
+
+
+def plain_label(value: Any) -> Label | None:
+    """A label as text or a number; whole numbers are whole. None where there is none.
+
+    >>> plain_label(3.0), plain_label("b"), plain_label("")
+    (3, 'b', None)
+    """
+    if value is None or value == "":
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise Malformed(f"a label is text or a number, not {value!r:.40}")

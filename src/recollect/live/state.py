@@ -1,0 +1,155 @@
+"""What a live stream has on the disk: a folder with its state, and a file of predictions."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO, final
+
+from recollect.errors import DataError, InputError
+from recollect.files import write_bytes
+
+__all__ = ["Predictions", "SettingsError", "StateFolder"]
+
+FACTS, LOCK, CHECKPOINTS = "stream.json", "lock", "*.recollect"
+FORMAT = 1
+START_OVER = "fresh=True starts over"
+
+
+class SettingsError(InputError):
+    """A state cannot be continued, because the setting `name` was `before` and is `now`."""
+
+    def __init__(self, folder: Path, name: str, before: Any, now: Any) -> None:
+        super().__init__(
+            f"the state in {folder} was learned with {name}={before!r}, not with {name}={now!r}: "
+            f"{START_OVER}, and another folder keeps both"
+        )
+        self.folder, self.name, self.before, self.now = folder, name, before, now
+
+
+@final
+class StateFolder:
+    """Checkpoints of a learner, beside what they were made with; for one process at a time.
+
+    `stream.json` says how the stream is read and learned, and never changes. How far it was read
+    is in every checkpoint, so that the two cannot differ.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if path.is_file():
+            raise InputError(f"the state goes into a folder, and {path} is a file")
+        self.path = path
+        self._lock: int | None = None
+
+    def close(self) -> None:
+        """Let other processes use the folder."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def saved(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+        """What `begin` noted, if there is a checkpoint; refused if it has other settings."""
+        if not any(self.path.glob(CHECKPOINTS)):
+            return None
+        self._acquire()
+        try:
+            found: dict[str, Any] = json.loads((self.path / FACTS).read_text("utf-8"))
+            if found["format"] != FORMAT or not {"layout", "shape", "image"} <= {*found}:
+                raise ValueError
+            before = {name: found["settings"].get(name) for name in settings}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise DataError(
+                f"{self.path} has checkpoints, and no {FACTS} that says of what: {START_OVER}, and "
+                f"another folder keeps both"
+            ) from None
+        for name, now in settings.items():
+            if before[name] != now:
+                raise SettingsError(self.path, name, before[name], now)
+        return found
+
+    def begin(self, facts: Mapping[str, Any]) -> None:
+        """Start over: remove older checkpoints, and note what the next ones are made with."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            self._acquire()
+            for old in self.path.glob(CHECKPOINTS):
+                old.unlink()
+            text = json.dumps({"format": FORMAT, **facts}, indent=1)
+            write_bytes(self.path / FACTS, text.encode())
+        except OSError as error:
+            raise DataError(
+                f"cannot save the state in {self.path}: {error.strerror or error}"
+            ) from None
+
+    def _acquire(self) -> None:
+        if self._lock is not None:
+            return
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            return
+        self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(
+                f"another process learns with the state in {self.path}: end it, or give another "
+                f"folder"
+            ) from None
+
+
+@final
+class Predictions:
+    """Writes a JSON line for every example to a file, an open binary stream, or nowhere (None).
+
+    A file that is continued is truncated to the length that it had when the state was saved: what
+    was written after that is written again. `lengths` has the length of every file so far.
+    """
+
+    def __init__(
+        self, output: Path | BinaryIO | None, lengths: Mapping[str, int] | None = None
+    ) -> None:
+        self.lengths = dict(lengths or {})
+        self._path = output if isinstance(output, Path) else None
+        self._file = None if isinstance(output, Path) else output
+        if self._path is not None:
+            self._file = _opened(self._path, self.lengths.get(str(self._path), 0))
+
+    def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        """Write lines, so that whoever reads along sees them."""
+        if self._file is not None:
+            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            # What cannot be encoded becomes the escape that JSON has for it.
+            self._file.write(text.encode("utf-8", "backslashreplace"))
+            self._file.flush()
+
+    def sync(self) -> None:
+        """Have all lines on the disk, and note how many bytes they are."""
+        if self._file is not None and self._path is not None:
+            os.fsync(self._file.fileno())
+            self.lengths[str(self._path)] = self._file.tell()
+
+    def close(self) -> None:
+        """Close the file; a stream that was given stays open."""
+        if self._file is not None and self._path is not None:
+            self._file.close()
+
+
+def _opened(path: Path, length: int) -> BinaryIO:
+    try:
+        file = path.open("r+b" if length else "wb")
+    except OSError as error:
+        raise DataError(
+            f"cannot continue the predictions in {path}: {error.strerror or error}; {START_OVER}"
+        ) from None
+    if file.seek(0, os.SEEK_END) < length:
+        file.close()
+        raise DataError(
+            f"{path} is shorter than what was written to it: {START_OVER}, and another file for "
+            f"predictions begins with the next example"
+        )
+    file.truncate(length)
+    file.seek(length)
+    return file

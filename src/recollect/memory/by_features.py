@@ -1,0 +1,121 @@
+"""What to store, by features: the closest to the centre of a group, or herding."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+__all__ = ["herd", "keep_closest", "nearest", "unit"]
+
+TINY = 1e-24
+
+
+def nearest(features: Tensor, first: Tensor, groups: int, centre: Tensor) -> Tensor:
+    """Which of the groups first..first+groups-1 has the centre nearest to an example, `[K, B]`.
+
+    >>> centre = torch.tensor([[[0.0], [9.0], [4.0]]])
+    >>> nearest(torch.tensor([[[3.0], [3.0]]]), torch.tensor([[0, 1]]), 2, centre)
+    tensor([[0, 2]])
+    """
+    choice = first[..., None] + torch.arange(groups, device=first.device)  # [K, B, groups]
+    there = _rows(centre, choice.flatten(1)).unflatten(1, choice.shape[1:])  # type: ignore[no-untyped-call]
+    return first + _apart(features[:, :, None], there).argmin(2)
+
+
+def keep_closest(
+    features: Tensor, group: Tensor, room: int, centre: Tensor, count: Tensor, stored: Tensor
+) -> Tensor:
+    """Where the examples of a batch go, `[K, B]`, so that each group keeps its closest ones.
+
+    The batch has `features` `[K, B, D]` and belongs to groups `[K, B]`. The `centre` `[K, G, D]` of
+    a group is the mean of all that came to it, `count` `[K, G]` of them; first the whole batch
+    moves the centres. Group g has the slots from g times `room` on, whose examples had the features
+    `stored` `[K, capacity + 1, D]` when they arrived; of these and the batch, the closest stay,
+    and of equally close ones the earlier: two examples are equally far from their mean. The slot
+    `capacity` means: not stored. The last three change in place.
+
+    >>> centre, count, stored = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
+    >>> stored[0, 1] = 2.0
+    >>> features, group = torch.tensor([[[6.0], [3.0]]]), torch.tensor([[0, 0]])
+    >>> keep_closest(features, group, 2, centre, count, stored)
+    tensor([[2, 0]])
+    >>> centre.item(), stored[0, :2].tolist()
+    (2.75, [[3.0], [2.0]])
+    """
+    capacity, batch = stored.shape[1] - 1, group.shape[1]
+    same = group[:, :, None] == group[:, None, :]  # [K, B, B]
+    earlier = torch.ones(batch, batch, dtype=torch.bool, device=group.device).tril(-1)
+    before = count.gather(1, group)
+    after = before + same.sum(2)
+    middle = _rows(centre, group)
+    moved = torch.bmm(same.to(middle), features) - same.sum(2)[..., None] * middle
+    middle = middle + moved / after[..., None]
+    centre.scatter_(1, _wide(group, centre), middle)
+    count.scatter_(1, group, after)
+
+    offset = torch.arange(room, device=group.device)
+    slots = group[..., None] * room + offset  # [K, B, room]
+    there = _rows(stored, slots.flatten(1)).unflatten(1, (batch, room))  # type: ignore[no-untyped-call]
+    theirs = _apart(there, middle[:, :, None])
+    theirs = torch.where(offset < before[..., None], theirs, torch.inf)  # what is empty goes first
+    mine = _apart(features, middle)
+    closer = (mine[:, None] < mine[:, :, None]) | ((mine[:, None] == mine[:, :, None]) & earlier)
+    ahead = (same & closer).sum(2) + (theirs <= mine[..., None]).sum(2)
+    stays = ahead < room
+    turn = (same & earlier & stays[:, None]).sum(2).clamp(max=room - 1)
+    farthest = theirs.argsort(dim=2, descending=True, stable=True)
+    given = group * room + farthest.gather(2, turn[..., None]).squeeze(2)
+    slot = torch.where(stays, given, capacity)
+    stored.scatter_(1, _wide(slot, stored), features)
+    return slot
+
+
+def unit(features: Tensor) -> Tensor:
+    """The features `[..., D]` scaled to length 1; zeros stay zeros.
+
+    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
+    tensor([[0.6000, 0.8000],
+            [0.0000, 0.0000]])
+    """
+    return normalize(features, dim=-1)
+
+
+def herd(features: Tensor, count: int) -> Tensor:
+    """The indices `[K, count]` of examples with features `[K, n, D]`, the most important first.
+
+    Each is the one that, with those before it, brings the mean closest to that of all
+    (Rebuffi et al., 2017, Algorithm 4). Means are scaled to length 1 there, so closest is what has
+    the largest cosine: one product of a matrix and a vector for every example that is chosen.
+
+    >>> herd(torch.tensor([[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]]), count=3)
+    tensor([[1, 0, 2]])
+    """
+    columns = features.mT.contiguous()  # [K, D, n]: read in this order, products are far faster
+    squares = columns.square().sum(1)
+    mean = unit(features.mean(1))
+    ahead = torch.bmm(mean.unsqueeze(1), columns).squeeze(1)  # [K, n]; none for what is taken
+    total = torch.zeros_like(mean)
+    chosen = torch.zeros(len(features), count, dtype=torch.int64, device=features.device)
+    for number in range(count):
+        along = torch.bmm(total.unsqueeze(1), columns).squeeze(1)
+        length = (total.square().sum(1, keepdim=True) + 2 * along + squares).clamp(min=TINY).sqrt()
+        best = (((total * mean).sum(1, keepdim=True) + ahead) / length).argmax(1, keepdim=True)
+        chosen[:, number : number + 1] = best
+        ahead.scatter_(1, best, -torch.inf)
+        total += _rows(features, best).squeeze(1)
+    return chosen
+
+
+def _apart(one: Tensor, other: Tensor) -> Tensor:
+    """Squared distances; where features are in double precision, equal ones come out as equal."""
+    return (one - other).square().sum(-1).float()
+
+
+def _wide(index: Tensor, rows: Tensor) -> Tensor:
+    return index[..., None].expand(-1, -1, rows.shape[2])
+
+
+def _rows(rows: Tensor, index: Tensor) -> Tensor:
+    """The rows `[K, n, D]` at an index `[K, n]`."""
+    return rows.gather(1, _wide(index, rows))

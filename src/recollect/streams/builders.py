@@ -1,0 +1,195 @@
+"""Other streams made of a stream: blurry, imbalanced or recurring tasks, without copying data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from recollect.core.random import Purpose, bits, permute
+from recollect.errors import InputError
+from recollect.streams.tasks import TaskStream
+
+__all__ = ["blurred", "imbalanced", "long_tailed", "recurring"]
+
+SWAPPED, RARE, KEPT, VISIT = 0, 1, 2, 3  # what random words of these functions are for
+
+
+def blurred(stream: TaskStream, share: float = 0.1, *, seed: int = 0) -> TaskStream:
+    """Blur the boundaries between tasks: a share of each task's examples comes from other tasks.
+
+    Examples are swapped at random, the same for every run, so every example still comes once and
+    no task changes its size. A task is tested on the classes that were its own. As all tasks may
+    then share classes, there is no Task-IL.
+
+    >>> from recollect.streams import benchmark
+    >>> stream = blurred(benchmark("seq-digits").stream(), 0.2)
+    >>> stream.parts(0), stream.test_y[stream.test_ids[0]].unique().tolist()
+    ((288,), [0, 1])
+    """
+    _check_stream(stream)
+    if not 0 <= share < 1:
+        raise InputError(f"share must be from 0 to below 1, not {share}")
+    if not stream.boundaries or stream.tasks < 2 or stream.view in ("rotated", "permuted"):
+        raise InputError(f"{stream.name} has no tasks with examples of their own to be swapped")
+    wanted = [round(share * len(ids)) for ids in stream.train_ids]
+    counts = [min(count, sum(wanted) - count) for count in wanted]
+    key = bits(torch.tensor([seed]), Purpose.TASKS, SWAPPED)
+    orders = [
+        ids[permute(bits(key, Purpose.TASKS, task), torch.arange(len(ids)), len(ids))]
+        for task, ids in enumerate(stream.train_ids)
+    ]
+    leaving = torch.cat([ids[:n] for ids, n in zip(orders, counts, strict=True)])
+    task_of = torch.arange(stream.tasks).repeat_interleave(torch.tensor(counts))
+    mixed = leaving[_elsewhere(key, task_of)].split(counts)  # type: ignore[no-untyped-call]
+    ids = tuple(
+        torch.cat([new, old[n:]]).sort().values
+        for new, old, n in zip(mixed, orders, counts, strict=True)
+    )
+    return _with_examples(stream, ids)
+
+
+def long_tailed(stream: TaskStream, factor: float = 100.0, *, seed: int | None = 0) -> TaskStream:
+    """Make class sizes long-tailed: geometric, the largest `factor` times the smallest.
+
+    Which classes are rare is random, the same for every run; with `seed=None` each class has fewer
+    examples than the one that came before it. The test set stays as it is.
+
+    >>> from recollect.streams import benchmark
+    >>> stream = long_tailed(benchmark("seq-digits").stream(), 10, seed=None)
+    >>> torch.bincount(stream.train_y[torch.cat(stream.train_ids)]).tolist()
+    [142, 110, 85, 66, 51, 40, 31, 24, 18, 14]
+    """
+    _check_stream(stream)
+    if not factor >= 1:
+        raise InputError(f"factor must be at least 1, not {factor}")
+    counts = torch.bincount(stream.train_y[torch.cat(stream.train_ids)])
+    labels = list(dict.fromkeys(label for group in stream.classes_of for label in group))
+    labels = [label for label in labels if label < len(counts) and counts[label]]
+    if seed is not None:
+        key = bits(torch.tensor([seed]), Purpose.TASKS, RARE)
+        order = permute(key, torch.arange(len(labels)), len(labels)).tolist()
+        labels = [labels[place] for place in order]
+    last = max(len(labels) - 1, 1)
+    steps = {label: factor ** (place / last) for place, label in enumerate(labels)}
+    most = min(float(counts[label]) * step for label, step in steps.items())
+    shares = {label: most / step / float(counts[label]) for label, step in steps.items()}
+    return imbalanced(stream, shares, seed=seed or 0)
+
+
+def imbalanced(stream: TaskStream, shares: Mapping[int, float], *, seed: int = 0) -> TaskStream:
+    """Use only a share of the training examples of some classes, at least one in each task.
+
+    It is a random share, the same for every run. The test set stays as it is.
+
+    >>> from recollect.streams import benchmark
+    >>> stream = imbalanced(benchmark("seq-digits").stream(), {1: 0.1})
+    >>> torch.bincount(stream.train_y[stream.train_ids[0]]).tolist()
+    [142, 15]
+    """
+    _check_stream(stream)
+    known = set(stream.train_y.tolist())
+    for label, share in shares.items():
+        if label not in known or not 0 < share <= 1:
+            raise InputError(
+                f"shares has {label!r}: {share!r}, but a class of {stream.name} with a share above "
+                "0 and at most 1 is expected"
+            )
+    number = torch.arange(len(stream.train_y))
+    chance = bits(torch.tensor(seed), Purpose.TASKS, KEPT, number)  # one of each example
+
+    def some(ids: Tensor) -> Tensor:
+        kept = torch.ones(len(ids), dtype=torch.bool)
+        for label, share in shares.items():
+            members = (stream.train_y[ids] == label).nonzero().flatten()
+            if len(members):
+                size = max(1, round(share * len(members)))
+                kept[members[chance[ids[members]].argsort()[size:]]] = False
+        return ids[kept]
+
+    return replace(stream, train_ids=_each_once(stream.train_ids, some))
+
+
+def recurring(
+    stream: TaskStream, order: int | Sequence[int] = 2, *, again: bool = False
+) -> TaskStream:
+    """Let tasks, and so their classes, come back: all tasks so many times, or in an order.
+
+    Each visit brings another part of the task's examples, at random; with `again`, all of them
+    each time. Every visit is a task of the new stream, with the test set of the old one.
+
+    >>> from recollect.streams import benchmark
+    >>> stream = recurring(benchmark("seq-digits").stream(), [0, 1, 0])
+    >>> stream.tasks, stream.task_classes(2), stream.parts(0), stream.parts(2)
+    (3, (0, 1), (144,), (144,))
+    """
+    _check_stream(stream)
+    if not stream.boundaries:
+        raise InputError(f"{stream.name} has no tasks that could come back")
+    visits = [*range(stream.tasks)] * order if isinstance(order, int) else [*order]
+    if not visits or not set(visits) <= set(range(stream.tasks)):
+        raise InputError(
+            f"order={order!r} must be how often all tasks come, or a list of tasks from 0 to "
+            f"{stream.tasks - 1}"
+        )
+    ids = list[Tensor]()
+    for place, task in enumerate(visits):
+        whole, number, times = (
+            stream.train_ids[task],
+            visits[:place].count(task),
+            visits.count(task),
+        )
+        if not again:
+            if len(whole) < times:
+                raise InputError(f"task {task} has fewer examples than visits: pass again=True")
+            key = bits(torch.tensor([0]), Purpose.TASKS, VISIT, task)
+            part = permute(key, torch.arange(len(whole)), len(whole))[number::times]
+            whole = whole[part.sort().values]
+        ids.append(whole)
+    labels = tuple(stream.classes_of[task] for task in visits)
+    tests = tuple(stream.test_ids[task] for task in visits)
+    return replace(stream, train_ids=tuple(ids), test_ids=tests, classes_of=labels)
+
+
+def _check_stream(stream: object) -> None:
+    if not isinstance(stream, TaskStream):
+        raise InputError(
+            f"a stream of recollect.from_arrays or of a sequential benchmark is expected, not a "
+            f"{type(stream).__name__}"
+        )
+
+
+def _with_examples(stream: TaskStream, ids: tuple[Tensor, ...]) -> TaskStream:
+    """The stream with other training examples, and the classes that they have."""
+    if stream.setting != "class":
+        return replace(stream, train_ids=ids)
+    found = [set(stream.train_y[each].tolist()) for each in ids]
+    groups = [
+        (*own, *sorted(new - set(own))) for own, new in zip(stream.classes_of, found, strict=True)
+    ]
+    return replace(stream, train_ids=ids, classes_of=tuple(groups))
+
+
+def _each_once(tasks: tuple[Tensor, ...], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
+    """Change the examples of every task; tasks that share a tensor go on sharing one."""
+    done = {id(ids): change(ids) for ids in {id(ids): ids for ids in tasks}.values()}
+    return tuple(done[id(ids)] for ids in tasks)
+
+
+def _elsewhere(key: Tensor, task_of: Tensor) -> Tensor:
+    """A random permutation that gives no position an example of its own task.
+
+    No task may have more than half of the examples.
+    """
+    count, task = len(task_of), task_of.tolist()
+    where: list[int] = permute(key, torch.arange(count), count).tolist()
+    for place in range(count):
+        other = place
+        # Exchange with the next position where both are then elsewhere: there is one.
+        while task[where[place]] == task[place]:
+            other = (other + 1) % count
+            if task[where[other]] != task[place] != task[other]:
+                where[place], where[other] = where[other], where[place]
+    return torch.tensor(where, dtype=torch.int64)

@@ -1,0 +1,86 @@
+"""Formats in which data sets are published: pickled batches, and PNG and JPEG pictures."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import DataError
+
+__all__ = ["decode", "decoder", "parse_pickled"]
+
+ALLOWED = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
+
+
+def parse_pickled(data: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Rows of bytes `[N, D]` and labels `[N]` from a pickled batch of CIFAR, running nothing.
+
+    Unpickling calls what the pickle names. Here every name but three is refused, and those three,
+    which numpy's arrays need, are replaced by a class that only stores what it is given.
+    """
+    try:
+        batch = _Unpickler(io.BytesIO(data), encoding="bytes").load()
+        y = np.array(batch[b"labels"], dtype=np.uint8)
+        _, shape, kind, by_columns, content = batch[b"data"].state
+        x = np.frombuffer(content, dtype=np.uint8).reshape(shape)
+        if kind.arguments[0] != b"u1" or by_columns or x.ndim != 2 or y.shape != x.shape[:1]:
+            raise ValueError("it should hold rows of bytes and a label for each row")
+    except Exception as problem:  # a pickle that is not well formed may raise anything
+        raise DataError(
+            f"{name} is not a pickled batch of CIFAR ({type(problem).__name__}: {problem}); "
+            "replace it by the original file"
+        ) from problem
+    return x, y
+
+
+class _Stored:
+    """Stands in for numpy's array and data type: stores what it is given, and computes nothing."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Unpickler(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> type:
+        if f"{module}.{name}" not in ALLOWED:
+            raise pickle.UnpicklingError(f"it names {module}.{name}, which is not allowed")
+        return _Stored
+
+
+def decoder() -> ModuleType:
+    """Pillow's module of images; call it before anything long that will need a decoder."""
+    try:
+        from PIL import Image
+    except ImportError as problem:
+        raise DataError(
+            "PNG and JPEG files are decoded by Pillow, which is not installed: "
+            "run pip install pillow, or name a folder with a converted file (.safetensors)"
+        ) from problem
+    return Image
+
+
+def decode(data: bytes, name: str, height: int, width: int) -> NDArray[np.uint8]:
+    """The pixels of a PNG or JPEG file, `[3, height, width]`; grey ones get three channels."""
+    image = decoder()
+    try:
+        with image.open(io.BytesIO(data), formats=("PNG", "JPEG")) as picture:
+            if picture.size != (width, height):
+                raise DataError(
+                    f"{name} is a picture of {picture.size[0]}x{picture.size[1]} pixels and "
+                    f"{width}x{height} were expected; replace it by the original file"
+                )
+            pixels = np.asarray(picture.convert("RGB"))  # [height, width, 3]
+    # Pillow raises SyntaxError for some broken PNG files.
+    except (OSError, SyntaxError, ValueError, EOFError) as problem:
+        raise DataError(
+            f"{name} is not a whole PNG or JPEG file ({problem}); replace it by the original file"
+        ) from problem
+    return pixels.transpose(2, 0, 1)

@@ -1,0 +1,131 @@
+"""Watches a fleet that trains: records curves and calls callbacks at the right steps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, final
+
+from torch import Tensor
+
+from recollect.streams.stream import Batch, Stream, shuffled
+from recollect.train.callbacks import Point
+from recollect.train.curves import Curves
+from recollect.train.evaluate import Counts, Matrix, accuracy
+from recollect.train.fleet import Fleet
+from recollect.train.job import Job
+
+__all__ = ["Observer", "Point"]
+
+
+@final
+class Observer:
+    """Records what the details of a job ask for while its fleet trains."""
+
+    def __init__(self, job: Job, fleet: Fleet) -> None:
+        self._job, self._fleet, self._details = job, fleet, job.details
+        self._intervals = [callback.every for callback in job.details.callbacks]
+        if job.details.curves:
+            self._intervals.append(job.details.curves)
+        self._points: list[dict[str, Any]] = []
+        self._sample = _Sample(job.stream, job.details.examples)
+        self.counts: Counts | None = {} if job.details.confusion else None
+
+    def cuts(self, count: int) -> Iterator[slice]:
+        """So many examples in pieces, each up to the next step at which there is work to do."""
+        start, batch = 0, self._job.batch
+        while start < count:
+            ahead = [every - self._fleet.steps % every for every in self._intervals]
+            stop = min(count, start + min(ahead) * batch) if ahead else count
+            yield slice(start, stop)
+            start = stop
+
+    def task_start(self, point: Point) -> None:
+        """A task begins."""
+        for callback in self._details.callbacks:
+            callback.on_task_start(point)
+
+    def steps(self, point: Point) -> None:
+        """Some steps were taken."""
+        taken = self._fleet.steps
+        if self._details.curves and taken % self._details.curves == 0:
+            found = accuracy(self._fleet, self._sample, range(self._seen(point.task)))
+            self._add(point, {name: percent.tolist() for name, percent in found.items()})
+        for callback in self._details.callbacks:
+            if taken % callback.every == 0:
+                callback.on_steps(point)
+
+    def task_end(self, point: Point, measured: Mapping[str, Matrix]) -> None:
+        """A task was learned, and after it this was measured, `[K, tasks]` per setting."""
+        if self._details.curves:
+            if self._points and self._points[-1]["step"] == self._fleet.steps:
+                self._points.pop()  # measured before the method ended the task, on fewer examples
+            seen = self._seen(point.task)
+            self._add(point, {name: row[:, :seen].tolist() for name, row in measured.items()})
+        for callback in self._details.callbacks:
+            callback.on_task_end(point)
+
+    def run_end(self, point: Point) -> None:
+        """All tasks were learned."""
+        for callback in self._details.callbacks:
+            callback.on_run_end(point)
+
+    def saved(self) -> dict[str, Any]:
+        """What was recorded so far, as plain data."""
+        return {"curve": self._points} if self._details.curves else {}
+
+    def restore(self, facts: Mapping[str, Any]) -> None:
+        """Go on from what was recorded before."""
+        self._points = list(facts.get("curve", []))
+
+    def curves(self, run: int) -> Curves | None:
+        """The curves of a run, if they were asked for."""
+        points = self._points
+        if not points:
+            return None
+        return Curves(
+            every=self._details.curves,
+            examples=self._details.examples,
+            steps=[point["step"] for point in points],
+            tasks=[point["task"] for point in points],
+            loss=[point["loss"][run] for point in points],
+            accuracy={
+                name: [point["accuracy"][name][run] for point in points]
+                for name in points[0]["accuracy"]
+            },
+        )
+
+    def confusion(self, run: int) -> dict[str, list[list[int]]] | None:
+        """The confusion matrices of a run, if they were asked for."""
+        if self.counts is None:
+            return None
+        return {name: counts[run].tolist() for name, counts in self.counts.items()}
+
+    def _seen(self, task: int) -> int:
+        """How many tasks have begun: all of them where they are mixed."""
+        return self._job.stream.tasks if self._job.kind.needs.all_data else task + 1
+
+    def _add(self, point: Point, percent: dict[str, list[list[float]]]) -> None:
+        loss = [value if math.isfinite(value) else None for value in point.loss.tolist()]
+        self._points.append(
+            {"step": self._fleet.steps, "task": point.task, "loss": loss, "accuracy": percent}
+        )
+
+
+@final
+class _Sample:
+    """A stream's test sets cut to the first of a random order, the same at every point."""
+
+    def __init__(self, stream: Stream, most: int) -> None:
+        self._stream, self._most = stream, most
+        self._batches: dict[int, Batch] = {}
+        self.setting, self.classes, self.tasks = stream.setting, stream.classes, stream.tasks
+        self.task_classes = stream.task_classes
+
+    def test(self, seeds: Tensor, task: int) -> Batch:
+        if task not in self._batches:
+            x, y = self._stream.test(seeds, task)
+            count = y.shape[1]
+            first = shuffled(seeds[:1] * 0, task, 0, 0, min(self._most, count), count)[0]
+            self._batches[task] = Batch(x[:, first], y[:, first])
+        return self._batches[task]

@@ -1,0 +1,147 @@
+"""How the weights of a fleet's runs are moved: the optimiser and the schedule of its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from recollect.core.fleet_optimiser import DEFAULTS, FleetOptimiser
+from recollect.core.schedule import SCHEDULE_SETTINGS, SCHEDULES, rate_factors
+from recollect.core.weights import Weights
+from recollect.errors import InputError, unknown_name
+
+__all__ = ["NUMBERS", "OVER", "PLAIN_SGD", "Optimisation", "RateSchedule"]
+
+OVER = ("stream", "task")
+PLAIN = "sgd"
+
+# What may differ between the runs of a fleet, with a line of help.
+NUMBERS = {
+    "momentum": "momentum of SGD",
+    "weight_decay": "weight decay (SGD, Adam, AdamW)",
+    "beta1": "decay of Adam's mean of gradients",
+    "beta2": "decay of Adam's mean of squared gradients",
+    "eps": "number added to Adam's denominator",
+    "clip": "largest norm of a gradient",
+    "warmup": "steps over which the learning rate rises",
+    "decay_every": "steps after which schedule step decays (default: a third of all)",
+    "decay_factor": "what schedule step multiplies the learning rate by (default: 0.1)",
+}
+
+
+@dataclass(frozen=True)
+class Optimisation:
+    """An optimiser (SGD, Adam or AdamW) and a schedule (constant, step or cosine), by name.
+
+    `per` says whether a schedule runs once over the `stream` or anew in every `task`. Numbers such
+    as the momentum belong to single runs: `NUMBERS`.
+
+    >>> Optimisation("AdamW", schedule="cosine", per="task").text
+    'AdamW, cosine per task'
+    >>> Optimisation.read("SGD nesterov, constant").nesterov, Optimisation().text
+    (True, 'sgd')
+    """
+
+    optimiser: str = "SGD"
+    nesterov: bool = False
+    schedule: str = "constant"
+    per: str = "stream"
+
+    def __post_init__(self) -> None:
+        known = {name.lower(): name for name in DEFAULTS}
+        if str(self.optimiser).lower() not in known:
+            raise unknown_name("optimiser", str(self.optimiser), DEFAULTS)
+        object.__setattr__(self, "optimiser", known[self.optimiser.lower()])
+        if self.schedule not in SCHEDULES:
+            raise unknown_name("schedule", str(self.schedule), SCHEDULES)
+        if self.per not in OVER:
+            raise InputError(f"a schedule runs per 'stream' or per 'task', not {self.per!r}")
+        if self.nesterov and self.optimiser != "SGD":
+            raise InputError(f"Nesterov's momentum is an option of SGD, not of {self.optimiser}")
+
+    @property
+    def text(self) -> str:
+        """The names in one line, as they stand in files; plain SGD is 'sgd'."""
+        if self == Optimisation():
+            return PLAIN
+        rate = self.schedule if self.schedule == "constant" else f"{self.schedule} per {self.per}"
+        return f"{self.optimiser}{' nesterov' if self.nesterov else ''}, {rate}"
+
+    @classmethod
+    def read(cls, text: str) -> Optimisation:
+        """What `text` says; plain SGD for anything else."""
+        name, _, rate = text.partition(", ")
+        schedule, _, per = rate.partition(" per ")
+        if schedule not in SCHEDULES:
+            return cls()
+        return cls(name.removesuffix(" nesterov"), name.endswith(" nesterov"), schedule,
+                   per or "stream")  # fmt: skip
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The names that are not the usual ones, by the argument that chose them."""
+        names = {"optimiser": self.optimiser, "nesterov": self.nesterov,
+                 "schedule": self.schedule, "schedule_per": self.per}  # fmt: skip
+        usual = {"nesterov": False, "schedule": "constant", "schedule_per": "stream"}
+        return {name: value for name, value in names.items() if usual.get(name) != value}
+
+    @property
+    def numbers(self) -> tuple[str, ...]:
+        """Which numbers its runs may be given."""
+        step = ("decay_every", "decay_factor") if self.schedule == "step" else ()
+        return (*DEFAULTS[self.optimiser], "clip", "warmup", *step)
+
+    def check(self, given: Mapping[str, float]) -> None:
+        """Refuse numbers that make no sense together."""
+        if self.nesterov and not given.get("momentum"):
+            raise InputError("Nesterov's momentum needs a momentum above 0, such as 0.9")
+        for name in ("momentum", "beta1", "beta2"):
+            if not 0 <= given.get(name, 0.0) < 1:
+                raise InputError(f"{name} must be at least 0 and below 1, not {given[name]:g}")
+        if given.get("clip") == 0:
+            raise InputError("clip must be greater than 0: leave it out to clip nothing")
+
+    def start(
+        self, weights: Weights, given: Sequence[Mapping[str, float]]
+    ) -> FleetOptimiser | None:
+        """The optimiser of runs with these numbers; None for plain SGD."""
+        own = {"clip", *DEFAULTS[self.optimiser]}
+        if self.optimiser == "SGD" and not any(own & each.keys() for each in given):
+            return None
+        settings = [{n: v for n, v in each.items() if n in own} for each in given]
+        return FleetOptimiser.of(self.optimiser, weights, settings, self.nesterov)
+
+    def rates(self, like: Tensor, given: Sequence[Mapping[str, float]]) -> RateSchedule | None:
+        """The schedule of runs with these numbers; None if the learning rate stays."""
+        if self.schedule == "constant" and not any("warmup" in each for each in given):
+            return None
+        columns = {n: [each.get(n, preset) for each in given]
+                   for n, preset in SCHEDULE_SETTINGS.items()}  # fmt: skip
+        return RateSchedule(self.schedule, {n: like.new_tensor(c) for n, c in columns.items()})
+
+
+PLAIN_SGD = Optimisation()
+
+
+@dataclass
+class RateSchedule:
+    """What the learning rate of every run is multiplied by: `begin` says where it starts."""
+
+    schedule: str
+    settings: Mapping[str, Tensor]
+    first: int = field(default=0, init=False)
+    total: int = field(default=1, init=False)
+
+    def begin(self, first: int, total: int) -> None:
+        """Run over `total` steps from the step `first` on."""
+        self.first, self.total = first, max(total, 1)
+
+    def factors(self, step: int, steps: int) -> Tensor:
+        """The factors of the coming steps, `[steps, K]`."""
+        device = self.settings["warmup"].device
+        when = torch.arange(step - self.first, step - self.first + steps, device=device)
+        return rate_factors(self.schedule, when, self.total, self.settings)

@@ -1,0 +1,144 @@
+"""What one run was, and how it went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from recollect.methods import Method
+from recollect.train.curves import Curves, average_incremental, class_accuracies
+from recollect.train.identity import ENVIRONMENT, UNKNOWN, Identity
+from recollect.train.networks import load_network
+from recollect.train.optimisation import Optimisation
+from recollect.train.provenance import Provenance
+
+__all__ = ["DETAILS", "OPTIONAL", "Result", "precision_class"]
+
+# In `made` unless they have these values.
+OPTIONAL = {"optimiser": "sgd", "network_class": "", "method_title": ""}
+DETAILS = ("curves", "confusion", "network_file")  # in files only if they were asked for
+IMPORTED = "imported"  # what version 0.1 called the code of a file that did not say
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run was, and how it went; percentages per setting.
+
+    `train_seconds` is the fleet's training time divided by its runs: what this run cost. `stream`,
+    `network` and `code` are fingerprints, and `UNKNOWN` in results of old files (see `Identity`).
+    `network_class` names the class of a network that is not the library's, `method_title` such a
+    method. `provenance` says where, when and by which command it was made, as far as it is known.
+
+    `curves`, `confusion` (how often examples of class i were taken for class j at the end, all
+    tasks together) and `network_file` are None unless they were asked for.
+    """
+
+    benchmark: str
+    method: str
+    buffer: int | None
+    seed: int
+    hyperparameters: Mapping[str, float]
+    accuracy: Mapping[str, float]
+    fwt: Mapping[str, float | None]
+    bwt: Mapping[str, float | None]
+    forgetting: Mapping[str, float | None]
+    epochs: int
+    validation: bool
+    matrix: Mapping[str, Sequence[Sequence[float | None]]]
+    untrained: Mapping[str, Sequence[float]] | None
+    train_seconds: float
+    steps: int
+    memory_bytes: int
+    diverged: bool
+    device: str
+    execution: str
+    stream: str = UNKNOWN
+    network: str = UNKNOWN
+    code: str = UNKNOWN
+    precision: str = UNKNOWN
+    optimiser: str = "sgd"
+    network_class: str = ""
+    method_title: str = ""
+    provenance: Provenance = field(default=Provenance(), compare=False, repr=False)
+    curves: Curves | None = None
+    confusion: Mapping[str, Sequence[Sequence[int]]] | None = None
+    network_file: str | None = None
+
+    @property
+    def anytime_accuracy(self) -> dict[str, float]:
+        """The mean over all steps of the accuracy on the tasks so far; empty without curves."""
+        curves = self.curves
+        return {setting: curves.anytime(setting) for setting in curves.accuracy} if curves else {}
+
+    @property
+    def average_incremental_accuracy(self) -> dict[str, float | None]:
+        """The mean over tasks of the accuracy, after each, on the tasks so far."""
+        return {setting: average_incremental(matrix) for setting, matrix in self.matrix.items()}
+
+    @property
+    def class_accuracy(self) -> dict[str, list[float | None]]:
+        """The final accuracy on every class; empty without confusion matrices."""
+        return {s: class_accuracies(counts) for s, counts in (self.confusion or {}).items()}
+
+    def module(
+        self,
+        network: Callable[[], nn.Module] | nn.Module | None = None,
+        method: type[Method] | None = None,
+        file: Path | str | None = None,
+    ) -> nn.Module:
+        """The trained network, in evaluation mode, if it was saved.
+
+        A network of your own is rebuilt by the `network` that was given to `run`; a method of your
+        own that changes its network, by its class. `file` says where the file is now.
+        """
+        return load_network(self, network, method, file)
+
+    @property
+    def identity(self) -> Identity:
+        """What was run, without how it went."""
+        # Old files have no precision, but their execution says where bfloat16 was used.
+        precision = self.precision or precision_class(self.execution)
+        parts = {each.name: getattr(self, each.name) for each in fields(Identity)}
+        return Identity(**{**parts, "precision": precision})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What was chosen by name: the optimiser, and its schedule if the rate does not stay."""
+        return Optimisation.read(self.optimiser).settings
+
+    def as_json(self) -> dict[str, Any]:
+        """The result as plain data, as it stands in files: `made` has fingerprints and origin."""
+        data = asdict(self)
+        origin = {name: value for name, value in data.pop("provenance").items() if value}
+        made = {name: data.pop(name) for name in ENVIRONMENT} | origin
+        optional = {name: data.pop(name) for name in OPTIONAL}
+        made |= {name: value for name, value in optional.items() if value != OPTIONAL[name]}
+        missing = [name for name in DETAILS if data[name] is None]
+        return {name: value for name, value in data.items() if name not in missing} | {"made": made}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Result:
+        """The result that `as_json` wrote, now or in an older version."""
+        facts = {name: value for name, value in data.items() if name != "made"}
+        if facts.get("curves"):
+            facts["curves"] = Curves(**facts["curves"])
+        made = data.get("made") or {}
+        known = {name: made[name] for name in (*ENVIRONMENT, *OPTIONAL) if made.get(name)}
+        if known.get("code") == IMPORTED:
+            del known["code"]
+        if "precision" in known:
+            known["precision"] = precision_class(known["precision"])
+        return cls(**facts, **known, provenance=Provenance.from_json(made))
+
+
+def precision_class(text: str) -> str:
+    """Whether networks compute in bfloat16, of a text that says how they compute.
+
+    >>> precision_class("bf16 autocast, TF32"), precision_class("float32, TF32")
+    ('bf16', 'float32')
+    """
+    return "bf16" if "bf16" in text else "float32"

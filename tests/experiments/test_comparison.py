@@ -1,0 +1,150 @@
+"""Comparisons: paired over seeds, never pooled, and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.stats
+from tests.experiments.some_results import some
+
+from recollect import InputError, Results, compare
+from recollect.cli.main import main
+from recollect.experiments.store import Store
+from recollect.train import Result
+from recollect.train.provenance import Provenance
+
+OURS, THEIRS = [80.0, 82.0, 81.0, 84.0], [78.0, 78.5, 80.0, 79.0]
+
+
+def quiet(text: str) -> None:
+    raise AssertionError(text)
+
+
+def with_forgetting(runs: Sequence[Result], values: Sequence[float]) -> list[Result]:
+    return [
+        replace(run, forgetting={"class": value, "task": None})
+        for run, value in zip(runs, values, strict=True)
+    ]
+
+
+def test_the_difference_is_that_of_the_paired_t_test() -> None:
+    (found,) = compare(some("derpp", 200, OURS), some("er", 200, THEIRS), notice=quiet)
+    expected = scipy.stats.ttest_rel(OURS, THEIRS)
+    bounds = expected.confidence_interval(0.95)
+    one = found.differences[0]
+    assert (one.setting, one.score) == ("class", "accuracy")
+    assert one.mean == pytest.approx(np.mean(OURS) - np.mean(THEIRS))
+    assert one.interval == pytest.approx((bounds.low, bounds.high))
+    assert one.p == pytest.approx(expected.pvalue)
+    assert one.p_sign_flip == 2 / 16
+    assert str(one) == (
+        f"Class-IL: DER++ is 2.9 points better than ER, 95 % CI [{bounds.low:.1f}, "
+        f"{bounds.high:.1f}], p = {expected.pvalue:.2f}, 4 paired seeds"
+        + ("" if expected.pvalue < 0.05 else "; not a significant difference")
+    )
+    assert [str(each) for each in found.differs] == [
+        "method DER++ / ER", "alpha 0.5 / -", "beta 0.5 / -",
+    ]  # fmt: skip
+
+
+def test_the_better_side_comes_first_and_less_forgetting_is_better() -> None:
+    ours = with_forgetting(some("er", 200, THEIRS), [9.0, 8.0, 9.5, 9.0])
+    theirs = with_forgetting(some("derpp", 200, OURS), [4.0, 5.0, 4.5, 4.0])
+    (found,) = compare(ours, theirs)
+    accuracy, forgetting, _ = found.differences
+    assert str(accuracy).startswith("Class-IL: DER++ is 2.9 points better than ER, 95 % CI [")
+    assert str(forgetting).startswith("Class-IL: DER++ forgets 4.5 points less than ER, ")
+    assert accuracy.mean < 0 < forgetting.mean
+
+
+def test_unpaired_seeds_are_named_and_left_out() -> None:
+    ours, theirs = some("derpp", 200, OURS), some("er", 200, [*THEIRS, 10.0])[1:]
+    (found,) = compare(ours, theirs)
+    assert (found.only_a, found.only_b) == ((0,), (4,))
+    assert "seeds of A alone, left out: 0" in str(found)
+    assert "seeds of B alone, left out: 4" in str(found)
+    assert [*found.differences[0].differences] == [1, 2, 3]
+    with pytest.raises(InputError, match="no seed in common"):
+        compare(ours[:1], theirs)
+
+
+def test_buffers_are_paired_and_never_pooled() -> None:
+    ours = some("derpp", 200, OURS) + some("derpp", 500, [v + 5 for v in OURS])
+    theirs = some("er", 500, THEIRS) + some("er", 200, THEIRS) + some("er", 1000, THEIRS)
+    said: list[str] = []
+    found = compare(ours, theirs, notice=said.append)
+    assert [(each.a.first.buffer, each.b.first.buffer) for each in found] == [
+        (200, 200), (500, 500),
+    ]  # fmt: skip
+    (line,) = said
+    assert "B alone" in line
+    assert "buffer 1000" in line
+    one = compare(ours, some("sgd", None, THEIRS))
+    assert [each.a.first.buffer for each in one] == [200, 500], "shown apart"
+
+
+def test_what_nothing_tells_apart_is_refused() -> None:
+    rates = [
+        replace(run, hyperparameters={**run.hyperparameters, "alpha": alpha})
+        for alpha in (0.1, 0.2)
+        for run in some("derpp", 200, OURS)
+    ]
+    theirs = some("er", 200, THEIRS) + some("er", 500, THEIRS)
+    with pytest.raises(InputError, match=r"A has 2 configurations .* choose one"):
+        compare(rates, theirs)
+    with pytest.raises(InputError, match="no stream in common"):
+        compare(rates, [replace(run, benchmark="other") for run in theirs])
+    with pytest.raises(InputError, match="B has no runs"):
+        compare(rates, [])
+    with pytest.raises(InputError, match="seed 0 twice"):
+        compare([*rates[:4], replace(rates[0], accuracy={"class": 1.0})], theirs[:4])
+
+
+def test_parts_of_the_identity_that_differ_are_shown() -> None:
+    ours = [replace(run, network="a" * 16, code="c" * 12) for run in some("er", 200, OURS)]
+    theirs = [
+        replace(run, network="b" * 16, network_class="Mine", code="d" * 12, stream="e" * 16)
+        for run in some("er", 200, THEIRS)
+    ]
+    (found,) = compare(ours, theirs)
+    assert {each.name for each in found.differs} == {"network", "code", "data"}
+    assert "network aaaaaaaa / Mine bbbbbbbb" in str(found)
+    assert any("the data differ" in line for line in found.remarks)
+    assert "A is 2.9 points better than B" in str(found)
+
+
+def test_the_command_compares_files_and_selections(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = some("derpp", 200, OURS), some("er", 200, THEIRS)
+    both = [*ours, *some("derpp", 500, OURS), *theirs]
+    Store().add((run, Provenance()) for run in both)
+    Results(ours).save(tmp_path / "ours.json")
+    sentence = str(compare(ours, theirs)[0].differences[0])
+    for words in (
+        ["method=derpp,buffer=200", "method=er"],
+        [str(tmp_path / "ours.json"), "method=ER,lr=0.030"],
+        [str(tmp_path), "method=er,validation=false"],
+    ):
+        assert main(["compare", *words]) == 0
+        assert sentence in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("a", "reason"),
+    [
+        ("nothing.json", "there is no file or folder 'nothing.json'"),
+        ("method=derpp,buffer=1000", "no runs have buffer=1000; those of"),
+        ("width=3", "cannot be selected by 'width'"),
+    ],
+)
+def test_what_the_command_cannot_find_is_refused(
+    a: str, reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Store().add((run, Provenance()) for run in some("derpp", 200, OURS))
+    assert main(["compare", a, "method=derpp"]) == 2
+    assert reason in capsys.readouterr().err
