@@ -188,3 +188,17 @@ def test_a_second_process_of_a_command_is_refused_and_harms_nothing(start: Start
         )
     first.send_signal(signal.SIGINT)
     assert re.fullmatch(SAVED, first.communicate(timeout=60)[1].splitlines()[-1])
+
+
+def test_an_interrupt_within_exec_of_a_string_has_the_same_status() -> None:
+    """As while a dataclass is made: CPython notes it, and ends by SIGINT although it was caught."""
+    script = (
+        "import sys\n"
+        "import recollect.cli.lists as lists\n"
+        "from recollect.cli.main import main\n"
+        "interrupt = lambda chosen: exec('raise KeyboardInterrupt')\n"
+        "lists.configure = lambda parser, *methods: parser.set_defaults(command=interrupt)\n"
+        "sys.exit(main(['benchmarks']))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], text=True, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, "recollect: interrupted\n")

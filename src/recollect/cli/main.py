@@ -82,6 +82,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as stop:
         notice(str(stop) or f"interrupted{outside}")
+        # Had the interrupt come within exec of a string (dataclasses and namedtuples are made by
+        # it while modules are imported), CPython would end this process by SIGINT, caught or not.
+        # The next exec of a string forgets it.
+        exec("")
         return INTERRUPTED
     except Terminated as stop:
         if not str(stop):  # it has been said where training was stopped
