@@ -6,7 +6,7 @@ from collections.abc import Callable
 from random import Random
 
 import torch
-from tests.methods.references import balanced, er_ace
+from tests.methods.references import balanced, cls_er, er_ace
 from torch import Tensor
 from torch.nn import functional
 
@@ -154,3 +154,74 @@ def test_balanced_reservoir_of_mammoth_always_accepts_a_new_class() -> None:
         memory = balanced.balanced_reservoir(labels, 6, random.random, "mammoth")
         assert memory.written[50] is not None
         assert 100 in memory.positions
+
+
+def test_cls_er_without_consistency_is_experience_replay() -> None:
+    logits, labels = normal(5, 4), torch.tensor([0, 1, 2, 3, 1])
+    entropy, consistency = cls_er.cls_er_loss(
+        logits[:3], labels[:3], logits[3:], labels[3:], normal(2, 4), normal(2, 4, seed=2), 0.0
+    )
+    torch.testing.assert_close(entropy, functional.cross_entropy(logits, labels))
+    assert float(consistency) == 0
+
+
+def test_cls_er_target_is_the_model_with_the_larger_probability_of_the_label() -> None:
+    plastic = torch.tensor([[5.0, 1.0], [0.0, 3.0], [1.0, 1.0]], dtype=torch.float64)
+    stable = torch.tensor([[9.0, 8.0], [0.0, 4.0], [2.0, 2.0]], dtype=torch.float64)
+    labels = torch.tensor([0, 1, 1])
+    target = cls_er.consistency_target(plastic, stable, labels)
+    # Larger logit but smaller probability: plastic. Larger probability: stable. Tie: plastic.
+    assert torch.equal(target, torch.stack([plastic[0], stable[1], plastic[2]]))
+
+
+def test_cls_er_gradient_of_the_consistency_term() -> None:
+    labels, plastic, stable = torch.tensor([1, 2]), normal(2, 3, seed=1), normal(2, 3, seed=2)
+    target = cls_er.consistency_target(plastic, stable, labels)
+
+    def value(own: Tensor) -> Tensor:
+        return cls_er.cls_er_loss(
+            normal(2, 3), labels, normal(2, 3), labels, plastic, stable, 0.3, own
+        )[1]
+
+    own = normal(2, 3, seed=3)
+    torch.testing.assert_close(check_gradient(value, own), 0.3 * 2 * (own - target) / 6)
+
+
+def test_cls_er_average_is_the_running_mean_until_the_decay_reaches_alpha() -> None:
+    values = [normal(2, seed=s) for s in range(6)]
+    average = [values[0]]
+    for step, value in enumerate(values[1:], start=1):
+        average = cls_er.averaged(average, [value], step, 0.999, 1.0, 0.5)
+    torch.testing.assert_close(average[0], torch.stack(values).mean(0))
+    assert [cls_er.decay(s, 0.7) for s in (1, 2, 3, 9)] == [0.5, 1 - 1 / 3, 0.7, 0.7]
+    kept = cls_er.averaged(average, [values[0]], 1, 0.999, 0.2, 0.2)
+    assert torch.equal(kept[0], average[0])
+
+
+def test_cls_er_step_moves_each_model_as_stated() -> None:
+    def forward(parameters: list[Tensor], inputs: Tensor) -> Tensor:
+        return inputs @ parameters[0] + parameters[1]
+
+    start = [normal(3, 4), normal(4, seed=1)]
+    plastic, stable = [p + 0.1 for p in start], [p - 0.2 for p in start]
+    stream = (normal(2, 3, seed=2), torch.tensor([0, 3]))
+    replay = (normal(2, 3, seed=3), torch.tensor([1, 2]))
+    loss, working, plastic_now, stable_now = cls_er.cls_er_step(
+        forward, start, plastic, stable, stream, replay,
+        step=4, weight=0.5, alphas=(0.6, 0.9), rates=(0.9, 0.5), random_numbers=(0.1, 0.7),
+        learning_rate=0.1,
+    )  # fmt: skip
+    target = cls_er.consistency_target(
+        forward(plastic, replay[0]), forward(stable, replay[0]), replay[1]
+    )
+    inputs, labels = torch.cat([stream[0], replay[0]]), torch.cat([stream[1], replay[1]])
+
+    def objective(weights: Tensor) -> Tensor:
+        logits = forward([weights, start[1]], inputs)
+        penalty = functional.mse_loss(logits[2:], target)
+        return functional.cross_entropy(logits, labels) + 0.5 * penalty
+
+    torch.testing.assert_close(loss, objective(start[0]))
+    torch.testing.assert_close(working[0], start[0] - 0.1 * check_gradient(objective, start[0]))
+    torch.testing.assert_close(plastic_now[0], 0.6 * plastic[0] + 0.4 * working[0])
+    assert torch.equal(stable_now[0], stable[0])  # 0.7 is not below the rate 0.5
