@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import torch
-from tests.methods.references import supcon, x_der
+from tests.methods.references import scr, supcon, x_der
 from tests.methods.references.checks import check_gradient, normal
 from torch import Tensor
 from torch.nn import functional
@@ -105,3 +105,31 @@ def test_x_der_memory_at_task_end() -> None:
     assert x_der.first_occurrences([5, 3, 5, 3, 1]) == [0, 1, 4]
     assert x_der.is_rewritten(1, 0.999)
     assert not x_der.is_rewritten(2, 0.5)
+
+
+def test_scr_loss_ignores_the_scale_of_head_outputs_and_the_order_of_views() -> None:
+    plain, augmented, labels = normal(4, 3), normal(4, 3, seed=1), torch.tensor([0, 1, 0, 2])
+    loss = scr.scr_loss(plain, augmented, labels, 0.5)
+    torch.testing.assert_close(loss, scr.scr_loss(3 * augmented, plain / 7, labels, 0.5))
+    gradient = check_gradient(lambda p: scr.scr_loss(p, augmented, labels, 0.5), plain)
+    torch.testing.assert_close((gradient * plain).sum(1), torch.zeros(4, dtype=torch.float64))
+
+
+def test_scr_of_one_class_is_at_least_the_logarithm_of_the_other_views() -> None:
+    plain, augmented = normal(3, 2), normal(3, 2, seed=1)
+    assert float(scr.scr_loss(plain, augmented, torch.zeros(3), 0.07)) >= math.log(5)
+
+
+def test_scr_nearest_mean_is_the_largest_cosine() -> None:
+    stored, labels = normal(9, 4), torch.tensor([0, 1, 2] * 3)
+    means = scr.class_means(stored, labels, [0, 1, 2, 5])
+    assert means[3] is None
+    tests = normal(20, 4, seed=1)
+    directions = torch.stack(
+        [functional.normalize(stored, dim=1)[labels == c].mean(0) for c in range(3)]
+    )
+    cosine = functional.normalize(tests, dim=1) @ functional.normalize(directions, dim=1).T
+    assert scr.predict(tests, means, [0, 1, 2, 5]) == cosine.argmax(1).tolist()
+    raw = scr.class_means(stored, labels, [1], normalised=False)[0]
+    assert raw is not None
+    torch.testing.assert_close(raw, stored[labels == 1].mean(0))
