@@ -88,3 +88,12 @@ def test_star_several_steps_stay_within_gamma() -> None:
     result = term(1e-5, 0.05, steps=3)
     for p, delta in zip(PARAMETERS, result.perturbation, strict=True):
         assert float(delta.norm()) <= 0.0502 * float(p.norm())
+
+
+def test_star_direction_at_the_epsilon_of_the_authors_code_ignores_the_noise() -> None:
+    other = [normal(*p.shape, seed=20 + i) for i, p in enumerate(PARAMETERS)]
+    first = term(1e-20, 0.05)
+    second = star.star_term(forward, PARAMETERS, INPUTS, LABELS, other, 1e-20, 0.05, 0.1)
+    assert second is not None
+    for a, b in zip(first.perturbation, second.perturbation, strict=True):
+        assert torch.equal(a, b)
