@@ -145,6 +145,7 @@ def test_a_rate_that_was_set_is_saved_and_does_not_stand_in_the_way(tmp_path: Pa
     learner.observe(*batch(1))
     for again in (made().resumed(tmp_path), pickle.loads(pickle.dumps(learner)),
                   copy.deepcopy(learner)):  # fmt: skip
+        assert again is not None
         assert again.lr == 0.02
         assert again._packed() == learner._packed()
     with pytest.raises(InputError, match=r"was made with lr=0\.1, not lr=0\.02"):
@@ -215,11 +216,12 @@ def test_averages_grow_with_the_head(case: str) -> None:
 
 def test_a_weight_that_is_frozen_has_no_average_and_does_not_decay() -> None:
     module = network()
+    frozen = module.get_parameter("0.weight")
     module[0].requires_grad_(False)
     learner = Learner(module, ER(), memory=10, optimiser="AdamW", weight_decay=0.5)
     for step in range(5):
         learner.observe(*batch(step))
-    assert torch.equal(learner.trained_module().get_parameter("0.weight"), module[0].weight)
+    assert torch.equal(learner.trained_module().get_parameter("0.weight"), frozen)
     owners = {n.split(".")[1] for n in state(learner) if n.startswith("optimiser.")}
     assert owners == {"2"}
 

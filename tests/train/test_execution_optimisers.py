@@ -1,4 +1,4 @@
-"""Recorded and compiled steps of an optimiser with clipping and a schedule do what plain ones do."""
+"""Recorded and compiled steps of optimisers, with clipping and schedules, are the plain ones."""
 
 from __future__ import annotations
 
