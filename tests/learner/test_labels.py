@@ -15,13 +15,13 @@ from recollect.learner.labels import Labels, decoded, encoded, labels_of
 
 KINDS: list[list[Hashable]] = [
     [0, 1, 2],
-    [-5, 10**30, 7],
+    [-5, 2**63 - 1, 7],
     ["cat", "dog", ""],
     ["ä", "\ud800", "\n"],
     [("a", 1), ("a", 2), ("a", (2, None))],
-    [None, "None", 0],
+    ["None", 0, -1],
     [b"x", "x", b""],
-    [0.5, float("inf"), (-2.0, float("-inf"))],
+    [(0.5,), (-2.0, float("-inf")), (None,)],
     [True, False, "True"],
     [1, "1", (1,)],
 ]

@@ -12,7 +12,7 @@ __all__ = ["FACTOR", "Columns", "factor"]
 FACTOR, TAIL, MOST = 50.0, 8.0, 1e4  # how far beyond what is usual is plausible
 LOWER, HIGH = 0.9, 0.97
 STEP = 0.05  # by how much a value moves the logarithm of a quantile, once there are many
-SETTLED = 1000  # examples after which the quantiles move only when the bounds are renewed
+SETTLED, EVERY = 1000, 20  # examples after which quantiles move with fewer batches, and how many
 ENOUGH = 200  # values that are not zero before a column is compared with itself
 # One value that is far outside weighs as much as so many others: what is rarer is a glitch. Their
 # balance is never below zero, and when it is that of 20 values far outside, they are usual.
@@ -34,6 +34,7 @@ class Columns:
     balance: np.ndarray
     bound: np.ndarray
     examples: int = 0
+    moved: int = 0  # how many examples there were when the quantiles moved
 
     @classmethod
     def empty(cls, features: int) -> Columns:
@@ -55,8 +56,11 @@ class Columns:
         if some or now.balance.any():
             now = now._weighed(odd.sum(0), (cells > 0).sum(0))
             odd &= cells > now.bound
-        if renew or now.examples < SETTLED:
-            now = now._moved(cells[~far], renew)
+        examples = now.examples + len(cells)
+        if renew or examples < SETTLED or examples >= now.moved + EVERY:
+            now = now._moved(cells[~far], renew, examples)
+        else:
+            now = replace(now, examples=examples)
         return now, odd if some else None
 
     def _weighed(self, odd: np.ndarray, size: np.ndarray) -> Columns:
@@ -70,7 +74,7 @@ class Columns:
             bound=np.where(usual, np.inf, self.bound),
         )
 
-    def _moved(self, cells: np.ndarray, renew: bool) -> Columns:
+    def _moved(self, cells: np.ndarray, renew: bool, examples: int) -> Columns:
         """With quantiles that count these magnitudes `[n, F]` in."""
         lower, high, size = self.lower, self.high, (cells > 0).sum(0)
         first = (self.count == 0) & (size > 0)
@@ -88,7 +92,7 @@ class Columns:
             known = count >= ENOUGH
             spread = high / np.where(known, np.minimum(lower, high), 1.0)
             bound = np.where(known, high * factor(spread), np.inf)
-        return Columns(lower, high, count, self.balance, bound, self.examples + len(cells))
+        return Columns(lower, high, count, self.balance, bound, examples, examples)
 
 
 def factor(spread: Any) -> Any:

@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from recollect.core.images import as_input
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError, RecollectError
+from recollect.learner import log
 from recollect.learner.examples import Kind
+from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
     first_line,
@@ -44,7 +46,9 @@ class Engine:
         self._user_errors = _UserErrors(settings.method)
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
-        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
+        self._blank = blank = as_input(
+            torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype
+        )
         self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
@@ -90,6 +94,7 @@ class Engine:
             with self._user_errors:
                 return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
         except DivergedError:
+            log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(
                 "the loss or the weights are not finite after this step, which was taken "
                 "back: take a lower lr, or scale the examples"
@@ -149,6 +154,7 @@ class Engine:
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
         bigger._start_outputs(self.outputs, self._mean_other_logit())
+        log.tell_grown(self.outputs, bigger.outputs)
         return bigger
 
     @property
@@ -185,6 +191,10 @@ class Engine:
         chosen = permute(key, numbers, self._filled)
         unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
         return torch.cat([chosen, unused])
+
+    def exported(self, outputs: int) -> nn.Module:
+        """A copy of the user's module as it is now, with its first outputs alone."""
+        return with_first_outputs(self.trained(), outputs, self._blank)
 
     @torch.no_grad()
     def trained(self) -> nn.Module:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,12 +17,13 @@ from torch import Tensor, nn
 from recollect.core.transforms import Transform
 from recollect.errors import DataError, InputError
 from recollect.files import unpack
-from recollect.learner import snapshot
+from recollect.learner import log, snapshot
+from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, reading, write
 from recollect.learner.engine import first_engine
-from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
+from recollect.learner.examples import device_of, tensor_of
 from recollect.learner.fair_lock import FairLock
-from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
+from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.properties import Properties
 from recollect.learner.record import Metrics, Record
@@ -44,9 +46,13 @@ class Learner(Properties):
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
-    no output is added. `transform` and `replay_transform` change the batches that are learned and
-    replayed, but not what is stored or predicted. With a folder for `checkpoints`, the state is
-    saved there after every `checkpoint_every` steps, and the newest `keep` files stay.
+    no output is added; without, more than `max_classes` are refused. Examples that are not finite,
+    or far outside of what the stream has shown, are left out and counted (`on_outlier="skip"`),
+    or raise an error ("raise"); "learn" accepts them if they are finite.
+
+    `transform` and `replay_transform` change the batches that are learned and replayed, but not
+    what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
+    every `checkpoint_every` steps, and the newest `keep` files stay.
 
     One thread may observe while others predict. The network that is passed is copied.
 
@@ -80,6 +86,8 @@ class Learner(Properties):
         device: torch.device | str = "cpu",
         spare: int = 10,
         window: int = 1000,
+        max_classes: int = 1000,
+        on_outlier: str = "skip",
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int = 3,
@@ -90,7 +98,7 @@ class Learner(Properties):
         )
         self._settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
-            device_of(device),
+            device_of(device), max_classes, on_outlier,
         )  # fmt: skip
         check_arguments(module, self._settings, window, fixed=classes is not None)
         self._module = copy.deepcopy(module)
@@ -102,31 +110,42 @@ class Learner(Properties):
         self.saved = None
         self.notes = {}
 
-    def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
+    def observe(
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None
+    ) -> float:
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
 
-        It is one step, whatever the size of the batch. What cannot be learned from raises an
-        `InputError`, and a step after which something is not finite a `DivergedError`: in either
-        case, and if the process is interrupted here, the learner is exactly what it was. A
-        checkpoint that cannot be written is a `DataError`: the step was learned, but not saved.
+        It is one step, whatever the size of the batch. Examples that cannot be trusted are left
+        out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
+        no step and the loss is NaN. What else cannot be learned from raises an `InputError`, and
+        a step after which something is not finite a `DivergedError`: in either case, and if the
+        process is interrupted here, the learner is exactly what it was. A checkpoint that cannot
+        be written is a `DataError`: the step was learned, but not saved.
         """
-        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
-        labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
-        batch = batch_of(examples, len(labels) if several else None, self._settings.device)
+        how = self._settings.on_outlier if on_outlier is None else on_outlier
+        check_on_outlier(how)
+        arrived = arriving(x, y, self._now.engine and self._now.engine.kind, how)
         with self._lock:
             before = self._now
-            known = before.labels.with_new(labels)
+            if before.engine:
+                before.engine.kind.check(arrived.examples)
+            examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, how)
+            if not labels:
+                self._now = before._replace(watch=watch)
+                log.tell_change(before, self._now, left_out)
+                return math.nan
+            batch = examples.to(self._settings.device)
+            known = before.labels.with_new(labels, self._settings.max_classes)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
             engine = before.engine or first_engine(self._module, self._settings, batch, known)
-            engine.kind.check(batch)
             if predicted is None:
                 guessed = before.guesses(batch)
             else:
-                guessed = np.array(known.numbers(predictions_of(predicted, len(labels), several)))
+                guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
             if len(known) > engine.outputs:
                 engine = engine.grown(len(known) + self._settings.spare)
             numbers = np.array(known.numbers(labels), dtype=np.int64)
@@ -134,10 +153,11 @@ class Learner(Properties):
             try:
                 loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
                 record = before.record.after(numbers, numbers == guessed)
-                self._now = Snapshot(engine, known, record)
+                self._now = Snapshot(engine, known, record, watch)
             finally:
                 if self._now is before:
                     engine.undo()
+            log.tell_change(before, self._now, left_out)
             if self._checkpoints.due(self.steps):
                 try:
                     self._save_checkpoint()
@@ -153,8 +173,7 @@ class Learner(Properties):
         >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
         2
         """
-        for x, y in stream:
-            yield self.observe(x, y)
+        yield from (self.observe(x, y) for x, y in stream)
 
     def predict(self, x: Any) -> Any:
         """The label of one example, or a list of labels for a batch."""
@@ -172,12 +191,15 @@ class Learner(Properties):
     def metrics(self) -> Metrics:
         """How well it predicted what it was about to learn: overall, lately, per class."""
         now = self._now
-        return now.record.metrics(now.labels.known)
+        return now.record.metrics(now.labels.known, now.watch.left_out)
 
     def trained_module(self) -> nn.Module:
-        """A copy of the network with all that was learned, for use without recollect."""
+        """A copy of the network with all that was learned, for use without recollect.
+
+        It has one output for every class in `classes`, in that order.
+        """
         with self._lock:
-            return self._now.ready().trained()
+            return self._now.ready().exported(len(self._now.labels))
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file: whole or not at all, and on the disk when this returns."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -17,8 +17,9 @@ from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.optimising import ADDED, check_lr
+from recollect.learner.outliers import Watch
 from recollect.learner.record import Record
-from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
+from recollect.learner.settings import LARGEST, LATER, SAVED, Settings, is_whole
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method, every_method
 
@@ -30,7 +31,7 @@ OLD_NAMES = {"own": "state", "met": "counts"}
 
 
 class Snapshot(NamedTuple):
-    """A learner's engine, labels and record; a step leads from one snapshot to the next.
+    """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
 
     There is no engine until the first examples have arrived.
     """
@@ -38,6 +39,12 @@ class Snapshot(NamedTuple):
     engine: Engine | None
     labels: Labels
     record: Record
+    watch: Watch = Watch.empty()
+
+    def learned(self, label: Hashable) -> int:
+        """How many examples of a label it has learned."""
+        (number,) = self.labels.numbers([label])
+        return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
 
     def ready(self) -> Engine:
         """The engine; refused if there is none yet."""
@@ -59,7 +66,7 @@ class Snapshot(NamedTuple):
 
 def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
     """The whole state of a learner, as its file has it."""
-    engine, labels, record = snapshot
+    engine, labels, record, watch = snapshot
     kind = engine.kind if engine else None
     facts = {
         "method": settings.method.name,
@@ -72,9 +79,14 @@ def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "fixed": labels.fixed,
         "predicted": record.seen,
         "window": len(record.ring),
+        "watch": watch.facts(),
         "notes": notes,
     }
-    parts = {"record": record.tensors(), "engine": engine.fleet.tensors() if engine else {}}
+    parts = {
+        "record": record.tensors(),
+        "watch": watch.tensors(),
+        "engine": engine.fleet.tensors() if engine else {},
+    }
     tensors = {f"{p}.{name}": t for p, part in parts.items() for name, t in part.items()}
     return pack(facts, tensors)
 
@@ -97,6 +109,7 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
         "method": method,
         "classes": [decoded(each) for each in facts["labels"]] if facts["fixed"] else None,
         **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
+        **{name: facts[name] for name in LATER if name in facts},
         **added,
         **numbers,
     }
@@ -145,8 +158,12 @@ def restored(
     """The snapshot that was saved as facts and tensors."""
     labels = Labels(tuple(decoded(each) for each in facts["labels"]), facts["fixed"])
     record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
+    if "watch" in facts:
+        watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
+    else:  # a file of an older version
+        watch = replace(Watch.empty(), arrived=record.seen)
     if facts["kind"] is None:
-        return Snapshot(None, labels, record)
+        return Snapshot(None, labels, record, watch)
     kind = _kind(facts["kind"])
     try:
         engine = Engine(module, settings, kind, facts["outputs"])
@@ -163,7 +180,7 @@ def restored(
     if _old(facts):
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
-    return Snapshot(engine, labels, record)
+    return Snapshot(engine, labels, record, watch)
 
 
 def _kind(saved: Mapping[str, Any]) -> Kind:
