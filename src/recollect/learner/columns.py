@@ -9,11 +9,11 @@ import numpy as np
 
 __all__ = ["FACTOR", "Columns", "factor"]
 
-FACTOR, TAIL, MOST = 50.0, 8.0, 1e4  # how far beyond what is usual is plausible
+FACTOR, TAIL, MOST = 50.0, 10.0, 1e4  # how far beyond what is usual is plausible
 LOWER, HIGH = 0.9, 0.97
-STEP = 0.05  # by how much a value moves the logarithm of a quantile, once there are many
+FIRST, STEP = 5.0, 0.05  # a value moves the logarithm of a quantile by the larger of 5 / n and this
 SETTLED, EVERY = 1000, 20  # examples after which quantiles move with fewer batches, and how many
-ENOUGH = 200  # values that are not zero before a column is compared with itself
+ENOUGH = 300  # values that are not zero before a column is compared with itself
 # One value that is far outside weighs as much as so many others: what is rarer is a glitch. Their
 # balance is never below zero, and when it is that of 20 values far outside, they are usual.
 WEIGHT, PERSISTENT = 30, 20 * 30
@@ -84,14 +84,15 @@ class Columns:
             lower[first] = high[first] = np.nanmedian(np.where(some > 0, some, np.nan), axis=0)
         count, least = self.count + size, np.maximum(size, 1)
         # Not more than one step's worth of a batch, however large it is.
-        step = np.minimum(np.maximum(2 / np.maximum(count, 1), STEP), 1 / least)
+        step = np.minimum(np.maximum(FIRST / np.maximum(count, 1), STEP), 1 / least)
         lower = lower * np.exp(step * ((cells > lower).sum(0) - (1 - LOWER) * size))
         high = high * np.exp(step * ((cells > high).sum(0) - (1 - HIGH) * size))
         bound = self.bound
         if renew:
             known = count >= ENOUGH
             spread = high / np.where(known, np.minimum(lower, high), 1.0)
-            bound = np.where(known, high * factor(spread), np.inf)
+            early = np.maximum(SETTLED / np.maximum(count, 1), 1) ** 2
+            bound = np.where(known, high * factor(spread) * early, np.inf)
         return Columns(lower, high, count, self.balance, bound, examples, examples)
 
 
