@@ -183,6 +183,7 @@ def test_what_is_accepted_on_demand_can_still_be_too_much() -> None:
 
 def test_it_is_resumed_exactly(tmp_path: Path) -> None:
     """Bounds, counts and reasons too: what is left out after a restart is the same."""
+
     def stream(step: int) -> tuple[np.ndarray, np.ndarray]:
         x, y = batch(step)
         x *= (1e-3, 1, 1, 1e5)
