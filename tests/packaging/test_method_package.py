@@ -51,11 +51,12 @@ def test_the_package_of_the_page_works_where_it_is_installed(
     own = (EXAMPLE / "test_weighted.py").read_text("utf-8")
     tests = [f"{name}()" for name in re.findall(r"^def (test_\w+)", own, re.MULTILINE)]
     assert len(tests) == 2
-    wide = "import os\nos.environ['COLUMNS'] = '250'\n"
-    listed = f"{wide}from recollect.cli.main import main\nmain(['methods'])\n"
+    named = "from recollect.methods import others\nprint(others().packages)\n"
+    listed = f"{named}from recollect.cli.main import main\nmain(['methods'])\n"
     said = newcomer.python("\n".join([own, *tests, *rest, listed]))
     assert said.count("seq-digits weighted-er buffer 200") == 4
-    for name in ("(from recollect-weighted-er 0.1.0)", " weighted-er ", " Weighted ER "):
+    assert "{'weighted-er': 'recollect-weighted-er 0.1.0'}" in said
+    for name in (" weighted-er ", " Weighted ER "):
         assert name in said
 
 
