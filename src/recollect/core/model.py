@@ -224,12 +224,14 @@ class Model:
         for mine, theirs in self._beside(other):
             mine.copy_(theirs)
 
-    def average_(self, other: Model, share: Tensor | float) -> None:
+    def average_(self, other: Model, share: Tensor | float, *, statistics: bool = True) -> None:
         """Move by a `share` (a number or `[K]`) towards another model, in place.
 
-        Statistics move as weights do; what layers count in whole numbers is copied.
+        Statistics move as weights do, unless they are to stay; what layers count in whole numbers
+        is copied.
         """
-        for mine, theirs in self._beside(other):
+        weights = zip(self.weights, other.weights, strict=True)
+        for mine, theirs in self._beside(other) if statistics else weights:
             if mine.is_floating_point():
                 part = torch.as_tensor(share, dtype=mine.dtype, device=mine.device)
                 mine.lerp_(theirs, part.view(-1, *[1] * (mine.dim() - 1)).expand_as(mine))

@@ -6,6 +6,7 @@ from functools import cache
 from recollect.errors import InputError, unknown_name
 from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.base import Method
+from recollect.methods.cls_er import CLSER
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
@@ -36,12 +37,14 @@ from recollect.methods.pnn import PNN
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
+from recollect.methods.star import STAR
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
 
 __all__ = [
     "AGEM",
     "AGEMR",
+    "CLSER",
     "DER",
     "ER",
     "ERACE",
@@ -59,6 +62,7 @@ __all__ = [
     "REQUIREMENTS",
     "SGD",
     "SI",
+    "STAR",
     "DERpp",
     "ERHybrid",
     "ERKMeans",
@@ -100,7 +104,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
-        ERACE,
+        ERACE, CLSER, STAR,
     )
 }  # fmt: skip
 
