@@ -34,6 +34,7 @@ from recollect.methods.packages import Others, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.scr import SCR
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
@@ -60,6 +61,7 @@ __all__ = [
     "PC",
     "PNN",
     "REQUIREMENTS",
+    "SCR",
     "SGD",
     "SI",
     "STAR",
@@ -104,7 +106,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
-        ERACE, CLSER, STAR,
+        ERACE, CLSER, SCR, STAR,
     )
 }  # fmt: skip
 
