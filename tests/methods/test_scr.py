@@ -51,7 +51,7 @@ def test_the_loss_is_that_of_the_reference(replayed: int) -> None:
 
 def fleet_of(method: SCR, memory: int = 8) -> Fleet:
     return Fleet(
-        [method] * RUNS, lambda: MLP(6, CLASSES, hidden=(5,)), seeds=[0, 1], lr=[0.05, 0.1],
+        [method] * RUNS, lambda: MLP(6, CLASSES, hidden=(16,)), seeds=[0, 1], lr=[0.05, 0.1],
         classes=CLASSES, shape=(6,), memory=memory, replay=4, stored=torch.float64,
         dtype=torch.float64,
     )  # fmt: skip
@@ -66,7 +66,7 @@ def test_predictions_are_distances_to_the_means_of_the_reference(raw: int) -> No
     scores = fleet.predict(new)
     stored: Stored = fleet.memory.fields()
     known, asked = (fleet.model.features(each) for each in (stored.x, new))
-    assert known.shape[2] == 5  # what the projection reads
+    assert known.shape[2] == 16  # what the projection reads
     for k in range(RUNS):
         means = class_means(known[k], stored.y[k], [*range(CLASSES)], normalised=not raw)
         squared = distances(asked[k], means, normalised=not raw)

@@ -66,13 +66,22 @@ class Model:
 
     # Forward passes
 
-    def __call__(self, x: Tensor, parts: Sequence[int] = (), *, training: bool = True) -> Tensor:
+    def __call__(
+        self,
+        x: Tensor,
+        parts: Sequence[int] = (),
+        *,
+        training: bool = True,
+        statistics: bool = True,
+    ) -> Tensor:
         """The outputs `[K, n, C]` of inputs `[K, n, ...]`, to be differentiated.
 
-        `parts` are the sizes of the batches that x is made of, each normalised on its own.
+        `parts` are the sizes of the batches that x is made of, each normalised on its own. Without
+        `statistics`, the running ones of normalisation layers stay as they are.
         """
+        buffers = self.buffers if statistics else {n: t.clone() for n, t in self.buffers.items()}
         with self.network.mode(training=training):
-            return self.network(self._leaves, self._inputs(x), parts, self.buffers)
+            return self.network(self._leaves, self._inputs(x), parts, buffers)
 
     def with_features(self, x: Tensor, *, training: bool = True) -> tuple[Tensor, Tensor]:
         """Features `[K, n, D]` and outputs `[K, n, C]` of one pass, to be differentiated."""

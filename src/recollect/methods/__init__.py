@@ -41,6 +41,7 @@ from recollect.methods.si import SI
 from recollect.methods.star import STAR
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
+from recollect.methods.x_der import XDER
 
 __all__ = [
     "AGEM",
@@ -65,6 +66,7 @@ __all__ = [
     "SGD",
     "SI",
     "STAR",
+    "XDER",
     "DERpp",
     "ERHybrid",
     "ERKMeans",
@@ -106,7 +108,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
-        ERACE, CLSER, SCR, STAR,
+        ERACE, CLSER, XDER, SCR, STAR,
     )
 }  # fmt: skip
 
