@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -34,11 +35,12 @@ def test_steps_are_those_of_the_reference(constant: int, tiny_net: Callable[[], 
     network = Network(tiny_net, [0, 1], dtype=torch.float64)
     rate = torch.full((RUNS,), RATE, dtype=torch.float64)
     model = Model(network, network.weights, network.buffers, rate)
-    columns = [
-        torch.tensor(each, dtype=torch.float64)
-        for each in (LAMBDAS, RATES[0], RATES[1], DECAYS[0], DECAYS[1])
-    ]
-    method = CLSER(*columns, constant=constant)
+    names = ("lambda_", "plastic_rate", "stable_rate", "plastic_decay", "stable_decay")
+    columns: dict[str, Any] = {
+        name: torch.tensor(each, dtype=torch.float64)
+        for name, each in zip(names, (LAMBDAS, *RATES, *DECAYS), strict=True)
+    }
+    method = CLSER(**columns, constant=constant)
     made = method.setup(Spec(RUNS, 9, CLASSES, 1, CLASSES, (6,))).state(model)
     state = State({name: tensor.clone() for name, tensor in made.items()})
     modules, expected = [], []
@@ -54,12 +56,12 @@ def test_steps_are_those_of_the_reference(constant: int, tiny_net: Callable[[], 
         step = Step(arrived.x, arrived.y, model, [past], state, key=key)
         loss = method.update(step)
         for k in range(RUNS):
-            names = [name for name, _ in modules[k].named_parameters()]
+            parts = [name for name, _ in modules[k].named_parameters()]
 
             def forward(
                 parameters: list[Tensor],
                 x: Tensor,
-                names: list[str] = names,
+                names: list[str] = parts,
                 module: nn.Module = modules[k],
             ) -> Tensor:
                 logits: Tensor = functional_call(
@@ -82,7 +84,7 @@ def test_steps_are_those_of_the_reference(constant: int, tiny_net: Callable[[], 
                 state.weights("stable").named(),
             )
             for mine, theirs in zip(found, expected[k], strict=True):
-                for name, tensor in zip(names, theirs, strict=True):
+                for name, tensor in zip(parts, theirs, strict=True):
                     torch.testing.assert_close(mine[name][k], tensor, rtol=1e-10, atol=1e-12)
 
 

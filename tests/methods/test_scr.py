@@ -59,7 +59,7 @@ def fleet_of(method: SCR, memory: int = 8) -> Fleet:
 
 @pytest.mark.parametrize("raw", [0, 1])
 def test_predictions_are_distances_to_the_means_of_the_reference(raw: int) -> None:
-    fleet = fleet_of(SCR(width=3, raw=raw))
+    fleet = fleet_of(SCR(projection=3, raw=raw))
     x, y = normal(RUNS, 12, 6), torch.arange(12) % 3
     fleet.learn(x, y.repeat(RUNS, 1), 4)
     new = normal(RUNS, 7, 6, seed=5)
@@ -104,7 +104,7 @@ def test_the_projection_takes_the_place_of_the_last_layer(network: nn.Module, si
 
 
 def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
-    learner = Learner(MLP(6, 1, hidden=(5,)), SCR(width=3), memory=20, lr=0.05, spare=0)
+    learner = Learner(MLP(6, 1, hidden=(5,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
     x = (
         torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
         + 4 * torch.eye(6)[torch.arange(30) % 3]

@@ -93,7 +93,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "er-ace": lambda run: ERACE(),
     "cls-er": lambda run: CLSER(ALPHAS[run], stable_decay=0.5 + BETAS[run] / 2),
     "x-der": lambda run: XDER(ALPHAS[run], BETAS[run], eta=0.1 + BETAS[run]),
-    "scr": lambda run: SCR(0.1 + BETAS[run], width=4),
+    "scr": lambda run: SCR(0.1 + BETAS[run], projection=4),
     "star": lambda run: STAR(ALPHAS[run], 0.1 * BETAS[run], around=2),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),

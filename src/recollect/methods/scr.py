@@ -24,18 +24,18 @@ EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small 
 class SCR(Method):
     """Learns features by a contrastive loss, and predicts the class with the nearest mean.
 
-    The last layer of the network is replaced by a projection: two layers with a ReLU between them
-    and `width` outputs. Batch and draw go through it as they are and in another view; projections
-    of one class attract each other, at a `temperature`. For a prediction the projection is left
+    The last layer of the network is replaced by two, with a ReLU between them and `projection`
+    outputs. Batch and draw go through it as they are and in another view; projections of one class
+    attract each other, at a `temperature`. For a prediction the projection is left
     out: the features of all stored examples give a mean for every class. Features and means have
     length one, unless `raw`.
 
     >>> SCR(temperature=0.07)
-    SCR(temperature=0.07, width=128, raw=0)
+    SCR(temperature=0.07, projection=128, raw=0)
     """
 
     temperature: float | Tensor = hyper(0.1, "temperature of the contrastive loss")
-    width: int = hyper(128, "outputs of the projection")
+    projection: int = hyper(128, "outputs of the projection")
     raw: int = hyper(0, "1: features and means keep their lengths")
 
     name: ClassVar[str] = "scr"
@@ -44,7 +44,7 @@ class SCR(Method):
 
     def setup(self, spec: Spec) -> Setup:
         """A projection in place of the last layer."""
-        return Setup(network=lambda build: projecting(build, self.width))
+        return Setup(network=lambda build: projecting(build, self.projection))
 
     def loss(self, step: Step) -> Tensor:
         """The contrastive loss over batch and draw, as they are and in another view, `[K]`."""

@@ -109,7 +109,8 @@ def _normal(step: Step, like: list[Tensor]) -> list[Tensor]:
 
 def _norm(weight: Tensor) -> Tensor:
     """The norm of every run's part, with axes to multiply by it."""
-    return weight.flatten(1).norm(dim=1).view(-1, *[1] * (weight.dim() - 1))
+    norms: Tensor = weight.flatten(1).norm(dim=1)
+    return norms.view(-1, *[1] * (weight.dim() - 1))
 
 
 def _by_run(value: float | Tensor, like: Tensor) -> Tensor:
