@@ -24,7 +24,9 @@ from recollect.train.result import OPTIONAL
 __all__ = ["Stored", "read_json", "write_runs"]
 
 LINES = ".jsonl"
-ROUNDED = ("accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds")
+ROUNDED = (
+    "accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds", "curves",
+)  # fmt: skip
 DIGITS = 4
 SHOWN = 40  # letters of a value in an error
 SIGNS = {"benchmark", "method", "accuracy"}  # what has none of these is no run
@@ -63,14 +65,14 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
 def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
     """Write runs with their provenance: as a list, or one run a line to a `.jsonl` file.
 
-    In lines, percentages and seconds are rounded to four decimals.
+    In lines, percentages, losses and seconds are rounded to four decimals.
     """
     found = [provenance.beside(run) for run, provenance in rows]
     if Path(path).suffix != LINES:
         write_json(path, found)
         return
     for data in found:
-        data |= {name: _rounded(data[name]) for name in ROUNDED}
+        data |= {name: _rounded(data[name]) for name in ROUNDED if name in data}
     texts = (json.dumps(data, separators=(",", ":"), allow_nan=False) for data in found)
     write_text(path, "".join(f"{text}\n" for text in texts))
 
