@@ -10,6 +10,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -185,8 +186,15 @@ def _curves(value: Any) -> bool:
         return False
     if not all(good(value[name]) for name, good in CURVES.items()):
         return False
-    columns = [value["tasks"], value["loss"], *value["accuracy"].values()]
-    return {len(column) for column in columns} == {len(value["steps"])}
+    steps, columns = value["steps"], [value["tasks"], value["loss"], *value["accuracy"].values()]
+    rising = all(before < after for before, after in pairwise(steps))
+    return rising and {len(column) for column in columns} == {len(steps)}
+
+
+def _square(value: Any) -> bool:
+    """As many columns as rows, of counts."""
+    lines = checks.list_of(checks.list_of(whole(0)))
+    return lines(value) and {len(line) for line in value} == {len(value)}
 
 
 _percent = between(0, 100)
@@ -231,8 +239,6 @@ CURVES: dict[str, Check] = {
 # Fields that are in a file only if they were asked for.
 ADDED: dict[str, tuple[str, Check]] = {
     "curves": ("an object of lists as long as its steps", _curves),
-    "confusion": (
-        "an object of tables of counts", object_of(checks.list_of(checks.list_of(whole(0)))),
-    ),
+    "confusion": ("an object of square tables of counts", object_of(_square)),
     "network_file": ("a path", _name),
 }  # fmt: skip
