@@ -211,7 +211,7 @@ def test_a_run_that_was_scored_in_another_setting_leaves_the_mean_of_the_others(
         assert mean.mean == float(np.mean([run.accuracy["class"] for run in ours]))
         assert {"class", "task", "other"} == {*summary.settings}
         assert f"Class-IL {mean}" in str(Results(runs))
-        assert f"| {mean} |" in exported(Results(runs), ".md")
+        assert f"| {mean} (2 seeds) |" in exported(Results(runs), ".md")
         (row,) = build([Stored(run, MADE) for run in runs])["rows"]
         assert row["scores"]["class"]["accuracy"] == [
             round(mean.mean, 2), round(mean.std, 2), mean.seeds,
