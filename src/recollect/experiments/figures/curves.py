@@ -187,8 +187,8 @@ def _draw(panel: CurvePanel, chart: Chart) -> None:
 
 
 def _buffers(found: Iterable[Summary]) -> list[int | None]:
-    sizes = {each.first.buffer for each in found} - {None}
-    return sorted(size for size in sizes if size is not None) or [None]
+    sizes = {each.first.buffer for each in found if each.first.buffer is not None}
+    return [*sorted(sizes)] or [None]
 
 
 def task_ends(curves: Curves) -> tuple[int, ...]:
