@@ -85,6 +85,39 @@ def test_a_mean_over_some_of_the_seeds_says_so() -> None:
     assert f"| {ANYTIME + 0.375:.2f} ±0.53 (2 seeds) |" in text
 
 
+def test_the_screen_shows_the_scores_that_were_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "runs.sqlite")
+    store.add([(run, MADE) for run in recorded()])
+    words = ["results", "--store", str(store.path)]
+    assert main(words) == 0
+    assert f"{ANYTIME + 0.75:.2f}" not in capsys.readouterr().out
+    assert main([*words, "--scores", "anytime-accuracy"]) == 0
+    assert f"{ANYTIME + 0.75:.2f} ±0.75" in capsys.readouterr().out
+    out = ["--export", str(tmp_path / "a.csv")]
+    assert main([*words, *out, "--scores", "anytime-accuracy"]) == 2
+    assert "a .csv file has all scores, so leave it out" in capsys.readouterr().err
+
+
+def test_a_run_prints_any_time_accuracy_only_with_curves(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    words = ["run", "seq-digits", "sgd", "--seeds", "2", "--workers", "1"]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "average incremental accuracy: Class-IL " in said
+    assert "any-time" not in said
+    assert main([*words, "--curves", "50"]) == 0
+    assert "any-time accuracy: Class-IL " in capsys.readouterr().out
+    assert main([*words, "--lr", "0.01", "0.2"]) == 0
+    assert "average incremental" not in capsys.readouterr().out, "of a grid it is not shown"
+    assert main([*words, "--lr", "0.01", "0.2", "--curves", "50"]) == 0
+    (head,) = (line for line in capsys.readouterr().out.splitlines() if "any-time" in line)
+    assert head.split("  ")[0].strip() == "buffer"
+    assert "average incremental accuracy" in head
+
+
 def test_a_matrix_with_gaps_has_no_average_incremental_accuracy() -> None:
     assert average_incremental([[90.0, None], [None, 80.0]]) is None
     assert average_incremental([[None]]) is None
