@@ -68,7 +68,8 @@ def test_many_of_all_kinds_end_within_a_point_of_the_clean_stream(stream: Stream
 
 
 def test_a_run_of_which_every_row_was_bad_has_another_status(stream: Stream) -> None:
-    nothing = written("a.csv", [[1, 2, "a"], *[["x", "y", "a"]] * 5])
+    bad: list[object] = ["x", "y", "a"]
+    nothing = written("a.csv", [[1, 2, "a"], *[bad] * 5])
     assert stream(nothing, "--skip-bad").status == 0
     nothing = written("b.csv", [["nan", 2, "a"]] * 5)
     said = stream(nothing, "--skip-bad", "--no-header")

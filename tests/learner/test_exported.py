@@ -24,7 +24,8 @@ class Mixed(nn.Module):
         self.body, self.head = nn.Linear(4, 6), nn.Linear(6, 12)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.head(self.body(x).relu()).log_softmax(-1)
+        logits: Tensor = self.head(self.body(x).relu())
+        return logits.log_softmax(-1)
 
 
 NETWORKS = {

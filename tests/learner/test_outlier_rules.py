@@ -44,7 +44,7 @@ def one_hot(rng: Rng) -> np.ndarray:
 
 def first_change(rng: Rng) -> np.ndarray:
     """Constant columns that vary for the first time, and one that was zero."""
-    x = np.c_[rng.normal(size=(COUNT, 4)), np.full(COUNT, 5.0), np.zeros(COUNT)]
+    x: np.ndarray = np.c_[rng.normal(size=(COUNT, 4)), np.full(COUNT, 5.0), np.zeros(COUNT)]
     x[COUNT // 2 :, 4:] = rng.normal(5, 3, (COUNT - COUNT // 2, 2))
     return x
 

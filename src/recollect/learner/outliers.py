@@ -140,7 +140,8 @@ class Watch:
             all(type(count) is int and 0 <= count < 2**63 for count in counts)
             and type(facts["bound"]) is float
             and facts["bound"] >= 0
-            and (recent.shape, recent.dtype) == ((RECENT,), np.float32)
+            and recent.shape == (RECENT,)
+            and recent.dtype == np.float32
             and len(shapes) == 1
             and len(next(iter(shapes))) == 1
             and all(c.dtype == np.float64 and bool((c >= 0).all()) for c in columns.values())
