@@ -213,7 +213,7 @@ class Engine:
 
     def exported(self, outputs: int) -> nn.Module:
         """A copy of the user's module as it is now, with its first outputs alone."""
-        return with_first_outputs(self.trained(), outputs, self._blank)
+        return with_first_outputs(self.trained(), (outputs, self.outputs), self._blank)
 
     @torch.no_grad()
     def trained(self) -> nn.Module:

@@ -16,23 +16,26 @@ __all__ = ["with_first_outputs"]
 
 
 @torch.no_grad()
-def with_first_outputs(module: nn.Module, outputs: int, example: Tensor) -> nn.Module:
-    """The module with its first outputs alone, for inputs such as `example` `[...]`.
+def with_first_outputs(module: nn.Module, some_of: tuple[int, int], example: Tensor) -> nn.Module:
+    """The module with the first n of m outputs, for inputs such as `example` `[...]`.
+
+    One with another number of outputs, such as a projection that a method trains, stays as it is.
 
     Its last linear layer becomes smaller. Where that would not give the same, as when a layer
     follows it that mixes the outputs, a forward hook takes the first ones instead.
 
     >>> module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 12))
-    >>> smaller = with_first_outputs(module, 2, torch.ones(4))
+    >>> smaller = with_first_outputs(module, (2, 12), torch.ones(4))
     >>> smaller[2], torch.equal(smaller(torch.ones(1, 4)), module(torch.ones(1, 4))[:, :2])
     (Linear(in_features=3, out_features=2, bias=True), True)
     """
+    outputs, every = some_of
     batch = torch.stack([example, example])
     training = {name: each.training for name, each in module.named_modules()}
     module.eval()
     with torch.random.fork_rng(devices=[]):
         wanted = module(batch)
-        if wanted.shape[1] == outputs:
+        if outputs == every or wanted.shape[1] != every:
             found = module
         else:
             found = _cut(module, outputs)
