@@ -24,8 +24,9 @@ from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, method
+from recollect.methods import Method, method, untold
 from recollect.streams import Benchmark, DataUnavailable, Stream, benchmark, twin
+from recollect.train import Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -108,7 +109,7 @@ def _table(summaries: list[Summary]) -> Table:
     for summary in summaries:
         run = summary.first
         row = ["-" if run.buffer is None else str(run.buffer)]
-        row += [f"{run.hyperparameters[name]:g}" for name in varied]
+        row += [f"{_value(run, name):g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
             means = [summary.mean(metric, setting) for metric in SCORES]
             table.add_row(
@@ -148,5 +149,9 @@ def _anytime(summaries: list[Summary]) -> list[str]:
 
 
 def _varied(summaries: list[Summary]) -> list[str]:
-    names = summaries[0].first.hyperparameters
-    return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]
+    names = dict.fromkeys(name for each in summaries for name in each.first.hyperparameters)
+    return [name for name in names if len({_value(each.first, name) for each in summaries}) > 1]
+
+
+def _value(run: Result, name: str) -> float:
+    return {**untold(method(run.method)), **run.hyperparameters}[name]

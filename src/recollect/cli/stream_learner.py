@@ -63,8 +63,7 @@ class Asked:
         """What the state depends on: a stream is continued with the same."""
         found = {name: getattr(self.chosen, name) for name in SETTINGS}
         found |= {"method": self.method.name, "memory": self.memory, "batch": self.batch}
-        values = {name: getattr(self.method, name) for name in hyperparameters(type(self.method))}
-        return found | {symbol(name): value for name, value in values.items()}
+        return found | {symbol(name): value for name, value in told(self.method).items()}
 
     @property
     def folder(self) -> Path:

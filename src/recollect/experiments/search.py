@@ -20,7 +20,7 @@ from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
 from recollect.experiments.values import Values, axes_of, checked_seeds
-from recollect.methods import Method, hyperparameters, static, symbol
+from recollect.methods import Method, hyperparameters, static, symbol, untold
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.optimisation import Optimisation
@@ -136,12 +136,13 @@ def searched(
 ) -> Search:
     """Search these axes: `validate` trains points on the validation split, `test` the best one."""
     found: list[Result] = []
+    left_out = untold(kind)
 
     def scores(points: Sequence[Mapping[str, float]]) -> list[float]:
         results = validate(points)
         found.extend(results)
         return [
-            fmean(criterion(run) for run in results if agrees(run.hyperparameters, point))
+            fmean(criterion(run) for run in results if agrees({**left_out, **run.hyperparameters}, point))
             for point in points
         ]
 
@@ -150,7 +151,7 @@ def searched(
     else:
         bayesian(axes, trials, scores, whole={"bs", "mbs", *map(symbol, static(kind))})
     ranked = by_criterion(Results(found))
-    best = {name: ranked[0].values[name] for name in axes}
+    best = {name: {**left_out, **ranked[0].values}[name] for name in axes}
     return Search(best, ranked, Results(found), test(best))
 
 

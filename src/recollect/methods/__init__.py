@@ -26,6 +26,8 @@ from recollect.methods.options import (
     hyperparameters,
     static,
     symbol,
+    told,
+    untold,
     varying,
 )
 from recollect.methods.packages import Others, look_for
@@ -87,6 +89,8 @@ __all__ = [
     "static",
     "symbol",
     "title_of",
+    "told",
+    "untold",
     "varying",
 ]
 
