@@ -6,15 +6,15 @@ A grid trains as fleets at once; a Bayesian search with Optuna asks for batches 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
-from recollect.experiments import paper
 from recollect.experiments.bayes import bayesian
+from recollect.experiments.defaults import search_space
 from recollect.experiments.plan import Network, Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
@@ -150,8 +150,10 @@ def searched(
         scores(points_of(axes))
     else:
         bayesian(axes, trials, scores, whole={"bs", "mbs", *map(symbol, static(kind))})
-    ranked = by_criterion(Results(found))
-    best = {name: {**left_out, **ranked[0].values}[name] for name in axes}
+    ranked = [
+        replace(each, values={**left_out, **each.values}) for each in by_criterion(Results(found))
+    ]
+    best = {name: ranked[0].values[name] for name in axes}
     return Search(best, ranked, Results(found), test(best))
 
 
@@ -198,7 +200,7 @@ def grid(
     benchmark: Benchmark, kind: type[Method], given: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, list[float]]:
     """The values to try: the paper's for a benchmark and method, and those given instead."""
-    space = paper.search_space(benchmark.paper, kind.name)
+    space = search_space(benchmark.paper, kind.name)
     if not space and not given:
         raise InputError(
             f"the paper has no grid for {kind.title} on {benchmark.paper}: give values to try, "
