@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -116,6 +117,8 @@ class Engine:
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
+        self._check_state_grows(larger)
+        copies = _copies_of_weights(larger)
         rows = self._rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
@@ -130,30 +133,46 @@ class Engine:
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
                 continue
-            if part == "state" and tensor.shape != larger[name].shape:
-                raise InputError(
-                    f"{settings.method.title} has state for every class: say which "
-                    f"there will be (classes=[...])"
-                )
-            if part == "weights":
+            if part in ("weights", "state"):
                 state[name] = overlaid(tensor, larger[name])
             else:
                 stored = tensor[rows] if part == "memory" and rows is not None else tensor
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
-        bigger._start_outputs(self.outputs, self._mean_other_logit())
+        bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         return bigger
+
+    def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
+        """Refuse to grow if the state of the classes so far would begin otherwise with more.
+
+        State for a new class begins as in a new run. That is right if a method has a value for
+        every class, and wrong if it divides something among them.
+        """
+        names = [name for name in larger if name.startswith("state.")]
+        now = self.fleet.tensors()
+        if all(now[name].shape == larger[name].shape for name in names):
+            return
+        fresh = Engine(self.module, self.settings, self.kind, self.outputs).fleet.tensors()
+        for name in names:
+            begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
+            if not torch.equal(fresh[name], begun):
+                raise InputError(
+                    f"{self.settings.method.title} has state that depends on how many classes "
+                    f"there are: say which there will be (classes=[...])"
+                )
 
     @property
     def _filled(self) -> int:
         return min(self.fleet.seen, self.fleet.memory.capacity)
 
     @torch.no_grad()
-    def _start_outputs(self, first: int, bias: float) -> None:
+    def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
         network, memory = self.fleet.network, self.fleet.memory.tensors
+        tensors = self.fleet.tensors()
         for name in network.head_axes:
             if name.split(".")[-1] == "bias":
-                network.weights.named()[name][:, first:] = bias
+                for each in ("", *copies):
+                    tensors[f"{each}weights.{name}"][:, first:] = bias
         if self._filled and "logits" in memory:
             stored = memory["x"][: self._filled]
             memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
@@ -192,6 +211,16 @@ class Engine:
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         return module
+
+
+def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What the names of copies of the weights begin with, in the state of a method."""
+    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
+    first = next(iter(weights))
+    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
+    return [
+        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
+    ]
 
 
 def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:

@@ -9,6 +9,7 @@ from recollect.methods.base import Method
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
+from recollect.methods.er_ace import ERACE
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.ewc import EWC, OEWC
 from recollect.methods.fdr import FDR
@@ -45,6 +46,7 @@ __all__ = [
     "AGEMR",
     "DER",
     "ER",
+    "ERACE",
     "EWC",
     "FDR",
     "GEM",
@@ -102,6 +104,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        ERACE,
     )
 }  # fmt: skip
 

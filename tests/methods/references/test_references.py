@@ -1,4 +1,4 @@
-"""Checks of the reference implementations against themselves and known special cases."""
+"""Checks of the references against themselves: ER-ACE, balanced reservoirs, CLS-ER."""
 
 import math
 from collections import Counter
@@ -7,29 +7,9 @@ from random import Random
 
 import torch
 from tests.methods.references import balanced, cls_er, er_ace
+from tests.methods.references.checks import check_gradient, normal
 from torch import Tensor
 from torch.nn import functional
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(*shape, dtype=torch.float64, generator=generator)
-
-
-def check_gradient(value: Callable[[Tensor], Tensor], at: Tensor) -> Tensor:
-    """The gradient of `value` at `at`, after comparison with central differences."""
-    leaf = at.clone().requires_grad_(True)
-    (gradient,) = torch.autograd.grad(value(leaf), leaf)
-    step = 1e-6
-    flat = at.flatten()
-    for i in range(flat.numel()):
-        up, down = flat.clone(), flat.clone()
-        up[i] += step
-        down[i] -= step
-        with torch.no_grad():
-            slope = (value(up.view_as(at)) - value(down.view_as(at))) / (2 * step)
-        assert abs(float(slope) - float(gradient.flatten()[i])) < 1e-7
-    return gradient
 
 
 def test_er_ace_is_replay_with_all_classes_when_every_class_is_in_the_batch() -> None:
