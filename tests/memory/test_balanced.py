@@ -1,19 +1,20 @@
-"""The class-balanced memory: decisions and inclusion against the reference simulator, and shares."""
+"""The class-balanced memory: decisions and inclusion against the reference, and shares."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.methods.references import balanced as reference
 from torch import Tensor
 
 from recollect.core.random import Purpose, below, bits
 from recollect.memory import Arrivals, Balanced, Clock
 from recollect.memory.balanced import equal_shares
-from tests.methods.references import balanced as reference
 
 CLASSES = 4
 LABELS = st.lists(st.integers(0, CLASSES - 1), min_size=1, max_size=60)
@@ -47,8 +48,9 @@ class Watched(list[int]):
     now = -1
 
     def __iter__(self) -> Iterator[int]:
-        for self.now in range(len(self)):
-            yield self[self.now]
+        for number in range(len(self)):
+            self.now = number
+            yield self[number]
 
 
 @settings(max_examples=60, deadline=None)
@@ -81,7 +83,7 @@ def test_batches_store_what_single_examples_do(
 ) -> None:
     cuts = data.draw(st.sets(st.integers(1, len(labels) - 1))) if len(labels) > 1 else set()
     bounds = [0, *sorted(cuts), len(labels)]
-    batches = [b - a for a, b in zip(bounds, bounds[1:], strict=False)]
+    batches = [b - a for a, b in pairwise(bounds)]
     seeds, stream = torch.tensor([3, 4]), torch.tensor(labels)
     singly = followed(stream, capacity, seeds)[1]
     assert torch.equal(followed(stream, capacity, seeds, batches)[1], singly)
@@ -96,7 +98,7 @@ def test_within_a_class_every_example_is_stored_equally_often() -> None:
     numbers = followed(RARE, capacity, torch.arange(runs), [len(RARE)])[1]
     share = torch.zeros(runs, len(RARE)).scatter_(1, numbers, 1.0).mean(0)
     for label in range(CLASSES):
-        members = (RARE == label).nonzero().flatten()
+        members = RARE.eq(label).nonzero().flatten()
         expected = capacity / CLASSES / len(members)
         assert torch.allclose(share[members].mean(), torch.tensor(expected), atol=1e-6)
         error = (expected * (1 - expected) / runs) ** 0.5

@@ -41,8 +41,16 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
+    add_class_order(parser)
     add_common(parser)
     parser.set_defaults(command=command)
+
+
+def add_class_order(parser: argparse.ArgumentParser) -> None:
+    """The option for the order of classes, where tasks bring new ones."""
+    parser.add_argument("--class-order", metavar="ORDER",
+                        help="seed: another order of the classes for every seed; a number: one "
+                             "random order (default: as they are numbered)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:
@@ -92,7 +100,7 @@ def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
-        return known.stream(chosen.validation, chosen.data_dir, notice)
+        return known.stream(chosen.validation, chosen.data_dir, notice, chosen.class_order)
     except DataUnavailable as error:
         other = twin(known)
         if other is None:

@@ -20,7 +20,15 @@ from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
 from recollect.learner import Learner
-from recollect.methods import Method, every_method, hyperparameters, method, static, symbol
+from recollect.methods import (
+    Method,
+    every_method,
+    hyperparameters,
+    method,
+    static,
+    symbol,
+    told,
+)
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.parallel import one_thread

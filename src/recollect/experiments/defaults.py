@@ -30,8 +30,8 @@ ONLINE: Mapping[str, Mapping[int | None, Mapping[str, float]]] = {
 def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str, float]:
     """What is used for a method at this buffer, or else at the nearest one that is known.
 
-    >>> hyperparameters("seq-cifar100", "derpp", 200), hyperparameters("online-cifar100", "sgd", None)
-    ({'lr': 0.03, 'alpha': 0.1, 'beta': 0.5}, {'lr': 0.03})
+    >>> hyperparameters("seq-cifar100", "derpp", 200)
+    {'lr': 0.03, 'alpha': 0.1, 'beta': 0.5}
     >>> hyperparameters("online-cifar100", "derpp", 5000)
     {'lr': 0.03, 'alpha': 0.03, 'beta': 1.0}
     """

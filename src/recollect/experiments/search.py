@@ -49,6 +49,7 @@ def search(
     seeds: int | Iterable[int] = 10,
     search_seeds: int | Iterable[int] = 1,
     epochs: int | None = None,
+    class_order: int | str | None = None,
     network: Network | None = None,
     data_dir: Path | str | None = None,
     workers: int | None = None,
@@ -83,7 +84,7 @@ def search(
     axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)
     planned = partial(plan, kind, benchmark=known, buffer=buffer, epochs=epochs, optimisation=names)
     planned(values=points_of(axes), seeds=few)  # what is wrong is an error before data are loaded
-    split, tests = (stream_of(benchmark, held_out, data_dir) for held_out in (True, False))
+    split, tests = (stream_of(benchmark, held, data_dir, class_order) for held in (True, False))
     recording = recorder(store)
 
     def train(chosen: Plan, stream: Stream) -> Results:
@@ -142,7 +143,11 @@ def searched(
         results = validate(points)
         found.extend(results)
         return [
-            fmean(criterion(run) for run in results if agrees({**left_out, **run.hyperparameters}, point))
+            fmean(
+                criterion(run)
+                for run in results
+                if agrees({**left_out, **run.hyperparameters}, point)
+            )
             for point in points
         ]
 

@@ -120,8 +120,8 @@ class Balanced:
 def _full(size: Any, largest: int, came: Any) -> Any:
     """Whether a class with `size` stored examples, of so many that `came`, is full.
 
-    If it is not the largest class, it was if it has lost examples: no other class ever does. And the
-    size of the largest never grows, so one that was the largest and is not any more has lost some.
+    A class that has lost examples was the largest once: no other class ever loses one. And as the
+    size of the largest never grows, one that was the largest and is not any more has lost some.
     """
     return (size == largest) | (size < came)
 

@@ -59,7 +59,7 @@ class Arrivals:
 
     `seeds` are `[K]`; `labels` are those of the batches that arrive, `[steps, K, batch]`, and
     `counts` say how many examples of every class came before, `[K, C]`; `stored` are the labels in
-    the slots of the memory, `[K, capacity]`, in which slots that are not filled have any label. They
+    the slots of the memory, `[K, capacity]`, where those that are not filled have any label. All
     are there for a policy with `uses_labels`; others may be asked before the labels are known.
 
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(seen=5), steps=2, batch=3)

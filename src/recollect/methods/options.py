@@ -10,7 +10,14 @@ from torch import Tensor
 if TYPE_CHECKING:
     from recollect.methods.base import Method
 
-__all__ = ["Hyperparameter", "hyper", "hyperparameters", "static", "symbol", "told", "untold",
+__all__ = [
+    "Hyperparameter",
+    "hyper",
+    "hyperparameters",
+    "static",
+    "symbol",
+    "told",
+    "untold",
     "varying",
 ]
 

@@ -38,7 +38,7 @@ PICKLED = Collection(
     "cifar100",
     (
         File("train", 155_249_918, "16019d7e3df5f24257cddd939b257f8d"),
-        File("test", 31_049_908, "f0ef6b0ae62326f3e7ffdfab6717acfc"),
+        File("test", 31_049_707, "f0ef6b0ae62326f3e7ffdfab6717acfc"),
     ),
     ("cifar-100-python", "", "cifar100", "cifar100/cifar-100-python"),
 )
