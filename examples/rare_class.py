@@ -45,7 +45,7 @@ def main(name: str, buffer: int, seeds: int = 10) -> dict[str, float]:
         results = recollect.run(
             stream, method, buffer=buffer, seeds=seeds, lr=0.03, bs=10, mbs=10, confusion=True
         )
-        recall = [run.class_accuracy["class"][RARE] / 100 for run in results]
+        recall = [(run.class_accuracy["class"][RARE] or 0.0) / 100 for run in results]
         balanced = ", balanced" if getattr(method, "balanced", False) else ""
         title = f"{method.title}{balanced}"
         recalls[title] = fmean(recall)

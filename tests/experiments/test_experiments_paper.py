@@ -126,7 +126,12 @@ def test_every_cell_has_all_its_hyperparameters(
     benchmark: str, method: str, buffer: int | None
 ) -> None:
     kind = METHODS[method]
-    unprinted = {"ridge", "reservoir", "answers"}  # of GEM, HAL and EWC, in no table
+    unprinted = {
+        "ridge",
+        "reservoir",
+        "answers",
+        "balanced",
+    }  # of GEM, HAL, EWC and ER, in no table
     needed = {"lr", *map(symbol, hyperparameters(kind))} - unprinted
     if benchmark == "mnist-360":
         needed |= {"bs", "mbs"} if kind.replay else {"bs"}

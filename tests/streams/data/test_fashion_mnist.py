@@ -13,6 +13,7 @@ from tests.streams.data.some_files import fill, ignore
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, DataUnavailable, mnist
 from recollect.streams.data.files import Collection, File
+from recollect.streams.data.sources import survey
 
 
 def idx(seed: int) -> dict[str, bytes]:
@@ -51,8 +52,8 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_may_be_laid_out_in_many_ways(tmp_path: Path, subfolder: str) -> None:
     mine = tmp_path / "mine"
     fill(mine / subfolder, {f"{n}.gz": gzip.compress(c) for n, c in CLOTHES.items()})
-    assert (mnist.look(FASHION, mine).where, mnist.look(FASHION, mine).problem) == ("folder", None)
-    data = mnist.load(FASHION, mine, ignore)
+    assert (survey(FASHION, mine).where, survey(FASHION, mine).problem) == ("folder", None)
+    data = mnist.read(FASHION, mine, ignore)
     assert (data.name, data.train_y.tolist(), data.test_y.tolist()) == (
         "fashion-mnist",
         [7, 7],
@@ -67,31 +68,31 @@ def test_the_files_of_the_other_are_passed_over(
 ) -> None:
     """Both have files of the same names: those of the other data set are no damage."""
     mine = fill(tmp_path / "mine", other)
-    assert mnist.look(known, mine).where == "not here"
+    assert survey(known, mine).where == "not here"
     with pytest.raises(DataUnavailable, match="lacks its files"):
-        mnist.load(known, mine, ignore)
+        mnist.read(known, mine, ignore)
     fill(tmp_path / "cache" / known.name, CLOTHES if known is FASHION else DIGITS)
-    assert mnist.look(known, mine).where == "cache"
-    assert mnist.load(known, mine, ignore).name == known.name
+    assert survey(known, mine).where == "cache"
+    assert mnist.read(known, mine, ignore).name == known.name
 
 
 def test_a_damaged_file_is_an_error(tmp_path: Path) -> None:
     name = "t10k-labels-idx1-ubyte"
     mine = fill(tmp_path / "mine", {**CLOTHES, name: CLOTHES[name][:-1] + b"x"})
-    assert "is corrupt" in str(mnist.look(FASHION, mine).problem)
+    assert "is corrupt" in str(survey(FASHION, mine).problem)
     with pytest.raises(DataError, match="is corrupt"):
-        mnist.load(FASHION, mine, ignore)
+        mnist.read(FASHION, mine, ignore)
 
 
 def test_what_the_system_has_installed_is_found_and_left_alone(tmp_path: Path) -> None:
     system = fill(tmp_path / "system", CLOTHES)
     known = replace(FASHION, installed=(str(tmp_path / "nowhere"), str(system)))
-    assert (mnist.look(known, None).where, mnist.look(known, None).problem) == ("system", None)
-    assert mnist.load(known, None, ignore).train_y.tolist() == [7, 7]
+    assert (survey(known, None).where, survey(known, None).problem) == ("system", None)
+    assert mnist.read(known, None, ignore).train_y.tolist() == [7, 7]
     assert not (tmp_path / "cache").exists()
     (system / "t10k-labels-idx1-ubyte").write_bytes(b"half")
     with pytest.raises(DataError, match="is truncated"):
-        mnist.load(known, None, ignore)
+        mnist.read(known, None, ignore)
     assert (system / "t10k-labels-idx1-ubyte").exists()
 
 
