@@ -63,12 +63,12 @@ def test_er_ace_authors_mask_by_a_large_negative_number_is_removal() -> None:
 
 
 def frequencies(simulate: Callable[[Random], balanced.Memory], length: int) -> list[float]:
-    """Share of 4000 simulated runs after which each stream position is in memory."""
+    """Share of 1500 simulated runs after which each stream position is in memory."""
     hits = [0] * length
-    for run in range(4000):
+    for run in range(1500):
         for position in simulate(Random(run)).positions:
             hits[position] += 1
-    return [hit / 4000 for hit in hits]
+    return [hit / 1500 for hit in hits]
 
 
 def test_both_policies_are_the_ordinary_reservoir_for_one_class() -> None:
@@ -76,7 +76,7 @@ def test_both_policies_are_the_ordinary_reservoir_for_one_class() -> None:
     cbrs = frequencies(lambda r: balanced.cbrs(labels, 5, r.random), 15)
     brs = frequencies(lambda r: balanced.balanced_reservoir(labels, 5, r.random), 15)
     for share in cbrs + brs:
-        assert abs(share - 5 / 15) < 5 * math.sqrt(2 / 9 / 4000)
+        assert abs(share - 5 / 15) < 5 * math.sqrt(2 / 9 / 1500)
 
 
 def test_cbrs_stores_examples_of_one_class_equally_often_and_balances_classes() -> None:
@@ -90,11 +90,11 @@ def test_cbrs_stores_examples_of_one_class_equally_often_and_balances_classes() 
         return memory
 
     shares = frequencies(simulate, len(labels))
-    assert sizes[2] == 4000 * 2  # rarer than its share: all of it is stored
-    assert sizes[0] == sizes[1] == 4000 * 3
+    assert sizes[2] == 1500 * 2  # rarer than its share: all of it is stored
+    assert sizes[0] == sizes[1] == 1500 * 3
     for position, share in enumerate(shares):
-        p = sizes[labels[position]] / 4000 / counts[labels[position]]
-        assert abs(share - p) <= 5 * math.sqrt(p * (1 - p) / 4000)
+        p = sizes[labels[position]] / 1500 / counts[labels[position]]
+        assert abs(share - p) <= 5 * math.sqrt(p * (1 - p) / 1500)
 
 
 def test_cbrs_full_by_the_letter_stops_the_first_class_from_growing() -> None:
@@ -109,7 +109,7 @@ def test_cbrs_full_by_the_letter_stops_the_first_class_from_growing() -> None:
 def test_balanced_reservoir_accepts_like_a_reservoir_and_evicts_from_the_largest_class() -> None:
     labels = [0] * 12 + [1] * 6 + [2] * 2
     size, accepted = 6, [0] * len(labels)
-    for run in range(4000):
+    for run in range(1500):
         random = Random(run)
         memory = balanced.balanced_reservoir(labels, size, random.random)
         positions = list(range(size))
@@ -124,7 +124,7 @@ def test_balanced_reservoir_accepts_like_a_reservoir_and_evicts_from_the_largest
         assert positions == memory.positions
     for position, hits in enumerate(accepted):
         p = min(1.0, size / (position + 1))
-        assert abs(hits / 4000 - p) <= 5 * math.sqrt(p * (1 - p) / 4000)
+        assert abs(hits / 1500 - p) <= 5 * math.sqrt(p * (1 - p) / 1500)
 
 
 def test_balanced_reservoir_of_mammoth_always_accepts_a_new_class() -> None:
