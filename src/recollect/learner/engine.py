@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import final
@@ -11,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError, RecollectError
 from recollect.learner.examples import Kind
@@ -25,7 +25,7 @@ from recollect.learner.growth import (
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
 from recollect.memory.balanced import equal_shares
-from recollect.methods import Method
+from recollect.methods import Method, Spec, setup_of
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
@@ -213,8 +213,14 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned."""
-        module = copy.deepcopy(self.module)
+        """A copy of the user's module with the weights and buffers that were learned.
+
+        Where the method trains another network made of it, that one.
+        """
+        capacity, classes = self.fleet.memory.capacity, self.outputs
+        spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
+        module = maker(setup_of(self.settings.method, spec).network(self.module))()
+        module.to(self.settings.device, _dtype(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
