@@ -22,12 +22,12 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.learner.views import ROWS, Views
 from recollect.methods import Method
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
 
-ROWS = 1000
 PASSED_ON = (RecollectError, torch.OutOfMemoryError, MemoryError)
 
 
@@ -75,15 +75,21 @@ class Engine:
         frozen = (t for n, t in self.fleet.weights.named().items() if n not in trained)
         self._guard.expect_seldom(frozen)
         self._before = self.fleet.clock
+        self._views: Views | None = None
 
     def begin(self) -> None:
         """Begin a step: what was learned before cannot be undone any more."""
         self._guard.forget()
         self._before = self.fleet.clock
+        if self._views is not None:
+            self._views.begin()
 
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
-        self._guard.note()
+        if self._views is None:
+            self._guard.note()
+        else:
+            self._views.begin_step()
         try:
             with self._user_errors:
                 return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
@@ -95,11 +101,35 @@ class Engine:
 
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
-        self._guard.undo()
-        self.fleet.clock = self._before
+        if self._views is None:
+            self._guard.undo()
+            self.fleet.clock = self._before
+        else:
+            self._views.undo_step()
+
+    def publish(self, labels: Labels) -> None:
+        """Have predictions read the present state, which has these labels."""
+        if self._views is None:
+            self._views = Views(self.fleet, self._guard, labels)
+        else:
+            self._views.end_step(labels)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a prediction draws random numbers, so that it has to wait for steps."""
+        return self._views is not None and self._views.draws
+
+    def scores(self, x: Tensor) -> tuple[Tensor, Labels]:
+        """The scores `[n, classes]` of a batch `[n, ...]`, and the labels; for any thread.
+
+        They are those of the state that was published last, also while a step is taken.
+        """
+        assert self._views is not None
+        with self._views.reading(len(x)) as view, self._user_errors:
+            return view.predict(x)[:, : len(view.labels)], view.labels
 
     def logits(self, x: Tensor) -> Tensor:
-        """The scores `[n, outputs]` of a batch `[n, ...]`, in evaluation mode."""
+        """The scores `[n, outputs]` of a batch `[n, ...]`, for the thread that takes the steps."""
         with self._user_errors:
             parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)

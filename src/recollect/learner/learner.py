@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -152,6 +153,7 @@ class Learner:
             try:
                 loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
                 record = before.record.after(numbers, numbers == guessed)
+                engine.publish(known)
                 self._now = Snapshot(engine, known, record)
             finally:
                 if self._now is before:
@@ -176,14 +178,13 @@ class Learner:
 
     def predict(self, x: Any) -> Any:
         """The label of one example, or a list of labels for a batch."""
-        logits, several = self._logits(x)
-        known = self._now.labels.known
+        logits, known, several = self._logits(x)
         labels = [known[index] for index in logits.argmax(1).tolist()]
         return labels if several else labels[0]
 
     def predict_proba(self, x: Any) -> np.ndarray:
         """The probability of every class in `classes`, `[n, classes]` for a batch."""
-        logits, several = self._logits(x)
+        logits, _, several = self._logits(x)
         shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
         return shares if several else shares[0]
 
@@ -287,9 +288,10 @@ class Learner:
         self.saved = self.seen
         return path
 
-    def _logits(self, x: Any) -> tuple[Tensor, bool]:
-        """The logits of the known classes `[n, classes]`, and whether x was a batch."""
-        examples = tensor_of(x)
-        with self._lock:
-            batch, several = self._now.ready().kind.batch(examples, self._settings.device)
-            return self._now.logits(batch), several
+    def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
+        """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
+        examples, engine = tensor_of(x), self._now.ready()
+        batch, several = engine.kind.batch(examples, self._settings.device)
+        with self._lock if engine.draws else nullcontext():
+            logits, labels = engine.scores(batch)
+        return logits, labels.known, several

@@ -148,6 +148,7 @@ def restored(
     past, counts = tuple(clock["past"]), tuple(clock["counts"])
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    engine.publish(labels)
     return Snapshot(engine, labels, record)
 
 
