@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import AbstractContextManager
 from typing import final
 
 import torch
@@ -22,6 +23,7 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.learner.threads import Work
 from recollect.learner.views import ROWS, Views
 from recollect.methods import Method
 from recollect.train import Fleet
@@ -44,7 +46,8 @@ class Engine:
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
-        self.outputs = outputs_of(module, blank)
+        with Work.counted(module, examples=2) as self._work:
+            self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
             self.outputs = outputs_of(module, blank)
@@ -70,16 +73,22 @@ class Engine:
             guarded=True,
         )
         assert self.fleet.guard is not None
-        self._guard = self.fleet.guard
+        self.guard = self.fleet.guard
         trained = self.fleet.network.trained
         frozen = (t for n, t in self.fleet.weights.named().items() if n not in trained)
-        self._guard.expect_seldom(frozen)
+        self.guard.expect_seldom(frozen)
         self._before = self.fleet.clock
         self._views: Views | None = None
+        replayed = settings.method.replay
+        self._replayed = replayed.draws * settings.replay if replayed else 0
+
+    def threads(self, rows: int) -> AbstractContextManager[None]:
+        """The setting of threads for a step that learns from so many rows."""
+        return self._work.step(rows + self._replayed)
 
     def begin(self) -> None:
         """Begin a step: what was learned before cannot be undone any more."""
-        self._guard.forget()
+        self.guard.forget()
         self._before = self.fleet.clock
         if self._views is not None:
             self._views.begin()
@@ -87,7 +96,7 @@ class Engine:
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
         if self._views is None:
-            self._guard.note()
+            self.guard.note()
         else:
             self._views.begin_step()
         try:
@@ -102,7 +111,7 @@ class Engine:
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
         if self._views is None:
-            self._guard.undo()
+            self.guard.undo()
             self.fleet.clock = self._before
         else:
             self._views.undo_step()
@@ -110,7 +119,7 @@ class Engine:
     def publish(self, labels: Labels) -> None:
         """Have predictions read the present state, which has these labels."""
         if self._views is None:
-            self._views = Views(self.fleet, self._guard, labels)
+            self._views = Views(self.fleet, self.guard, labels)
         else:
             self._views.end_step(labels)
 
@@ -125,12 +134,13 @@ class Engine:
         They are those of the state that was published last, also while a step is taken.
         """
         assert self._views is not None
-        with self._views.reading(len(x)) as view, self._user_errors:
+        threads = self._work.pass_over(min(len(x), ROWS))
+        with self._views.reading(len(x)) as view, self._user_errors, threads:
             return view.predict(x)[:, : len(view.labels)], view.labels
 
     def logits(self, x: Tensor) -> Tensor:
         """The scores `[n, outputs]` of a batch `[n, ...]`, for the thread that takes the steps."""
-        with self._user_errors:
+        with self._user_errors, self._work.pass_over(min(len(x), ROWS)):
             parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
