@@ -191,7 +191,12 @@ class LiveStream:
         if labelled:
             labels = [batch[number].label for number in labelled]
             before = [guesses[number][0] for number in labelled] if guesses else None
-            self.learner.observe(x[labelled], labels, predicted=before)
+            steps = self.learner.steps
+            try:
+                self.learner.observe(x[labelled], labels, predicted=before)
+            except RecollectError:  # also if an earlier checkpoint failed, after the step
+                self._whole = self.learner.steps == steps
+                raise
         self._whole = False  # from here on, what is written must follow what was learned
         predictions = self._predictions or self._begin(batch[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
