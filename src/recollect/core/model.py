@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from recollect.core.fisher import fisher_information
-from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.images import as_input
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
@@ -45,7 +44,7 @@ class Model:
     weights: Weights
     buffers: Mapping[str, Tensor]
     rate: Tensor
-    optimiser: FleetOptimiser | Optimiser | None = None
+    optimiser: Optimiser | None = None
     criterion: Criterion = CROSS_ENTROPY
     _watched: Weights | None = field(default=None, init=False)
 

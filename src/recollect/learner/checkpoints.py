@@ -39,7 +39,8 @@ class Checkpoints:
 
     A file is named by the number of examples that had been seen. A folder that already has files
     is only written to if it is `owned`: if they are the same learner's. One state is written at a
-    time, in a thread of its own; `saved` is how many examples are on the disk.
+    time, in a thread of its own: one that is due meanwhile is `wanted`, and is saved after it.
+    `saved` is how many examples are on the disk.
     """
 
     def __init__(self, every: int | None = None, keep: int | None = None) -> None:
@@ -53,7 +54,7 @@ class Checkpoints:
         self._start: Version | None = None
         self._line: int | None = None
         self._most = keep or KEEP
-        self._wanted = False
+        self.wanted = False
         self._thread: Thread | None = None
         self._error: DataError | None = None
 
@@ -106,20 +107,20 @@ class Checkpoints:
     def due(self, steps: int) -> bool:
         """Whether to save after so many steps; not before the last state is written."""
         if self.every is not None and self.folder is not None and steps % self.every == 0:
-            self._wanted = True
-        return self._wanted and not self.busy
+            self.wanted = True
+        return self.wanted and not self.busy
 
     def save(self, image: Callable[[], Image], seen: int, *, wait: bool, pin: bool = False) -> Path:
         """Write a state, then remove the oldest and what a killed process left half written.
 
         The file is there when this returns, or soon after if it does not `wait`.
         """
+        self.wanted = False
         self.check()
         self.wait()
         folder, line = self._prepared()
         path = named(folder, seen, line)
         write = partial(self._write, image(), path, seen, pin)
-        self._wanted = False
         if wait:
             write()
         else:

@@ -70,10 +70,12 @@ class Durable(Predictor):
         return versions_in(Path(folder))
 
     def flush(self) -> None:
-        """Wait for the checkpoint that is being written; a `DataError` if one failed."""
+        """Have all checkpoints that were due on the disk; a `DataError` if one failed."""
         with self._lock:
             self._checkpoints.wait()
             self._checkpoints.raise_failure()
+            if self._checkpoints.wanted:
+                self._checkpoints.save(self._image, self.seen, wait=True)
 
     def use_folder(self, folder: str | Path) -> None:
         """Have the checkpoints go into a folder, which is locked at once; another is released."""
@@ -82,13 +84,15 @@ class Durable(Predictor):
             self._checkpoints.use(Path(folder))
 
     def release_folder(self) -> None:
-        """Wait for the checkpoint that is being written, and go on without a folder."""
-        with self._lock:
-            self._checkpoints.release()
-            self._checkpoints.raise_failure()
+        """Have checkpoints that were due on the disk, and go on without a folder."""
+        try:
+            self.flush()
+        finally:
+            with self._lock:
+                self._checkpoints.release()
 
     def close(self) -> None:
-        """Wait for the checkpoint that is being written, release the folder, and learn no more.
+        """Have checkpoints that were due on the disk, release the folder, and learn no more.
 
         It predicts as before. What was learned since the last checkpoint is not saved by this.
         """

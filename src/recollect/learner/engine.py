@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import final
 
 import torch
@@ -53,7 +54,6 @@ class Engine:
             self.outputs = outputs_of(module, blank)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
-        plain = settings.optimiser.lower() == "sgd" and not settings.optimiser_options
         self.fleet = Fleet(
             [settings.method],
             module,
@@ -69,7 +69,9 @@ class Engine:
             device=device,
             compiled=False,
             strategy=None if getattr(module, "broadcasts_runs", False) else "loop",
-            optimiser=None if plain else (settings.optimiser, settings.optimiser_options),
+            steps=settings.optimising.horizon,
+            optimisation=settings.optimising.names,
+            numbers=[settings.optimising.numbers],
             guarded=True,
         )
         assert self.fleet.guard is not None
@@ -107,6 +109,11 @@ class Engine:
                 "the loss or the weights are not finite after this step, which was taken "
                 "back: take a lower lr, or scale the examples"
             ) from None
+
+    def set_lr(self, lr: float) -> None:
+        """Learn at this rate from the next step on."""
+        self.settings = replace(self.settings, lr=lr)
+        self.fleet.set_lr([lr])
 
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
@@ -151,6 +158,7 @@ class Engine:
         classes, and the stored logits are extended by what the new outputs predict.
         """
         settings = self.settings
+        optimiser = settings.optimising.names.optimiser
         module = with_outputs(self.module, outputs, settings.seed)
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
@@ -159,12 +167,12 @@ class Engine:
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
             part, _, rest = name.partition(".")
-            if part == "optimiser":
+            if part == "optimiser" and name not in larger:  # torch's own has no state yet
                 owner = rest.rpartition(".")[0]
                 before, after = old[owner].shape[1:], new[owner].shape[1:]
                 if tensor.dim() and tensor.shape != before != after:
                     raise InputError(
-                        f"{settings.optimiser} stores {rest} in a shape that does not grow "
+                        f"{optimiser} stores {rest} in a shape that does not grow "
                         f"with the classes: say which there will be (classes=[...])"
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from recollect.learner.engine import first_engine
 from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
+from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.settings import Settings, check_arguments
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
@@ -33,7 +34,10 @@ class Learner(Durable):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
-    of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its options.
+    of a step takes. Optimisers, `schedule` and numbers such as `momentum` or `clip` have the names
+    that they have in `recollect.run`; a schedule runs over `schedule_steps` steps. Any other
+    optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
+
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
@@ -67,6 +71,9 @@ class Learner(Durable):
         replay: int = 32,
         optimiser: str = "SGD",
         optimiser_options: Mapping[str, Any] | None = None,
+        nesterov: bool = False,
+        schedule: str = "constant",
+        schedule_steps: int | None = None,
         classes: Sequence[Hashable] | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
@@ -76,10 +83,14 @@ class Learner(Durable):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        **numbers: Unpack[Numbers],
     ) -> None:
+        optimising = Optimising.of(
+            optimiser, optimiser_options, nesterov, schedule, schedule_steps, numbers
+        )
         settings = Settings(
-            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare,
-            transform, replay_transform, device_of(device),
+            method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
+            device_of(device),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
@@ -214,6 +225,7 @@ class Learner(Durable):
         with snapshot.as_data_error():
             snapshot.check_facts(facts, tensors)
             learner = cls(module, **snapshot.arguments(facts, method), **extras)
+            learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = dict(facts["notes"])
         learner._checkpoints.note_saved(learner.seen)

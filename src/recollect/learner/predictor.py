@@ -12,51 +12,21 @@ from torch import Tensor, nn
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
+from recollect.learner.properties import Properties
 from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings
 from recollect.learner.snapshot import Snapshot
-from recollect.methods import Method
 
 __all__ = ["Predictor"]
 
 
-class Predictor:
+class Predictor(Properties):
     """A network with its labels and its record of predictions, which a `Learner` changes."""
 
     def __init__(self, module: nn.Module, settings: Settings, labels: Labels, window: int) -> None:
         self._module, self._settings = module, settings
         self._now = Snapshot(None, labels, Record.empty(window))
         self._lock = FairLock()
-
-    @property
-    def seen(self) -> int:
-        """How many examples it has learned from: where to continue in the stream."""
-        return self._now.engine.fleet.seen if self._now.engine else 0
-
-    @property
-    def steps(self) -> int:
-        """How many steps it has taken: one for every `observe`."""
-        return self._now.engine.fleet.steps if self._now.engine else 0
-
-    @property
-    def classes(self) -> list[Hashable]:
-        """The labels it knows, in the order of the columns of `predict_proba`."""
-        return list(self._now.labels.known)
-
-    @property
-    def fixed_classes(self) -> bool:
-        """Whether it was made with `classes`, so that no others can be learned."""
-        return self._now.labels.fixed
-
-    @property
-    def method(self) -> Method:
-        """The method it learns with."""
-        return self._settings.method
-
-    @property
-    def memory_bytes(self) -> int:
-        """The bytes of memory and state, without the network: it does not grow with the stream."""
-        return self._now.engine.fleet.bytes_per_run if self._now.engine else 0
 
     def predict(self, x: Any) -> Any:
         """The label of one example, or a list of labels for a batch."""
