@@ -19,10 +19,10 @@ from recollect.learner import lock as lock_module
 from recollect.learner.lock import FolderLock
 
 
-def learner_in(folder: Path, steps: int, **options: int) -> Learner:
+def learner_in(folder: Path, steps: int, keep: int | None = None) -> Learner:
     """A learner with a checkpoint after every step."""
     learner = Learner(
-        network(), DERpp(), memory=10, checkpoints=folder, checkpoint_every=1, **options
+        network(), DERpp(), memory=10, checkpoints=folder, checkpoint_every=1, keep=keep
     )
     for step in range(steps):
         observe(learner, step)
