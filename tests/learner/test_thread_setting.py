@@ -57,8 +57,7 @@ def test_a_step_that_fails_puts_the_setting_back() -> None:
         learner.observe([[1.0] * 5], [0])
     learner.lr = 1e38
     with pytest.raises(DivergedError, match="finite"):
-        for step in range(1, 4):
-            learner.observe(*batch(step))
+        list(learner.follow(batch(step) for step in range(1, 4)))
     assert torch.get_num_threads() == 3
 
 

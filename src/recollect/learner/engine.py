@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import final
@@ -11,12 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
-from recollect.errors import DivergedError, InputError, RecollectError
+from recollect.errors import DivergedError, InputError
 from recollect.learner.examples import Kind
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
-    first_line,
     outputs_of,
     overlaid,
     padded,
@@ -25,13 +25,12 @@ from recollect.learner.growth import (
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
 from recollect.learner.threads import Work
+from recollect.learner.user_errors import UserErrors
 from recollect.learner.views import ROWS, Views
-from recollect.methods import Method
+from recollect.methods import Spec, setup_of
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
-
-PASSED_ON = (RecollectError, torch.OutOfMemoryError, MemoryError)
 
 
 @final
@@ -43,7 +42,7 @@ class Engine:
 
     def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int) -> None:
         self.settings, self.kind = settings, kind
-        self._user_errors = _UserErrors(settings.method)
+        self._user_errors = UserErrors(settings.method)
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
@@ -163,6 +162,8 @@ class Engine:
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
+        self._check_state_grows(larger)
+        copies = _copies_of_weights(larger)
         rows = self._rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
@@ -177,30 +178,46 @@ class Engine:
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
                 continue
-            if part == "state" and tensor.shape != larger[name].shape:
-                raise InputError(
-                    f"{settings.method.title} has state for every class: say which "
-                    f"there will be (classes=[...])"
-                )
-            if part == "weights":
+            if part in ("weights", "state"):
                 state[name] = overlaid(tensor, larger[name])
             else:
                 stored = tensor[rows] if part == "memory" and rows is not None else tensor
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
-        bigger._start_outputs(self.outputs, self._mean_other_logit())
+        bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         return bigger
+
+    def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
+        """Refuse to grow if the state of the classes so far would begin otherwise with more.
+
+        State for a new class begins as in a new run. That is right if a method has a value for
+        every class, and wrong if it divides something among them.
+        """
+        names = [name for name in larger if name.startswith("state.")]
+        now = self.fleet.tensors()
+        if all(now[name].shape == larger[name].shape for name in names):
+            return
+        fresh = Engine(self.module, self.settings, self.kind, self.outputs).fleet.tensors()
+        for name in names:
+            begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
+            if not torch.equal(fresh[name], begun):
+                raise InputError(
+                    f"{self.settings.method.title} has state that depends on how many classes "
+                    f"there are: say which there will be (classes=[...])"
+                )
 
     @property
     def _filled(self) -> int:
         return min(self.fleet.seen, self.fleet.memory.capacity)
 
     @torch.no_grad()
-    def _start_outputs(self, first: int, bias: float) -> None:
+    def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
         network, memory = self.fleet.network, self.fleet.memory.tensors
+        tensors = self.fleet.tensors()
         for name in network.head_axes:
             if name.split(".")[-1] == "bias":
-                network.weights.named()[name][:, first:] = bias
+                for each in ("", *copies):
+                    tensors[f"{each}weights.{name}"][:, first:] = bias
         if self._filled and "logits" in memory:
             stored = memory["x"][: self._filled]
             memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
@@ -228,12 +245,28 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned."""
-        module = copy.deepcopy(self.module)
+        """A copy of the user's module with the weights and buffers that were learned.
+
+        Where the method trains another network made of it, that one.
+        """
+        capacity, classes = self.fleet.memory.capacity, self.outputs
+        spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
+        module = maker(setup_of(self.settings.method, spec).network(self.module))()
+        module.to(self.settings.device, _dtype(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         return module
+
+
+def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What the names of copies of the weights begin with, in the state of a method."""
+    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
+    first = next(iter(weights))
+    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
+    return [
+        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
+    ]
 
 
 def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:
@@ -246,25 +279,6 @@ def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: L
         return Engine(module, settings, kind, len(labels) + settings.spare)
     except InputError:  # it cannot grow, and may never have to
         return engine
-
-
-@final
-class _UserErrors:
-    """Turns whatever the user's network, transforms and method raise into an `InputError`."""
-
-    def __init__(self, method: Method) -> None:
-        custom = not type(method).__module__.startswith("recollect.")
-        self._whose = f"the method {method.title}, " if custom else ""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, PASSED_ON):
-            raise InputError(
-                f"{self._whose}the network or a transform cannot take these examples: "
-                f"{first_line(error)}"
-            ) from error
 
 
 def _dtype(module: nn.Module) -> torch.dtype:
