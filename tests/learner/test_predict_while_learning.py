@@ -172,13 +172,19 @@ def test_a_method_that_predicts_from_its_memory_sees_one_moment() -> None:
     assert known == (0, 1, 2)
     assert not logits.any()
     strange: list[float] = []
+    errors: list[Exception] = []
     over = threading.Event()
 
-    def look() -> None:
-        while not over.is_set():
-            strange.append(float(learner._logits(batch(9)[0])[0].max()))
+    def look(rows: int) -> None:
+        x = np.tile(batch(9)[0], (rows // 5, 1))
+        try:
+            while not over.is_set():
+                strange.append(float(learner._logits(x)[0].max()))
+        except Exception as error:
+            errors.append(error)
 
-    threads = [threading.Thread(target=look) for _ in range(2)]
+    # The last one gets copies of the network, to which the others add hooks.
+    threads = [threading.Thread(target=look, args=(rows,)) for rows in (5, 5, ROWS + 5)]
     for thread in threads:
         thread.start()
     for step in range(3, 30):
@@ -186,6 +192,7 @@ def test_a_method_that_predicts_from_its_memory_sees_one_moment() -> None:
     over.set()
     for thread in threads:
         thread.join(60)
+    assert errors == []
     assert len(strange) > 10
     assert not any(strange)
     held = HeldStep(learner, *batch(30))

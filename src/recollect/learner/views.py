@@ -60,7 +60,8 @@ class View:
     def copy(self) -> View:
         """A copy that no step waits for."""
         reader = self._reader
-        model, state = copy.deepcopy((reader.model, reader.state))
+        with self._turns:
+            model, state = copy.deepcopy((reader.model, reader.state))
         read = _has_own_predict(reader.method)
         memory = reader.memory.copy() if read else reader.memory
         reader = replace(reader, model=model, state=state, memory=memory)
