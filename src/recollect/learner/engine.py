@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.modules import build_module
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError, RecollectError
 from recollect.learner.examples import Kind
@@ -180,17 +180,18 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned."""
-        module = copy.deepcopy(self.module)
+        """A copy of the user's module with all that was learned, and the encoder before it."""
+        settings = self.settings
+        module = build_module(self.fleet.built, settings.seed).to(settings.device)
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
-        return module
+        module = settings.method.export(module, self.fleet.state)
+        return settings.encoder.before(module) if settings.encoder else module
 
 
-def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:
-    """The engine for a stream that begins with this batch `[n, ...]` of these labels."""
-    kind = Kind(tuple(batch.shape[1:]), batch.dtype)
+def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:
+    """The engine for a stream of examples of this kind that begins with these labels."""
     engine = Engine(module, settings, kind, len(labels))
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine

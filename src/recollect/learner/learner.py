@@ -18,8 +18,9 @@ from recollect.errors import DataError, InputError
 from recollect.files import unpack
 from recollect.learner import snapshot
 from recollect.learner.checkpoints import Checkpoints, reading, write
+from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
-from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
+from recollect.learner.examples import Kind, batch_of, device_of, holds_labels, tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
 from recollect.learner.record import Metrics, Record
@@ -39,9 +40,10 @@ class Learner:
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
-    no output is added. `transform` and `replay_transform` change the batches that are learned and
-    replayed, but not what is stored or predicted. With a folder for `checkpoints`, the state is
-    saved there after every `checkpoint_every` steps, and the newest `keep` files stay.
+    no output is added. An `encoder` is frozen; its features are what is learned and stored.
+    `transform` and `replay_transform` change the batches that are learned and replayed, but not
+    what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
+    every `checkpoint_every` steps, and the newest `keep` files stay.
 
     One thread may observe while others predict. The network that is passed is copied.
 
@@ -67,6 +69,7 @@ class Learner:
         optimiser: str = "SGD",
         optimiser_options: Mapping[str, Any] | None = None,
         classes: Sequence[Hashable] | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -78,7 +81,7 @@ class Learner:
     ) -> None:
         self._settings = Settings(
             method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare,
-            transform, replay_transform, device_of(device),
+            transform, replay_transform, device_of(device), encoder_of(encoder, device_of(device)),
         )  # fmt: skip
         check_arguments(module, self._settings, window, fixed=classes is not None)
         self._module = copy.deepcopy(module)
@@ -131,15 +134,20 @@ class Learner:
         case, and if the process is interrupted here, the learner is exactly what it was. A
         checkpoint that cannot be written is a `DataError`: the step was learned, but not saved.
         """
-        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
+        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind.arriving
         labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
-        batch = batch_of(examples, len(labels) if several else None, self._settings.device)
+        arrived = batch_of(examples, len(labels) if several else None, self._settings.device)
+        if kind:
+            kind.check(arrived)
+        batch = self._settings.encoded(arrived)
+        kind = Kind.of(batch, Kind.of(arrived) if self._settings.encoder else None)
         with self._lock:
             before = self._now
             known = before.labels.with_new(labels)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or first_engine(self._module, self._settings, batch, known)
+            engine = before.engine or first_engine(self._module, self._settings, kind, known)
+            engine.kind.arriving.check(arrived)  # of another thread's first batch, it may be
             engine.kind.check(batch)
             if predicted is None:
                 guessed = before.guesses(batch)
@@ -217,6 +225,7 @@ class Learner:
         module: nn.Module,
         *,
         method: Method | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -226,12 +235,13 @@ class Learner:
     ) -> Learner:
         """The learner that was saved, in a network of the same architecture.
 
-        It continues as if it had never stopped. The weights of `module` do not matter. A
-        `method` that is not the library's and transforms are passed again: a file has no code.
+        It continues as if it had never stopped. The weights of `module` do not matter. A `method`
+        that is not the library's, encoder and transforms are passed again: a file has no code.
         """
         extras = {
-            "transform": transform, "replay_transform": replay_transform, "device": device,
-            "checkpoints": checkpoints, "checkpoint_every": checkpoint_every, "keep": keep,
+            "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
+            "device": device, "checkpoints": checkpoints, "checkpoint_every": checkpoint_every,
+            "keep": keep,
         }  # fmt: skip
         with reading(path):
             return cls._from_bytes(Path(path).read_bytes(), module, method, extras)
@@ -290,6 +300,8 @@ class Learner:
     def _logits(self, x: Any) -> tuple[Tensor, bool]:
         """The logits of the known classes `[n, classes]`, and whether x was a batch."""
         examples = tensor_of(x)
+        kind = self._now.ready().kind.arriving
+        batch, several = kind.batch(examples, self._settings.device)
+        batch = self._settings.encoded(batch)
         with self._lock:
-            batch, several = self._now.ready().kind.batch(examples, self._settings.device)
             return self._now.logits(batch), several

@@ -20,6 +20,7 @@ from recollect.methods.icarl import ICaRL
 from recollect.methods.located import is_location, located
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
+from recollect.methods.ncm import NCM
 from recollect.methods.options import (
     Hyperparameter,
     hyper,
@@ -32,9 +33,11 @@ from recollect.methods.packages import Others, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.ranpac import RanPAC
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
+from recollect.methods.slda import SLDA
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
 
@@ -51,12 +54,14 @@ __all__ = [
     "HAT",
     "MER",
     "METHODS",
+    "NCM",
     "OEWC",
     "PC",
     "PNN",
     "REQUIREMENTS",
     "SGD",
     "SI",
+    "SLDA",
     "DERpp",
     "ERHybrid",
     "ERKMeans",
@@ -71,6 +76,7 @@ __all__ = [
     "Needs",
     "PackNet",
     "Query",
+    "RanPAC",
     "Replay",
     "Setup",
     "Spec",
@@ -97,7 +103,8 @@ METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
-        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid, NCM, SLDA,
+        RanPAC,
     )
 }  # fmt: skip
 

@@ -89,7 +89,7 @@ class Fleet:
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
-        built = setup.network(network)
+        self.built = built = setup.network(network)
         self.network = Network(
             built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
             channels_last=self.device.type == "cuda",
