@@ -27,19 +27,19 @@ def means_and_counts(spec: Spec, size: int) -> dict[str, Tensor]:
     }
 
 
-def from_means(features: Tensor, y: Tensor, state: State) -> Tensor:
+def from_means(features: Tensor, y: Tensor, state: State) -> tuple[Tensor, Tensor]:
     """How far each of a batch is from the mean of its class when it arrives, `[K, B, D]`.
 
-    Examples arrive one after the other: the mean is of all before, in the batch too. Before the
-    first example of a class it is zero.
+    Examples arrive one after the other: the mean is of all before, in the batch too. Of how many,
+    `[K, B]`, is the second result. Before the first example of a class the mean is zero.
     """
     means, counts = state["means"], state["counts"]
     before = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool, device=y.device).tril(-1)
     alike = ((y[:, :, None] == y[:, None, :]) & before).to(features.dtype)  # [K, B, B]
-    number = counts.gather(1, y)
     stored = means.gather(1, y[:, :, None].expand(-1, -1, means.shape[2]))
-    sums = stored * number[:, :, None] + alike @ features
-    return features - sums / (number + alike.sum(2)).clamp(min=1)[:, :, None]
+    sums = stored * counts.gather(1, y)[:, :, None] + alike @ features
+    number = counts.gather(1, y) + alike.sum(2)
+    return features - sums / number.clamp(min=1)[:, :, None], number
 
 
 def add_to_means(features: Tensor, y: Tensor, state: State) -> None:

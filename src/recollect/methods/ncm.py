@@ -42,7 +42,7 @@ class NCM(Method):
     def update(self, step: Step) -> Tensor:
         """Move the means; the mean squared distance of examples to theirs, as it was, `[K]`."""
         features = self._scaled(step.model.features(step.x).double())
-        away = from_means(features, step.y, step.state)
+        away, _ = from_means(features, step.y, step.state)
         add_to_means(features, step.y, step.state)
         return away.square().sum(2).mean(1).to(step.model.rate.dtype)
 

@@ -31,10 +31,11 @@ class SLDA(Method):
     identity. Examples of a batch count one after the other, so the batch size does not matter.
 
     >>> SLDA(shrinkage=1e-3)
-    SLDA(shrinkage=0.001)
+    SLDA(shrinkage=0.001, exact=0)
     """
 
     shrinkage: float | Tensor = hyper(1e-4, "share of the identity in the covariance, above 0")
+    exact: int = hyper(0, "1 for the covariance within classes, not the publication's recursion")
 
     name: ClassVar[str] = "slda"
     title: ClassVar[str] = "SLDA"
@@ -51,11 +52,12 @@ class SLDA(Method):
     def update(self, step: Step) -> Tensor:
         """Move covariance and means; the mean squared distance to the mean of the class, `[K]`."""
         features = step.model.features(step.x).double()
-        away = from_means(features, step.y, step.state)
+        away, of_class = from_means(features, step.y, step.state)
         batch = away.shape[1]
         seen = step.state["counts"].sum(1)[:, None]
-        number = seen + torch.arange(batch, device=seen.device)  # examples before each, [K, B]
-        weighted = away * (number / (number + 1)).unsqueeze(2)
+        of_all = seen + torch.arange(batch, device=seen.device)  # examples before each, [K, B]
+        before = of_class if self.exact else of_all
+        weighted = away * (before / (before + 1)).unsqueeze(2)
         covariance = step.state["covariance"]
         covariance.mul_(seen.unsqueeze(2)).baddbmm_(weighted.mT, away)
         covariance.div_((seen + batch).unsqueeze(2))
