@@ -37,6 +37,7 @@ OPTIONS: dict[str, list[dict[str, float]]] = {
     "gss": [{"whole": 1.0}, {"gmbs": 5, "nb": 2}],
     "hal": [{"reservoir": 1}],
     "er-hybrid": [{"least": 4}],
+    "er-ace": [{"unseen": 1}],
 }
 
 

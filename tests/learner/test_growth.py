@@ -251,7 +251,16 @@ def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
     assert learner.classes == [0, 1]
 
 
-def test_a_method_that_keeps_something_for_every_class_wants_to_know_them() -> None:
+def test_state_with_a_value_for_every_class_grows_with_them() -> None:
+    learner = growing(MLP(16, 1), METHODS["er-ace"](), memory=12)
+    learner.observe(some(2), ["a", "b"])
+    learner.observe(some(1), ["c"])
+    assert engine_of(learner).fleet.state["seen"].tolist() == [[True, True, True]]
+    bigger = engine_of(learner).grown(5)
+    assert bigger.fleet.state["seen"].tolist() == [[True, True, True, False, False]]
+
+
+def test_a_method_whose_state_is_divided_among_classes_wants_to_know_them() -> None:
     learner = growing(MLP(16, 1), METHODS["er-hybrid"](), memory=12)
     learner.observe(some(2), ["a", "b"])
     before = learner._packed()

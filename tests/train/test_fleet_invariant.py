@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.memory import Stored
-from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
+from recollect.methods import AGEM, AGEMR, ERACE, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 
 pytestmark = pytest.mark.usefixtures("unchecked_steps")
@@ -72,6 +72,7 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "er-kmeans": lambda run: ERKMeans(),
     "er-mof": lambda run: ERMoF(),
     "er-hybrid": lambda run: ERHybrid(least=2),
+    "er-ace": lambda run: ERACE(),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),
 }

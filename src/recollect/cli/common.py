@@ -111,9 +111,12 @@ def add_hyperparameters(
     `how` is passed to argparse.
     """
     titles: dict[str, dict[str, list[str]]] = {}
+    switches: dict[str, bool] = {}
     for kind in methods.values():
         for each in hyperparameters(kind).values():
             titles.setdefault(each.symbol, {}).setdefault(each.help, []).append(kind.title)
+            off = each.static and each.default == 0
+            switches[each.symbol] = off and switches.get(each.symbol, True)
     helps = {
         name: "; ".join(
             f"{line} ({', '.join(of)})" if line else f"of {', '.join(of)}"
@@ -124,7 +127,10 @@ def add_hyperparameters(
     group = parser.add_argument_group("hyper-parameters", use)
     for name, text in {**others, **helps}.items():
         text = text.replace("%", "%%")
-        group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **how)
+        given = {**how}
+        if switches.get(name):  # alone, it is on
+            given = {"nargs": "*"} if how.get("nargs") == "+" else {"nargs": "?", "const": 1.0}
+        group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **given)
     parser.set_defaults(hyperparameters=(*others, *helps))
 
 
@@ -154,7 +160,8 @@ def chosen_optimisation(chosen: argparse.Namespace) -> Optimisation:
 def given_values(chosen: argparse.Namespace) -> dict[str, Any]:
     """The hyper-parameters that a person gave, by the name of their option."""
     found = {name: getattr(chosen, name) for name in chosen.hyperparameters}
-    return {name: value for name, value in found.items() if value is not None}
+    return {name: [1.0] if value == [] else value for name, value in found.items()
+            if value is not None}  # fmt: skip
 
 
 def train(

@@ -24,8 +24,9 @@ from recollect.experiments.labels import SCORES, SETTINGS
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, method
+from recollect.methods import Method, method, untold
 from recollect.streams import Benchmark, DataUnavailable, Stream, benchmark, twin
+from recollect.train import Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -40,8 +41,16 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
+    add_class_order(parser)
     add_common(parser)
     parser.set_defaults(command=command)
+
+
+def add_class_order(parser: argparse.ArgumentParser) -> None:
+    """The option for the order of classes, where tasks bring new ones."""
+    parser.add_argument("--class-order", metavar="ORDER",
+                        help="seed: another order of the classes for every seed; a number: one "
+                             "random order (default: as they are numbered)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:
@@ -91,7 +100,7 @@ def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
-        return known.stream(chosen.validation, chosen.data_dir, notice)
+        return known.stream(chosen.validation, chosen.data_dir, notice, chosen.class_order)
     except DataUnavailable as error:
         other = twin(known)
         if other is None:
@@ -108,7 +117,7 @@ def _table(summaries: list[Summary]) -> Table:
     for summary in summaries:
         run = summary.first
         row = ["-" if run.buffer is None else str(run.buffer)]
-        row += [f"{run.hyperparameters[name]:g}" for name in varied]
+        row += [f"{_value(run, name):g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
             means = [summary.mean(metric, setting) for metric in SCORES]
             table.add_row(
@@ -148,5 +157,9 @@ def _anytime(summaries: list[Summary]) -> list[str]:
 
 
 def _varied(summaries: list[Summary]) -> list[str]:
-    names = summaries[0].first.hyperparameters
-    return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]
+    names = dict.fromkeys(name for each in summaries for name in each.first.hyperparameters)
+    return [name for name in names if len({_value(each.first, name) for each in summaries}) > 1]
+
+
+def _value(run: Result, name: str) -> float:
+    return {**untold(method(run.method)), **run.hyperparameters}[name]

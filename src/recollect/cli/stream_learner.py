@@ -20,7 +20,15 @@ from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
 from recollect.learner import Learner
-from recollect.methods import Method, every_method, hyperparameters, method, static, symbol
+from recollect.methods import (
+    Method,
+    every_method,
+    hyperparameters,
+    method,
+    static,
+    symbol,
+    told,
+)
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.parallel import one_thread
@@ -63,8 +71,7 @@ class Asked:
         """What the state depends on: a stream is continued with the same."""
         found = {name: getattr(self.chosen, name) for name in SETTINGS}
         found |= {"method": self.method.name, "memory": self.memory, "batch": self.batch}
-        values = {name: getattr(self.method, name) for name in hyperparameters(type(self.method))}
-        return found | {symbol(name): value for name, value in values.items()}
+        return found | {symbol(name): value for name, value in told(self.method).items()}
 
     @property
     def folder(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -22,6 +23,7 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.memory.balanced import equal_shares
 from recollect.methods import Method
 from recollect.train import Fleet
 
@@ -115,6 +117,8 @@ class Engine:
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
+        self._check_state_grows(larger)
+        copies = _copies_of_weights(larger)
         rows = self._rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
@@ -129,30 +133,46 @@ class Engine:
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
                 continue
-            if part == "state" and tensor.shape != larger[name].shape:
-                raise InputError(
-                    f"{settings.method.title} has state for every class: say which "
-                    f"there will be (classes=[...])"
-                )
-            if part == "weights":
+            if part in ("weights", "state"):
                 state[name] = overlaid(tensor, larger[name])
             else:
                 stored = tensor[rows] if part == "memory" and rows is not None else tensor
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
-        bigger._start_outputs(self.outputs, self._mean_other_logit())
+        bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         return bigger
+
+    def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
+        """Refuse to grow if the state of the classes so far would begin otherwise with more.
+
+        State for a new class begins as in a new run. That is right if a method has a value for
+        every class, and wrong if it divides something among them.
+        """
+        names = [name for name in larger if name.startswith("state.")]
+        now = self.fleet.tensors()
+        if all(now[name].shape == larger[name].shape for name in names):
+            return
+        fresh = Engine(self.module, self.settings, self.kind, self.outputs).fleet.tensors()
+        for name in names:
+            begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
+            if not torch.equal(fresh[name], begun):
+                raise InputError(
+                    f"{self.settings.method.title} has state that depends on how many classes "
+                    f"there are: say which there will be (classes=[...])"
+                )
 
     @property
     def _filled(self) -> int:
         return min(self.fleet.seen, self.fleet.memory.capacity)
 
     @torch.no_grad()
-    def _start_outputs(self, first: int, bias: float) -> None:
+    def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
         network, memory = self.fleet.network, self.fleet.memory.tensors
+        tensors = self.fleet.tensors()
         for name in network.head_axes:
             if name.split(".")[-1] == "bias":
-                network.weights.named()[name][:, first:] = bias
+                for each in ("", *copies):
+                    tensors[f"{each}weights.{name}"][:, first:] = bias
         if self._filled and "logits" in memory:
             stored = memory["x"][: self._filled]
             memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
@@ -168,13 +188,18 @@ class Engine:
         return float(logits[other].mean())
 
     def _rows_that_fit(self, capacity: int) -> Tensor | None:
-        """The rows of a memory that has to shrink, chosen at random; None if all of them fit."""
+        """The rows of a memory that has to shrink, chosen at random; None if all of them fit.
+
+        Where a policy goes by labels, the classes with the most examples lose some first.
+        """
         fleet = self.fleet
         if capacity >= fleet.memory.capacity:
             return None
         key = bits(fleet.seeds[0], Purpose.KEEP, fleet.steps)
-        numbers = torch.arange(min(capacity, self._filled), device=self.settings.device)
-        chosen = permute(key, numbers, self._filled)
+        order = permute(key, torch.arange(self._filled, device=fleet.device), self._filled)
+        chosen = order[:capacity]
+        if fleet.planner.counts is not None:
+            chosen = equal_shares(fleet.memory.tensors["y"], capacity, order)
         unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
         return torch.cat([chosen, unused])
 
@@ -188,6 +213,16 @@ class Engine:
             tensor.copy_(tensors[name][0])
         module = settings.method.export(module, self.fleet.state)
         return settings.encoder.before(module) if settings.encoder else module
+
+
+def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What the names of copies of the weights begin with, in the state of a method."""
+    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
+    first = next(iter(weights))
+    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
+    return [
+        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
+    ]
 
 
 def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:

@@ -20,7 +20,7 @@ from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.record import Record
 from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
 from recollect.memory import Clock
-from recollect.methods import METHODS, Method, every_method
+from recollect.methods import METHODS, Method, every_method, told
 
 __all__ = ["Snapshot", "arguments", "as_data_error", "check_facts", "packed", "restored"]
 
@@ -62,7 +62,7 @@ def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
     kind, encoder = engine.kind if engine else None, settings.encoder
     facts = {
         "method": settings.method.name,
-        "hyperparameters": asdict(settings.method),
+        "hyperparameters": told(settings.method),
         **settings.saved(),
         "kind": kind and _plain(kind),
         "encoder": encoder

@@ -9,6 +9,7 @@ from recollect.methods.base import Method
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
+from recollect.methods.er_ace import ERACE
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.ewc import EWC, OEWC
 from recollect.methods.fdr import FDR
@@ -27,6 +28,8 @@ from recollect.methods.options import (
     hyperparameters,
     static,
     symbol,
+    told,
+    untold,
     varying,
 )
 from recollect.methods.packages import Others, look_for
@@ -46,6 +49,7 @@ __all__ = [
     "AGEMR",
     "DER",
     "ER",
+    "ERACE",
     "EWC",
     "FDR",
     "GEM",
@@ -93,6 +97,8 @@ __all__ = [
     "static",
     "symbol",
     "title_of",
+    "told",
+    "untold",
     "varying",
 ]
 
@@ -103,8 +109,8 @@ METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
-        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid, NCM, SLDA,
-        RanPAC,
+        FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        ERACE, NCM, SLDA, RanPAC,
     )
 }  # fmt: skip
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from recollect.core.weights import State
 from recollect.errors import InputError
-from recollect.methods.options import hyper
+from recollect.methods.options import hyper, told
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
@@ -63,6 +63,8 @@ class Method(ABC):
                 raise InputError(
                     f"`{name}` of {cls.__name__} is {value!r}: give recollect.{name.title()}(...)"
                 )
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = _repr  # type: ignore[method-assign]
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -99,3 +101,9 @@ class Method(ABC):
         A method whose predictions are not the outputs of its network may change the module.
         """
         return module
+
+
+def _repr(method: Method) -> str:
+    # Not the dataclass's, which would show hyper-parameters that were added later and are off.
+    values = (f"{name}={value!r}" for name, value in told(method).items())
+    return f"{type(method).__name__}({', '.join(values)})"

@@ -100,10 +100,10 @@ class Planner:
         none = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
         plan = {"read": none, "write": none, "slots": none}
         if self.policy is not None:
-            known = None
+            known = stored = None
             if self.counts is not None and labels is not None:
-                known = labels, self.counts
-            arrivals = Arrivals(self.seeds, clock, steps, batch, known)
+                known, stored = (labels, self.counts), self.memory.fields().y
+            arrivals = Arrivals(self.seeds, clock, steps, batch, known, stored)
             drawn, slots = self.policy.draws(arrivals, sizes), self.policy.slots(arrivals)
             plan["read"] = self.memory.rows(drawn.slots)
             plan["write"] = self.memory.rows(slots)
