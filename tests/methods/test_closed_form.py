@@ -173,4 +173,4 @@ def test_what_was_solved_goes_with_its_state() -> None:
 
 
 def test_a_projection_is_not_trained() -> None:
-    assert not Projected(3, 4, nn.Linear(4, 2)).weight.requires_grad
+    assert not Projected(torch.randn(3, 4), nn.Linear(4, 2)).weight.requires_grad

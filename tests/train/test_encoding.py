@@ -6,7 +6,7 @@ import multiprocessing
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ ROWS = 16
 class Counted(nn.Module):
     """An encoder that says how many examples it has seen, in every copy of it."""
 
-    seen: list[int] = []
+    seen: ClassVar[list[int]] = []
 
     def __init__(self, size: int = 5, seed: int = 0) -> None:
         super().__init__()

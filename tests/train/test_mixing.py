@@ -11,7 +11,6 @@ import torch
 from tests.builders import fleet_of, learn_task
 from tests.proofs.cls_er import CLSER
 from tests.proofs.scr import SCR
-from tests.proofs.slda import SLDA
 from tests.proofs.xder import XDER
 from torch import Tensor
 
@@ -230,7 +229,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-PROOFS: list[type[Method]] = [CLSER, XDER, SCR, SLDA]
+PROOFS: list[type[Method]] = [CLSER, XDER, SCR]
 
 
 @pytest.mark.parametrize("kind", [*METHODS.values(), *PROOFS], ids=lambda kind: kind.name)

@@ -17,15 +17,13 @@ __all__ = ["Projected", "UnitLinear", "projected"]
 class Projected(nn.Module):
     """A random projection that is not trained, ReLU, and a linear layer.
 
-    The entries of the projection, `weight` `[D, M]`, are normally distributed.
-
-    >>> Projected(4, 100, Dense(100, 3))(torch.zeros(5, 4)).shape
+    >>> Projected(torch.randn(4, 100), Dense(100, 3))(torch.zeros(5, 4)).shape
     torch.Size([5, 3])
     """
 
-    def __init__(self, inputs: int, size: int, head: nn.Module) -> None:
+    def __init__(self, weight: Tensor, head: nn.Module) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.randn(inputs, size), requires_grad=False)
+        self.weight = nn.Parameter(weight, requires_grad=False)  # [D, M]
         self.head = head
         self.broadcasts_runs = isinstance(head, Dense)
 
@@ -50,15 +48,19 @@ class UnitLinear(nn.Linear):
 
 
 def projected(build: Callable[[], nn.Module] | nn.Module, size: int) -> Callable[[], nn.Module]:
-    """A function that makes a network whose last layer is `Projected`, of one that is given."""
+    """A function that makes a network whose last layer is `Projected`, of one that is given.
+
+    The entries of the projection are normally distributed.
+    """
     make = maker(build)
 
     def made() -> nn.Module:
         module = make()
         old = Features(module)
         weight, dense = next(old.head.parameters()), isinstance(old.head, Dense)
-        kind = Dense if dense else nn.Linear
-        head = kind(size, weight.shape[1 if dense else 0])
-        return replace_head(module, Projected(old.size, size, head).to(weight.device, weight.dtype))
+        # First, so that it does not depend on how many classes there are.
+        projection = torch.randn(old.size, size)
+        head = (Dense if dense else nn.Linear)(size, weight.shape[1 if dense else 0])
+        return replace_head(module, Projected(projection, head).to(weight.device, weight.dtype))
 
     return made
