@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate, pad, relu6
 
 import recollect
-from recollect.streams import Stream
 
 # How often a block is repeated, its kernel, first stride, expansion and channels.
 BLOCKS = (
@@ -27,13 +27,13 @@ BLOCKS = (
     (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320),
 )  # fmt: skip
 PIXELS = 96
-BATCH = 100  # for heads in closed form, which do not depend on it
+FAST = {"bs": 100}  # heads in closed form do not depend on the batch size
 HEADS: dict[str, dict[str, Any]] = {
-    "ncm": {"bs": BATCH},
-    "slda": {"bs": BATCH},
-    "ranpac": {"bs": BATCH, "lambda": 1e5},
-    "er-ace": {"buffer": 1000},
-    "derpp": {"buffer": 1000},
+    "ncm": FAST,
+    "slda": FAST,
+    "ranpac": {**FAST, "M": 2000, "lambda_": 1e4},
+    "er-ace": {"buffer": 1000, "lr": 0.03},
+    "derpp": {"buffer": 1000, "lr": 0.01, "alpha": 0.1, "beta": 1.0},
 }
 
 
@@ -46,6 +46,7 @@ class Conv(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The images `[n, C, H, W]` after the convolution."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         more = [max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in x.shape[:1:-1]]
         return super().forward(pad(x, [side for n in more for side in (n // 2, n - n // 2)]))
@@ -66,9 +67,10 @@ class Block(nn.Module):
         self.adds = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
+        """The images `[n, C, H, W]` after the block."""
         h = x if self._bn0 is None else relu6(self._bn0(self._expand_conv(x)))  # type: ignore[misc]
         h = self._bn2(self._project_conv(relu6(self._bn1(self._depthwise_conv(h)))))
-        return x + h if self.adds else h
+        return x + h if self.adds else h  # type: ignore[no-any-return]
 
 
 class EfficientNetLite0(nn.Module):
@@ -86,6 +88,7 @@ class EfficientNetLite0(nn.Module):
         self._conv_head, self._bn1 = Conv(width, 1280), nn.BatchNorm2d(1280, eps=1e-3)
 
     def forward(self, x: Tensor) -> Tensor:
+        """The features `[n, 1280]` of images `[n, 3, H, W]`."""
         h = relu6(self._bn0(self._conv_stem((x * 255 - 127) / 128)))
         return relu6(self._bn1(self._conv_head(self._blocks(h)))).mean((2, 3))
 
@@ -106,23 +109,20 @@ def enlarged(images: Tensor) -> Tensor:
     return interpolate(images, size=(PIXELS, PIXELS), mode="bicubic").clamp(0, 1)
 
 
-def main(stream: str | Stream = "seq-cifar100", seeds: int = 10) -> dict[str, recollect.Results]:
-    """Compute the features if they are not there, train all heads, and print a line for each."""
-    features = recollect.encode(stream, encoder(), transform=enlarged)
+def main(seeds: int = 10, data: Path | None = None) -> dict[str, recollect.Results]:
+    """Compute the features if they are not there, train all heads, and print their accuracy."""
+    stream = recollect.encode("seq-cifar100", encoder(), transform=enlarged, data_dir=data)
+    head = partial(recollect.MLP, 1280, 100, hidden=())  # a linear layer
     results = {}
     for name, options in HEADS.items():
         began = time.perf_counter()
-        results[name] = recollect.run(features, name, seeds=seeds, **options)
-        print(results[name], f"{time.perf_counter() - began:.0f} s\n", sep="\n")
+        results[name] = recollect.run(stream, name, seeds=seeds, network=head, **options)
+        print(results[name], f"{time.perf_counter() - began:.0f} s", flush=True)
     return results
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--folder", type=Path, help="class folders of images, instead of the files")
-    given = parser.parse_args()
-    main(
-        recollect.from_folder(given.folder, tasks=10) if given.folder else "seq-cifar100",
-        given.seeds,
-    )
+    parser.add_argument("--data", type=Path, help="a folder with CIFAR-100; else it is downloaded")
+    main(**vars(parser.parse_args()))

@@ -106,7 +106,7 @@ def test_the_encoder_stays_as_it_is_and_belongs_to_the_user() -> None:
     (first, second) = (learner.predict_proba(x[0]) for _ in range(2))
     np.testing.assert_array_equal(first, second)
     with torch.no_grad():
-        encoder.net[0].weight.zero_()  # type: ignore[operator, union-attr]
+        encoder.net[0].weight.zero_()  # type: ignore[operator]
     np.testing.assert_array_equal(learner.predict_proba(x[0]), first)
     settings = learner._settings.encoder
     assert settings is not None

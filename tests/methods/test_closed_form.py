@@ -134,7 +134,7 @@ def test_the_features_are_the_examples_where_no_network_is_given() -> None:
     x = torch.randn(60, 2, 3, generator=generator) + y[:, None, None]
     stream = from_arrays(x, y, tasks=2)
     for kind in (NCM, SLDA, RanPAC(M=20)):
-        (result,) = run(stream, kind, seeds=1, workers=1)  # type: ignore[arg-type]
+        (result,) = run(stream, kind, seeds=1, workers=1)
         assert result.accuracy["class"] > 40
 
 
@@ -151,9 +151,14 @@ def test_equations_are_solved_once_between_two_steps(
     data: tuple[Tensor, Tensor, Tensor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x, y, queries = data
-    fleet, solved = trained([SLDA()] * RUNS, x, y, 7), []
+    fleet, solved = trained([SLDA()] * RUNS, x, y, 7), list[Tensor]()
     whole = torch.linalg.cholesky_ex
-    monkeypatch.setattr("torch.linalg.cholesky_ex", lambda a: solved.append(1) or whole(a))
+
+    def noted(matrix: Tensor) -> object:
+        solved.append(matrix)
+        return whole(matrix)
+
+    monkeypatch.setattr("torch.linalg.cholesky_ex", noted)
     first = fleet.predict(queries)
     assert torch.equal(fleet.predict(queries), first)
     assert len(solved) == 1

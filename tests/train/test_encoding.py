@@ -38,7 +38,7 @@ class Counted(nn.Module):
                 nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.5), nn.Flatten(),
                 nn.Linear(144, size),
             )  # fmt: skip
-            self.net[1].running_mean += 0.3  # type: ignore[operator]
+            nn.init.constant_(self.net[1].running_mean, 0.3)  # type: ignore[arg-type]
 
     def forward(self, x: Tensor) -> Tensor:
         self.seen.append(len(x))
