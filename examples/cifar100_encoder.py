@@ -33,7 +33,7 @@ HEADS: dict[str, dict[str, Any]] = {
     "slda": FAST,
     "ranpac": {**FAST, "M": 2000, "lambda_": 1e4},
     "er-ace": {"buffer": 1000, "lr": 0.03},
-    "derpp": {"buffer": 1000, "lr": 0.01, "alpha": 0.1, "beta": 1.0},
+    "derpp": {"buffer": 1000, "lr": 0.01, "alpha": 3.0, "beta": 1.0},
 }
 
 
