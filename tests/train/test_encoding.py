@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import multiprocessing
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +25,16 @@ from recollect.train import Job, Run, encoding
 from recollect.train.fingerprint import stream_fingerprint
 
 ROWS = 16
+SCRIPT = """
+from pathlib import Path
+import torch, recollect
+
+class Own(torch.nn.Module):
+    def forward(self, x):
+        return x.flatten(1) * 2
+
+recollect.encode("seq-digits", Own(), folder=Path(__file__).parent, transform=lambda x: x + 1)
+"""
 
 
 class Counted(nn.Module):
@@ -124,6 +136,23 @@ def test_whatever_changes_features_computes_them_anew(pictures: TaskStream, othe
         found.train_x, expected(encoder, changed.train_x, transform or (lambda x: x))
     )
     assert stream_fingerprint(found) != stream_fingerprint(first)
+
+
+def test_a_script_and_its_import_share_features(tmp_path: Path, python: Callable[..., str]) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, "utf-8")
+    python(str(script))
+    files = sorted(tmp_path.rglob("*.safetensors"))
+    assert len(files) > 1
+    made = importlib.util.spec_from_file_location("imported", script)
+    assert made is not None
+    assert made.loader is not None
+    module = importlib.util.module_from_spec(made)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "imported", module)
+        patch.setattr(encoding, "ROWS", 500)
+        made.loader.exec_module(module)
+    assert sorted(tmp_path.rglob("*.safetensors")) == files
 
 
 def test_the_identity_of_a_run_includes_the_encoder(pictures: TaskStream) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
-from recollect.core.source import source_of
+from recollect.core.source import code_of, source_of
 from recollect.errors import DataError, InputError
 from recollect.files import pack, unpack, write_bytes
 from recollect.streams import Stream, TaskStream, benchmark
@@ -139,7 +139,7 @@ class Encoding:
     ) -> Encoding:
         """A copy of an encoder in evaluation mode; its files have a folder of their own."""
         facts = NetworkFacts.of(encoder)
-        parts = [facts.fingerprint, source_of(transform), *map(source_of, facts.classes)]
+        parts = [facts.fingerprint, source_of(transform), *sorted(map(code_of, facts.classes))]
         key = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:LETTERS]
         home = Path(folder) if folder is not None else cache_folder() / "features"
         module = copy.deepcopy(encoder).eval().to(device)
