@@ -225,6 +225,21 @@ def test_without_a_seed_two_models_differ() -> None:
     assert found[0] != found[1]
 
 
+def test_optimisers_and_schedules_have_the_learners_names() -> None:
+    how: dict[str, Any] = {"optimiser": "AdamW", "beta1": 0.8, "clip": 1.0, "weight_decay": 0.1,
+                           "schedule": "cosine", "schedule_steps": 40, "lr": 0.01}  # fmt: skip
+    model, other = small(**how), small(**how).clone()
+    for x, y in drifting(30):
+        model.learn_one(x, y)
+        other.learn_one(x, y)
+    assert model.learner is not None
+    assert other.learner is not None
+    assert model.learner._packed() == other.learner._packed()
+    asked = model.learner._settings.optimising
+    assert asked.names.optimiser == "AdamW"
+    assert asked.numbers == {"beta1": 0.8, "clip": 1.0, "weight_decay": 0.1}
+
+
 def test_a_network_of_ones_own() -> None:
     numbers = count()
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from recollect import DER, ER, MLP, DERpp, InputError, Learner
-from recollect.core.optimiser import optimisers
+from recollect.core.torch_optimiser import torch_optimisers
 from recollect.methods import METHODS
 
 
@@ -172,7 +172,7 @@ def test_spare_outputs_make_arriving_classes_as_good_as_listed_ones() -> None:
     assert scores["waiting"] > scores["none"] + 0.1
 
 
-@pytest.mark.parametrize("name", sorted(set(optimisers()) - {"Adafactor"}))
+@pytest.mark.parametrize("name", sorted(set(torch_optimisers()) - {"Adafactor"}))
 def test_every_optimiser_goes_on_after_growth(name: str) -> None:
     learner = growing(dense(), ER(), memory=30, lr=0.01, optimiser=name)
     for step in range(12):

@@ -67,8 +67,9 @@ def test_every_decision_is_the_references(labels: list[int], capacity: int, seed
         return (int(below(word, number)) + 0.5) / number
 
     def pick(candidates: list[int], _: object) -> int:
-        assert slots[stream.now] in candidates
-        return slots[stream.now]
+        chosen: int = slots[stream.now]
+        assert chosen in candidates
+        return chosen
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reference, "pick", pick)

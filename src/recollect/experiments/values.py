@@ -116,11 +116,7 @@ def axes_of(
         if name not in names:
             hint = ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
             if name in NUMBERS:
-                chosen_by = "schedule='step'" if name.startswith("decay_") else "another optimiser"
-                raise InputError(
-                    f"{optimisation.optimiser} with schedule {optimisation.schedule!r} has no "
-                    f"{name}: it belongs to {chosen_by}"
-                )
+                raise optimisation.foreign(name)
             known = ", ".join(n for n in by_symbol if n not in numbers)
             raise InputError(
                 f"{kind.title} has no hyper-parameter {name!r} (it has: {known}; the optimiser: "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
-from recollect.core.modules import build_module
+from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError, RecollectError
 from recollect.learner.examples import Kind
@@ -24,7 +25,7 @@ from recollect.learner.growth import (
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
 from recollect.memory.balanced import equal_shares
-from recollect.methods import Method
+from recollect.methods import Method, Spec, setup_of
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
@@ -52,7 +53,6 @@ class Engine:
             self.outputs = outputs_of(module, blank)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
-        plain = settings.optimiser.lower() == "sgd" and not settings.optimiser_options
         self.fleet = Fleet(
             [settings.method],
             module,
@@ -68,7 +68,9 @@ class Engine:
             device=device,
             compiled=False,
             strategy=None if getattr(module, "broadcasts_runs", False) else "loop",
-            optimiser=None if plain else (settings.optimiser, settings.optimiser_options),
+            steps=settings.optimising.horizon,
+            optimisation=settings.optimising.names,
+            numbers=[settings.optimising.numbers],
             guarded=True,
         )
         assert self.fleet.guard is not None
@@ -95,6 +97,11 @@ class Engine:
                 "back: take a lower lr, or scale the examples"
             ) from None
 
+    def set_lr(self, lr: float) -> None:
+        """Learn at this rate from the next step on."""
+        self.settings = replace(self.settings, lr=lr)
+        self.fleet.set_lr([lr])
+
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
         self._guard.undo()
@@ -113,6 +120,7 @@ class Engine:
         classes, and the stored logits are extended by what the new outputs predict.
         """
         settings = self.settings
+        optimiser = settings.optimising.names.optimiser
         module = with_outputs(self.module, outputs, settings.seed)
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
@@ -123,12 +131,12 @@ class Engine:
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
             part, _, rest = name.partition(".")
-            if part == "optimiser":
+            if part == "optimiser" and name not in larger:  # torch's own has no state yet
                 owner = rest.rpartition(".")[0]
                 before, after = old[owner].shape[1:], new[owner].shape[1:]
                 if tensor.dim() and tensor.shape != before != after:
                     raise InputError(
-                        f"{settings.optimiser} stores {rest} in a shape that does not grow "
+                        f"{optimiser} stores {rest} in a shape that does not grow "
                         f"with the classes: say which there will be (classes=[...])"
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
@@ -205,14 +213,20 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with all that was learned, and the encoder before it."""
-        settings = self.settings
-        module = build_module(self.fleet.built, settings.seed).to(settings.device)
+        """A copy of the user's module with all that was learned, and the encoder before it.
+
+        Where the method trains another network made of it, that one.
+        """
+        capacity, classes = self.fleet.memory.capacity, self.outputs
+        spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
+        module = maker(setup_of(self.settings.method, spec).network(self.module))()
+        module.to(self.settings.device, _dtype(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
-        module = settings.method.export(module, self.fleet.state)
-        return settings.encoder.before(module) if settings.encoder else module
+        encoder = self.settings.encoder
+        module = self.settings.method.export(module, self.fleet.state)
+        return encoder.before(module) if encoder else module
 
 
 def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:

@@ -64,7 +64,7 @@ class Method(ABC):
                     f"`{name}` of {cls.__name__} is {value!r}: give recollect.{name.title()}(...)"
                 )
         if "__repr__" not in vars(cls):
-            cls.__repr__ = _repr  # type: ignore[method-assign]
+            cls.__repr__ = _repr  # type: ignore[assignment, method-assign]
 
     name: ClassVar[str]
     title: ClassVar[str]

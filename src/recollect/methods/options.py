@@ -97,14 +97,15 @@ def told(method: Method) -> dict[str, Any]:
     }
 
 
-def untold(kind: type[Method]) -> dict[str, float | None]:
+def untold(kind: type[Method]) -> dict[str, float]:
     """What added hyper-parameters are, by symbol, where a run's identity leaves them out.
 
     >>> from recollect import ER
     >>> untold(ER)
     {'balanced': 0}
     """
-    return {each.symbol: each.default for each in hyperparameters(kind).values() if each.added}
+    known = hyperparameters(kind).values()
+    return {each.symbol: each.default for each in known if each.added and each.default is not None}
 
 
 def static(kind: type[Method]) -> tuple[str, ...]:

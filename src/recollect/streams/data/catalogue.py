@@ -15,7 +15,7 @@ from recollect.streams.data.cifar10 import CIFAR10
 from recollect.streams.data.cifar100 import CIFAR100
 from recollect.streams.data.conversions import Conversion, locate, obtain
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import Collection, Finding, Report, named_folder
+from recollect.streams.data.files import Finding, Report, named_folder
 from recollect.streams.data.tiny_imagenet import TINY_IMAGENET
 
 __all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
@@ -46,16 +46,14 @@ def _converted(known: Conversion) -> Entry:
     )  # fmt: skip
 
 
-def _idx(known: Collection) -> Entry:
-    load, look = partial(mnist.load, known), partial(mnist.look, known)
-    return Entry(known.name, 10, (28, 28), 60_000, 10_000, load, look)
-
-
 CATALOGUE = {
     each.name: each
     for each in (
         Entry("digits", 10, (8, 8), digits.TRAIN, digits.TEST, digits.load, digits.look),
-        *(_idx(each) for each in (mnist.MNIST, mnist.FASHION_MNIST)),
+        Entry("mnist", 10, (28, 28), 60_000, 10_000, mnist.load, mnist.look),
+        Entry(
+            "fashion-mnist", 10, (28, 28), 60_000, 10_000, mnist.load_fashion, mnist.look_fashion
+        ),
         _converted(CIFAR10),
         _converted(CIFAR100),
         _converted(TINY_IMAGENET),

@@ -135,8 +135,8 @@ def _sorted(*parts: Part) -> Dataset:
         sums = [hashlib.md5(row.tobytes(), usedforsecurity=False).digest() for row in x]
         order = sorted(range(len(y)), key=lambda i: (y[i], sums[i]))
         tensors += [torch.from_numpy(x[order].reshape(-1, *IMAGE)), torch.from_numpy(y[order])]
-    x, y, test_x, test_y = tensors
-    return Dataset("cifar100", 100, x, y.long(), test_x, test_y.long())
+    train_x, train_y, test_x, test_y = tensors
+    return Dataset("cifar100", 100, train_x, train_y.long(), test_x, test_y.long())
 
 
 CIFAR100 = Conversion(

@@ -16,7 +16,16 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Finding, Report
 from recollect.streams.data.sources import gather, survey
 
-__all__ = ["FASHION_MNIST", "MNIST", "load", "look", "parse_idx"]
+__all__ = [
+    "FASHION_MNIST",
+    "MNIST",
+    "load",
+    "load_fashion",
+    "look",
+    "look_fashion",
+    "parse_idx",
+    "read",
+]
 
 SIZES = {
     "train-images-idx3-ubyte": 47_040_016,
@@ -71,8 +80,18 @@ FASHION_MNIST = Collection(
 )
 
 
-def load(collection: Collection, folder: Path | None, report: Report) -> Dataset:
-    """Load the data set from the user's folder, the cache, this system or the network."""
+def load(folder: Path | None, report: Report) -> Dataset:
+    """Load MNIST from the user's folder, the cache or the network."""
+    return read(MNIST, folder, report)
+
+
+def load_fashion(folder: Path | None, report: Report) -> Dataset:
+    """Load Fashion-MNIST from the user's folder, the cache, this system or the network."""
+    return read(FASHION_MNIST, folder, report)
+
+
+def read(collection: Collection, folder: Path | None, report: Report) -> Dataset:
+    """Load the data set of four files."""
     found = gather(collection, folder, report)
     x, y, test_x, test_y = (parse_idx(found[file.name]) for file in collection.files)
     return Dataset(collection.name, 10, x, y.long(), test_x, test_y.long())
@@ -87,6 +106,11 @@ def parse_idx(data: bytes) -> Tensor:
     return torch.from_numpy(values.reshape(shape).copy())
 
 
-def look(collection: Collection, folder: Path | None) -> Finding:
-    """Say where the data set is on this machine and whether it is intact."""
-    return survey(collection, folder)
+def look(folder: Path | None) -> Finding:
+    """Say where MNIST is on this machine and whether it is intact."""
+    return survey(MNIST, folder)
+
+
+def look_fashion(folder: Path | None) -> Finding:
+    """Say where Fashion-MNIST is on this machine and whether it is intact."""
+    return survey(FASHION_MNIST, folder)
