@@ -138,21 +138,21 @@ def test_whatever_changes_features_computes_them_anew(pictures: TaskStream, othe
     assert stream_fingerprint(found) != stream_fingerprint(first)
 
 
-def test_a_script_and_its_import_share_features(tmp_path: Path, python: Callable[..., str]) -> None:
+def test_a_module_and_its_copy_share_features(tmp_path: Path) -> None:
+    """As a script does, run by itself or imported by another."""
     script = tmp_path / "script.py"
     script.write_text(SCRIPT, "utf-8")
-    python(str(script))
-    files = sorted(tmp_path.rglob("*.safetensors"))
-    assert len(files) > 1
-    made = importlib.util.spec_from_file_location("imported", script)
-    assert made is not None
-    assert made.loader is not None
-    module = importlib.util.module_from_spec(made)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "imported", module)
-        patch.setattr(encoding, "ROWS", 500)
-        made.loader.exec_module(module)
-    assert sorted(tmp_path.rglob("*.safetensors")) == files
+    found = []
+    for name in ("first", "second"):
+        made = importlib.util.spec_from_file_location(name, script)
+        assert made is not None
+        assert made.loader is not None
+        module = importlib.util.module_from_spec(made)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, name, module)
+            made.loader.exec_module(module)
+        found.append(sorted(tmp_path.rglob("*.safetensors")))
+    assert found[0] == found[1]
 
 
 def test_the_identity_of_a_run_includes_the_encoder(pictures: TaskStream) -> None:
