@@ -89,6 +89,20 @@ def test_it_is_a_step_of_a_pipeline_and_takes_probabilities_to_a_metric() -> Non
     assert set(piped.predict_many(frame)) <= {"up", "down"}
 
 
+def test_rare_values_far_from_all_others_do_not_make_it_diverge() -> None:
+    """Cut off at ten deviations instead of three, they raise a DivergedError at row 137."""
+    rng = np.random.default_rng(0)
+    model = small()
+    for _ in range(200):
+        label = int(rng.integers(3))
+        x = rng.normal(size=20)
+        x[label] += 2
+        x = x * 1000 if rng.random() < 0.01 else x
+        model.learn_one({f"f{place}": float(value) for place, value in enumerate(x)}, label)
+    assert model.learner is not None
+    assert model.learner.steps == 200
+
+
 def test_nothing_is_predicted_before_anything_is_learned() -> None:
     model, x = small(), {"a": 1.0}
     frame = pd.DataFrame({"a": [1.0, 2.0]}, index=[7, 9])

@@ -17,6 +17,10 @@ from recollect.nets import MLP, Standardise
 
 __all__ = ["Arguments", "learner_for", "network_for", "whole"]
 
+# In deviations. A few features further out make steps of the usual rate so large that training
+# diverges now and then: 3 of 300 seeds on 2,000 rows of River's ImageSegments with 10, none with 3.
+LIMIT = 3.0
+
 
 @dataclass(eq=False, repr=False)
 class Arguments:
@@ -104,7 +108,7 @@ def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> n
     if not arguments.standardise:
         return network
     first = next(network.parameters(), torch.zeros(())).dtype
-    return nn.Sequential(Standardise(inputs).to(first), network)
+    return nn.Sequential(Standardise(inputs, limit=LIMIT).to(first), network)
 
 
 def whole(number: object, name: str) -> int:

@@ -46,7 +46,7 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
         optimiser_options: Arguments of one of torch's own optimisers.
         features: How many features there is room for; as many as the first example has if None.
         standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network.
+            far, before the network; values further than 3 deviations from the mean are cut off.
         seed: A number, for the same result every time.
         device: Where it is computed.
         momentum: The momentum of SGD.

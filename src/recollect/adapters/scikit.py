@@ -44,7 +44,7 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         batch: How many rows make a step.
         epochs: How often `fit` goes through the data.
         standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network.
+            far, before the network; values further than 3 deviations from the mean are cut off.
         random_state: A number, for the same result every time.
         device: Where it is computed.
         momentum: The momentum of SGD.
