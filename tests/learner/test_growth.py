@@ -260,6 +260,22 @@ def test_state_with_a_value_for_every_class_grows_with_them() -> None:
     assert bigger.fleet.state["seen"].tolist() == [[True, True, True, False, False]]
 
 
+def test_copies_of_the_network_grow_as_it_does() -> None:
+    learner = growing(MLP(16, 1, hidden=(8,)), METHODS["cls-er"](), memory=12)
+    for seed in range(3):
+        learner.observe(some(4, seed), ["a", "b", "a", "b"])
+    before = engine_of(learner).fleet
+    after = engine_of(learner).grown(5).fleet
+    new = after.weights.named()
+    for copy in ("plastic", "stable"):
+        for name, tensor in after.state.weights(copy).named().items():
+            old = before.state.weights(copy).named()[name]
+            same = tuple(slice(size) for size in old.shape)
+            assert torch.equal(tensor[same], old), "what was averaged stays"
+            if name.startswith("head"):
+                assert torch.equal(tensor[..., 2:], new[name][..., 2:]), "outputs begin alike"
+
+
 def test_a_method_whose_state_is_divided_among_classes_wants_to_know_them() -> None:
     learner = growing(MLP(16, 1), METHODS["er-hybrid"](), memory=12)
     learner.observe(some(2), ["a", "b"])

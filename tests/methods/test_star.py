@@ -10,7 +10,7 @@ from tests.methods.references.star import star_term
 from torch import Tensor, nn
 from torch.func import functional_call
 
-from recollect import MLP, InputError, run
+from recollect import MLP, InputError
 from recollect.core.model import Model
 from recollect.core.network import Network
 from recollect.core.weights import State
@@ -121,4 +121,4 @@ def test_random_starts_are_normal_and_differ_from_run_to_run(tiny_net: Callable[
 
 def test_it_is_around_a_method_that_exists() -> None:
     with pytest.raises(InputError, match="around of STAR is 1"):
-        run("seq-digits", "star", buffer=50, seeds=1, lr=0.1, around=4, workers=1)
+        STAR(around=4).setup(SPEC)

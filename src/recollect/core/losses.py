@@ -124,8 +124,8 @@ def supervised_contrastive(points: Tensor, labels: Tensor, temperature: Tensor |
     the first one; the temperature is a number, or one for each of these axes.
 
     >>> points = torch.eye(2)[[0, 1, 0, 1]].unsqueeze(0)
-    >>> supervised_contrastive(points, torch.tensor([[0, 1, 0, 1]]), 0.1)
-    tensor([9.0796e-05])
+    >>> supervised_contrastive(points, torch.tensor([[0, 1, 0, 1]]), temperature=1)
+    tensor([0.5514])
     """
     heat = torch.as_tensor(temperature, dtype=points.dtype, device=points.device)[..., None, None]
     itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
