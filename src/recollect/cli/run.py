@@ -13,11 +13,11 @@ from recollect.cli.common import (
     add_target,
     checked_device,
     chosen_optimisation,
-    given_values,
     jobs_of,
     train,
     write_results,
 )
+from recollect.cli.hyperparameters import given_values
 from recollect.cli.screen import compact_table, console, notice
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary

@@ -14,11 +14,11 @@ from recollect.cli.common import (
     add_target,
     checked_device,
     chosen_optimisation,
-    given_values,
     jobs_of,
     train,
     write_results,
 )
+from recollect.cli.hyperparameters import given_values
 from recollect.cli.reproduce import mark
 from recollect.cli.run import add_class_order, smallest_buffer
 from recollect.cli.screen import compact_table, console, notice

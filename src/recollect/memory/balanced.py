@@ -45,6 +45,7 @@ class Balanced:
     capacity: int
     uses_labels: ClassVar[bool] = True
     classes_may_grow: ClassVar[bool] = True
+    draws_use_labels: ClassVar[bool] = False
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """As many as are asked for, or all there are."""
