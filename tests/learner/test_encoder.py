@@ -53,7 +53,9 @@ def pictures(steps: int, size: int = 8) -> Iterator[tuple[np.ndarray, list[str]]
 
 
 def learner_with(method: Method, steps: int = 12, **more: Any) -> Learner:
-    head = MLP(SIZE, 1, hidden=()) if method.needs.frozen else MLP(SIZE, 1, hidden=(9,))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        head = MLP(SIZE, 1, hidden=() if method.needs.frozen else (9,))
     learner = Learner(head, method, encoder=Encoder(), memory=20, lr=0.1, **more)
     for x, y in pictures(steps):
         learner.observe(x, y)
@@ -127,22 +129,27 @@ def test_the_trained_module_has_both(method: Method) -> None:
 
 @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
 def test_it_continues_from_its_file(method: Method, tmp_path: Path) -> None:
-    learner = learner_with(method, checkpoints=tmp_path / "here", checkpoint_every=4)
+    learner, x = learner_with(method), next(pictures(1, 30))[0]
     learner.save(tmp_path / "file")
-    head, x = learner._module, next(pictures(1, 30))[0]
+    learner_with(method, checkpoints=tmp_path / "here", checkpoint_every=4).close()
+    head = learner._module
     copies = [
         Learner.load(tmp_path / "file", head, encoder=Encoder()),
-        Learner.resume(tmp_path / "here", head, encoder=Encoder()),
         pickle.loads(pickle.dumps(learner)),
         copy.deepcopy(learner),
-        learner.resumed(tmp_path / "here"),
     ]
-    for each in copies:
-        assert each is not None
-        each.observe(*next(pictures(1)))
     learner.observe(*next(pictures(1)))
     for each in copies:
+        each.observe(*next(pictures(1)))
         np.testing.assert_array_equal(each.predict_proba(x), learner.predict_proba(x))
+    resumed = Learner.resume(tmp_path / "here", head, encoder=Encoder())
+    assert resumed is not None
+    with resumed:
+        resumed.observe(*next(pictures(1)))
+        np.testing.assert_array_equal(resumed.predict_proba(x), learner.predict_proba(x))
+    again = learner_with(method, steps=0).resumed(tmp_path / "here")
+    assert again is not None
+    assert again.seen == 96
 
 
 def test_another_encoder_is_refused(tmp_path: Path) -> None:
