@@ -22,6 +22,7 @@ __all__ = [
     "maker",
     "network_size",
     "put_weights",
+    "replace_head",
     "seeded",
     "shares_tensors",
     "strategy_for",
@@ -98,6 +99,22 @@ def strategy_for(module: nn.Module) -> Strategy:
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]
     return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"
+
+
+def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
+    """The module, changed in place, with another last dense layer; the layer itself if it is that.
+
+    >>> net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> net = replace_head(net, nn.Identity())
+    >>> net(torch.zeros(5, 4)).shape
+    torch.Size([5, 3])
+    """
+    old = Features(module).head
+    if old is module:
+        return head
+    path, _, last = next(n for n, each in module.named_modules() if each is old).rpartition(".")
+    setattr(module.get_submodule(path), last, head)
+    return module
 
 
 class Head(nn.Sequential):

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["source_of"]
+__all__ = ["code_of", "source_of"]
 
 LETTERS = 16
 INSTALLED = ("torch", "torchvision", "numpy", "builtins")
@@ -37,6 +37,18 @@ def source_of(function: Callable[..., Any] | None) -> str:
         return ""
     facts = _facts(function, set())
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:LETTERS]
+
+
+def code_of(kind: type) -> str:
+    """The code of a class without comments and docstrings, wherever it is defined.
+
+    Nothing where it cannot be read, as in an interactive session.
+
+    >>> from recollect.nets import MLP
+    >>> "relu" in code_of(MLP)
+    True
+    """
+    return _code(kind)
 
 
 def _facts(value: object, met: set[int]) -> object:

@@ -251,7 +251,7 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned.
+        """A copy of the user's module with all that was learned, and the encoder before it.
 
         Where the method trains another network made of it, that one.
         """
@@ -262,7 +262,9 @@ class Engine:
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
-        return module
+        encoder = self.settings.encoder
+        module = self.settings.method.export(module, self.fleet.state)
+        return encoder.before(module) if encoder else module
 
 
 def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
@@ -275,9 +277,8 @@ def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
     ]
 
 
-def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:
-    """The engine for a stream that begins with this batch `[n, ...]` of these labels."""
-    kind = Kind(tuple(batch.shape[1:]), batch.dtype)
+def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:
+    """The engine for a stream of examples of this kind that begins with these labels."""
     engine = Engine(module, settings, kind, len(labels))
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine

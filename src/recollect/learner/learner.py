@@ -17,8 +17,9 @@ from recollect.files import unpack
 from recollect.learner import snapshot
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.durable import Durable
+from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
-from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
+from recollect.learner.examples import Kind, batch_of, device_of, holds_labels, tensor_of
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
 from recollect.learner.optimising import Numbers, Optimising
@@ -41,11 +42,12 @@ class Learner(Durable):
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
-    no output is added. `transform` and `replay_transform` change the batches that are learned and
-    replayed, but not what is stored or predicted. With a folder for `checkpoints`, the state is
-    saved there after every `checkpoint_every` steps, in the background, and the newest `keep` files
-    stay (3 unless the folder was made with another number). No other learner may use the folder
-    until this one is closed, by `close`, `with` or garbage collection.
+    no output is added. An `encoder` is frozen; its features are what is learned and stored.
+    `transform` and `replay_transform` change the batches that are learned and replayed, but not
+    what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
+    every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
+    the folder was made with another number). No other learner may use the folder until this one is
+    closed, by `close`, `with` or garbage collection.
 
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
@@ -75,6 +77,7 @@ class Learner(Durable):
         schedule: str = "constant",
         schedule_steps: int | None = None,
         classes: Sequence[Hashable] | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -90,7 +93,7 @@ class Learner(Durable):
         )
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
-            device_of(device),
+            device_of(device), encoder_of(encoder, device_of(device)),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
@@ -109,15 +112,20 @@ class Learner(Durable):
         checkpoint could not be written, the next call raises a `DataError`, after its step.
         """
         self._check_open()
-        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
+        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind.arriving
         labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
-        batch = batch_of(examples, len(labels) if several else None, self._settings.device)
+        arrived = batch_of(examples, len(labels) if several else None, self._settings.device)
+        if kind:
+            kind.check(arrived)
+        batch = self._settings.encoded(arrived)
+        kind = Kind.of(batch, Kind.of(arrived) if self._settings.encoder else None)
         with self._lock:
             before = self._now
             known = before.labels.with_new(labels)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or first_engine(self._module, self._settings, batch, known)
+            engine = before.engine or first_engine(self._module, self._settings, kind, known)
+            engine.kind.arriving.check(arrived)  # of another thread's first batch, it may be
             engine.kind.check(batch)
             with engine.threads(len(labels)):
                 if predicted is None:
@@ -158,6 +166,7 @@ class Learner(Durable):
         module: nn.Module,
         *,
         method: Method | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -167,14 +176,17 @@ class Learner(Durable):
     ) -> Learner:
         """The learner that was saved, in a network of the same architecture.
 
-        It continues as if it had never stopped. The weights of `module` do not matter. A
-        `method` that is not the library's and transforms are passed again: a file has no code.
+        It continues as if it had never stopped. The weights of `module` do not matter. A `method`
+        that is not the library's, encoder and transforms are passed again: a file has no code.
 
         An older version with its folder as `checkpoints` is a rollback: with the first checkpoint
         from there, what came after that version is no longer resumed. As many files stay as the
         folder was made with, unless `keep` says otherwise.
         """
-        extras = {"transform": transform, "replay_transform": replay_transform, "device": device}
+        extras = {
+            "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
+            "device": device,
+        }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
             return cls._read(Path(path), module, method, extras, owner)
 

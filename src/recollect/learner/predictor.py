@@ -53,7 +53,8 @@ class Predictor(Properties):
     def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
         examples, engine = tensor_of(x), self._now.ready()
-        batch, several = engine.kind.batch(examples, self._settings.device)
+        arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
+        batch = self._settings.encoded(arrived)
         with self._lock if engine.draws else nullcontext():
             logits, labels = engine.scores(batch)
         return logits, labels.known, several

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from recollect.core.network import CONVOLUTIONS
 from recollect.streams.stream import Stream
 
-__all__ = ["NetworkFacts", "stream_fingerprint"]
+__all__ = ["NetworkFacts", "stream_fingerprint", "weights_fingerprint"]
 
 BLOCK, BLOCKS = 64, 8
 SAMPLE = 64
@@ -57,6 +57,20 @@ class NetworkFacts:
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
             "" if type(module).__module__.startswith("recollect.") else type(module).__name__,
         )
+
+
+def weights_fingerprint(module: nn.Module) -> str:
+    """A short name for the weights and buffers of a module, whatever its code is.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> weights_fingerprint(first) == weights_fingerprint(second)
+    False
+    """
+    found = hashlib.sha256()
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        found.update(_bytes(tensor))
+    return found.hexdigest()[:LETTERS]
 
 
 def _attributes(module: nn.Module) -> list[list[str]]:
