@@ -138,13 +138,16 @@ def _check_reachable(address: str) -> None:
 
 
 def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
+    names = {field.name for field in fields(Job)}
+    job = Job(stream=stream, **{name: parts[name] for name in names & parts.keys()})
+    vars(job).update(parts)  # the fingerprints that it has: files may differ on another machine
     with one_thread():
-        return train(Job(stream=stream, **parts), lambda steps: None, None)
+        return train(job, lambda steps: None, None)
 
 
 def _but_stream(piece: Job) -> dict[str, Any]:
     """A piece without the data, which travel once for all pieces."""
-    return {f.name: getattr(piece, f.name) for f in fields(Job) if f.name != "stream"}
+    return {name: value for name, value in vars(piece).items() if name != "stream"}
 
 
 def _cause(error: Any) -> Exception:

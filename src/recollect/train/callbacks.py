@@ -45,6 +45,10 @@ class Callback:
     Callbacks are called in the process that called `recollect.run`, so all fleets train there,
     one after the other. What a callback measures takes no part in `train_seconds`.
 
+    With callbacks, all runs are trained, also those that a store has. A callback may change what is
+    trained, so results are not stored, and their `code` is not that of runs without it, unless
+    the callback says that it only observes: `only_observes = True`.
+
     >>> class Losses(Callback):
     ...     every = 50
     ...     def on_steps(self, point: Point) -> None:
@@ -56,6 +60,7 @@ class Callback:
     """
 
     every: int = 100
+    only_observes: bool = False
 
     def on_task_start(self, point: Point) -> None:
         """A task begins: its first step comes next."""

@@ -22,7 +22,7 @@ CURVE_EXAMPLES = 100
 @final
 @dataclass(frozen=True)
 class Details:
-    """What a job gives beside its scores; none of it changes how it trains.
+    """What a job gives beside its scores; only callbacks can change how it trains.
 
     Attributes:
         curves: The number of steps between two points of the curves; 0 for no curves.
@@ -74,6 +74,11 @@ class Details:
                     f"networks cannot be saved in {str(networks)!r}: {error.strerror or error}"
                 ) from None
         return cls(int(every), examples, bool(confusion), folder, tuple(callbacks))
+
+    @property
+    def changing(self) -> tuple[Callback, ...]:
+        """The callbacks that may change what is trained."""
+        return tuple(each for each in self.callbacks if not each.only_observes)
 
     @property
     def key(self) -> list[Any]:

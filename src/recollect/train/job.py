@@ -124,13 +124,19 @@ class Job:
         Code and data are read the first time that it is asked for: before training, so that files
         which are edited during a long run do not count.
         """
+        return self._identities(**self._environment)
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
         network = self._network_facts
-        return self._identities(
-            stream=stream_fingerprint(self.stream),
-            network=network.fingerprint,
-            code=code_fingerprint(self.kind, type(self.stream), *network.classes),
-            precision=precision_class(self.precision),
-        )
+        changing = {type(each): None for each in self.details.changing}
+        others = (type(self.stream), *network.classes, *changing)
+        return {
+            "stream": stream_fingerprint(self.stream),
+            "network": network.fingerprint,
+            "code": code_fingerprint(self.kind, *others),
+            "precision": precision_class(self.precision),
+        }
 
     def _identities(self, **known: str) -> tuple[Identity, ...]:
         return tuple(
@@ -204,4 +210,11 @@ class Job:
         pieces = math.ceil(len(self.runs) / runs)
         size, extra = divmod(len(self.runs), pieces)
         bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
-        return [replace(self, runs=self.runs[a:b]) for a, b in pairwise(bounds)]
+        return [self.with_runs(self.runs[a:b]) for a, b in pairwise(bounds)]
+
+    def with_runs(self, runs: tuple[Run, ...]) -> Job:
+        """The same job for some of its runs, with the fingerprints that it has."""
+        part = replace(self, runs=runs)
+        vars(part)["_network_facts"] = self._network_facts  # the network is built once
+        vars(part)["_environment"] = self._environment
+        return part
