@@ -48,7 +48,7 @@ def run(
     curve_examples: int = CURVE_EXAMPLES,
     confusion: bool = False,
     save_networks: Path | str | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] | Callback = (),
     **hyperparameters: float | Iterable[float],
 ) -> Results:
     """Train a method on a benchmark, all seeds (and all given values) as one fleet.

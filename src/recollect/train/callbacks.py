@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, final
 
 from torch import Tensor
 
+from recollect.errors import InputError, nearest
 from recollect.memory import Clock
 
 if TYPE_CHECKING:
     from recollect.streams.stream import Stream
     from recollect.train.fleet import Fleet
 
-__all__ = ["Callback", "Point"]
+__all__ = ["Callback", "Point", "check_callback"]
 
 
 @final
@@ -73,3 +74,27 @@ class Callback:
 
     def on_run_end(self, point: Point) -> None:
         """All tasks were learned; results come next."""
+
+
+def check_callback(given: object) -> None:
+    """Refuse a callback that would never be called, or whose interval is not one."""
+    if not isinstance(given, Callback):
+        raise InputError(f"a callback must be an instance of recollect.Callback, not {given!r}")
+    kind = type(given)
+    if not isinstance(given.every, int) or given.every < 1:
+        raise InputError(
+            f"`every` of {kind.__name__} must be a whole number of steps from 1 on, "
+            f"not {given.every!r}"
+        )
+    known = [name for name in vars(Callback) if name.startswith("on_")]
+    for name in dir(given):
+        if name.startswith("on_") and name not in known:
+            near = nearest(name, known)
+            raise InputError(
+                f"{kind.__name__} has {name}, which is never called: "
+                + (f"did you mean {near}?" if near else f"it may have {', '.join(known)}")
+            )
+    if all(getattr(kind, name) is getattr(Callback, name) for name in known):
+        raise InputError(
+            f"{kind.__name__} does nothing: define {', '.join(known[:-1])} or {known[-1]}"
+        )

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recollect.core.modules import seeded
+from recollect.core.modules import built, seeded
 from recollect.core.network import CONVOLUTIONS
 from recollect.core.source import captured_by, facts_of
 from recollect.streams.stream import Stream
@@ -47,7 +47,8 @@ class NetworkFacts:
     @classmethod
     def of(cls, network: Callable[[], nn.Module] | nn.Module) -> NetworkFacts:
         """Those of a network that is given as a module or as a function that builds one."""
-        module = _built(network)
+        with seeded(torch.device("cpu"), SEED):
+            module = built(network)
         if not isinstance(module, nn.Module):
             return cls(repr(module), (), False)  # it will be refused where the fleet is made
         tensors = [*module.named_parameters(), *module.named_buffers()]
@@ -176,13 +177,6 @@ def _spread(count: int, most: int) -> Tensor:
     ([0, 50, 100], [0, 1])
     """
     return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).round().long()
-
-
-def _built(network: Callable[[], nn.Module] | nn.Module) -> object:
-    if isinstance(network, nn.Module) or not callable(network):
-        return network
-    with seeded(torch.device("cpu"), SEED):
-        return network()
 
 
 def _bytes(tensor: Tensor) -> memoryview:

@@ -205,6 +205,19 @@ class Job:
                 f"tasks share classes"
             )
 
+        for run in self.runs:
+            self._check_warmup(int(run.numbers.get("warmup", 0)))
+
+    def _check_warmup(self, warmup: int) -> None:
+        per_task = self.optimisation.per == "task"
+        tasks = range(self.arriving.tasks)
+        steps = min(map(self.task_steps, tasks)) if per_task else self.steps
+        if warmup and warmup >= steps:
+            raise InputError(
+                f"a warm-up of {warmup} steps is not shorter than the {steps} steps of "
+                f"{'a task' if per_task else 'a run'}: the learning rate would never be reached"
+            )
+
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""
         pieces = math.ceil(len(self.runs) / runs)
