@@ -73,11 +73,12 @@ def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
 
 
 def assert_close(fleet: Fleet, other: Fleet, off: float = 1e-9) -> None:
-    """Everything that learning changes is the same but for rounding."""
+    """Everything that learning changes is the same but for rounding, on any devices."""
     theirs = _learned(other)
     for name, tensor in _learned(fleet).items():
+        there = theirs[name].to(tensor.device)
         try:
-            torch.testing.assert_close(tensor, theirs[name], rtol=0, atol=off)
+            torch.testing.assert_close(tensor, there, rtol=0, atol=off)
         except AssertionError as error:
             raise AssertionError(f"{name}: {error}") from None
 

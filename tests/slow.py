@@ -65,6 +65,7 @@ SLOW = {
     "train/test_fleet_invariant.py",
     "train/test_interrupts.py",
     "train/test_networks.py",
+    "train/test_execution_optimisers.py",
     "train/test_optimisation.py",
     "train/test_missing_compiler.py",
     "train/test_slower.py",

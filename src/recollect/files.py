@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -71,8 +72,14 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_json(path: Path | str, data: object) -> None:
-    """Write data as JSON where a person said."""
-    write_text(path, json.dumps(data, indent=1, allow_nan=False))
+    """Write data as JSON where a person said; a list of numbers takes one line."""
+    text = json.dumps(data, indent=1, allow_nan=False)
+    # No text within the data can look like this: it would have its line breaks escaped.
+    write_text(path, re.sub(r"\[\n[^\[\]{}\"]*\]", _on_one_line, text))
+
+
+def _on_one_line(found: re.Match[str]) -> str:
+    return f"[{' '.join(found[0][1:-1].split())}]"
 
 
 def check_writable(path: Path | str) -> None:

@@ -89,6 +89,20 @@ def test_it_is_a_step_of_a_pipeline_and_takes_probabilities_to_a_metric() -> Non
     assert set(piped.predict_many(frame)) <= {"up", "down"}
 
 
+def test_rare_values_far_from_all_others_do_not_make_it_diverge() -> None:
+    """Cut off at ten deviations instead of three, they raise a DivergedError at row 137."""
+    rng = np.random.default_rng(0)
+    model = small()
+    for _ in range(200):
+        label = int(rng.integers(3))
+        x = rng.normal(size=20)
+        x[label] += 2
+        x = x * 1000 if rng.random() < 0.01 else x
+        model.learn_one({f"f{place}": float(value) for place, value in enumerate(x)}, label)
+    assert model.learner is not None
+    assert model.learner.steps == 200
+
+
 def test_nothing_is_predicted_before_anything_is_learned() -> None:
     model, x = small(), {"a": 1.0}
     frame = pd.DataFrame({"a": [1.0, 2.0]}, index=[7, 9])
@@ -223,6 +237,21 @@ def test_without_a_seed_two_models_differ() -> None:
         model.learn_one({"a": 2.0}, "y")
         found.append(model.predict_proba_one({"a": 1.0}))
     assert found[0] != found[1]
+
+
+def test_optimisers_and_schedules_have_the_learners_names() -> None:
+    how: dict[str, Any] = {"optimiser": "AdamW", "beta1": 0.8, "clip": 1.0, "weight_decay": 0.1,
+                           "schedule": "cosine", "schedule_steps": 40, "lr": 0.01}  # fmt: skip
+    model, other = small(**how), small(**how).clone()
+    for x, y in drifting(30):
+        model.learn_one(x, y)
+        other.learn_one(x, y)
+    assert model.learner is not None
+    assert other.learner is not None
+    assert model.learner._packed() == other.learner._packed()
+    asked = model.learner._settings.optimising
+    assert asked.names.optimiser == "AdamW"
+    assert asked.numbers == {"beta1": 0.8, "clip": 1.0, "weight_decay": 0.1}
 
 
 def test_a_network_of_ones_own() -> None:

@@ -98,6 +98,22 @@ def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
     assert np.array_equal(model.predict_proba(x), learner.predict_proba(x)[:, order])
 
 
+def test_optimisers_and_schedules_have_the_learners_names() -> None:
+    x, y = blobs(60)
+    how: dict[str, Any] = {"momentum": np.float64(0.9), "nesterov": True, "clip": 1.0, "warmup": 3,
+                           "schedule": "step", "decay_every": 5}  # fmt: skip
+    model = small(batch=10, **how).partial_fit(x, y)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    learner = Learner(network_for(model, 4, 3, seed), DERpp(), memory=60, lr=0.1, seed=seed,
+                      replay=10, **how)  # fmt: skip
+    for start in range(0, 60, 10):
+        learner.observe(x[start : start + 10].astype(np.float32), y[start : start + 10])
+    assert model.learner_._packed() == learner._packed()
+    assert clone(model).get_params()["momentum"] == 0.9
+    with pytest.raises(InputError, match=r"schedule_steps=\.\.\."):
+        small(schedule="cosine").fit(x, y)
+
+
 def test_classes_that_arrive_late_and_out_of_order_are_learned_and_the_early_ones_kept() -> None:
     x, y = blobs(600, classes=4)
     names = np.array(["delta", "alpha", "charlie", "bravo"])[y]

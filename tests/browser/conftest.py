@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from tests.browser.chromium import PROGRAM, Chromium
+from tests.experiments.some_results import with_curves
 
 from recollect.experiments.figures.examples import BatchesData, Shown
 from recollect.experiments.figures.fisher import Curve, FisherData
@@ -102,6 +103,20 @@ def bare_report(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 @pytest.fixture(scope="session")
+def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The address of a report in which two of three seeds of a method recorded something."""
+    rows = [made("seq-mnist", "derpp", 200, seed) for seed in range(3)]
+    rows = [
+        row._replace(result=with_curves(row.result, change=float(n))) if n < 2 else row
+        for n, row in enumerate(rows)
+    ]
+    rows.append(made("seq-mnist", "er", 200, 0))
+    file = tmp_path_factory.mktemp("recorded") / "recorded.html"
+    write(build(rows), file)
+    return file.as_uri()
+
+
+@pytest.fixture(scope="session")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     assert PROGRAM is not None
     browser = Chromium(PROGRAM, tmp_path_factory.mktemp("profile"))
@@ -110,7 +125,9 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
 
 
 @pytest.fixture
-def browser(started: Chromium, report: str, bare_report: str) -> Iterator[Chromium]:
+def browser(
+    started: Chromium, report: str, bare_report: str, recorded_report: str
+) -> Iterator[Chromium]:
     """A browser on a desk, which must not complain or fetch anything during a test."""
     started.complaints.clear()
     started.fetched.clear()
@@ -118,5 +135,5 @@ def browser(started: Chromium, report: str, bare_report: str) -> Iterator[Chromi
     yield started
     assert started.complaints == []
     asked = {address.partition("#")[0] for address in started.fetched}
-    pages = {report, bare_report, "about:blank"}
+    pages = {report, bare_report, recorded_report, "about:blank"}
     assert {each for each in asked if not each.startswith("data:image/png")} <= pages

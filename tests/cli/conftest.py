@@ -25,7 +25,9 @@ class Said(NamedTuple):
         """What stands in the cells of the table's rows, without its head and empty cells."""
         lines = self.out.splitlines()
         rule = next(n for n, line in enumerate(lines) if "───" in line)
-        end = next((n for n, line in enumerate(lines) if line.startswith("✓ |")), len(lines) - 1)
+        after = enumerate(lines[rule + 1 :], rule + 1)
+        ends = (n for n, line in after if line.startswith("✓ |") or " · " in line)
+        end = next(ends, len(lines) - 1)
         rows = [line for line in lines[rule + 1 : end] if line.strip()]
         return [re.findall(r"-?[\d.]+ ±[\d.]+|General CL|\S+", row) for row in rows]
 

@@ -88,19 +88,22 @@ def test_tensorboard_gets_every_accuracy(tmp_path: Path) -> None:
     assert [path.name for path in runs] == ["seed0", "seed1"]
     events = EventAccumulator(str(runs[1])).Reload()
     result = Store().rows()[1].result
-    logged = [event.value for event in events.Scalars("class/task 1")]
+    logged = [event.value for event in events.Scalars("Class-IL/task 1")]
     assert logged == pytest.approx([row[0] for row in result.matrix["class"]], rel=1e-5)
-    (final,) = events.Scalars("final accuracy/task")
+    (final,) = events.Scalars("final accuracy/Task-IL")
     assert final.value == pytest.approx(result.accuracy["task"], rel=1e-5)
-    (final,) = events.Scalars("final anytime accuracy/class")
+    (final,) = events.Scalars("final any-time accuracy/Class-IL")
     assert final.value == pytest.approx(result.anytime_accuracy["class"], rel=1e-5)
+    (final,) = events.Scalars("final average incremental accuracy/Class-IL")
+    incremental = result.average_incremental_accuracy["class"]
+    assert final.value == pytest.approx(incremental, rel=1e-5)
     assert result.curves is not None
     curve = {event.step: event.value for event in events.Scalars("curve loss")}
     expected = dict(zip(result.curves.steps, result.curves.loss, strict=True))
     assert curve == pytest.approx(expected, rel=1e-5)
-    means = [event.value for event in events.Scalars("curve class/mean of tasks so far")]
+    means = [event.value for event in events.Scalars("curve Class-IL/mean of tasks so far")]
     assert means == pytest.approx(result.curves.mean("class"), rel=1e-5)
-    by_class = [event.value for event in events.Scalars("class accuracy/class")]
+    by_class = [event.value for event in events.Scalars("class accuracy/Class-IL")]
     assert by_class == pytest.approx(result.class_accuracy["class"], rel=1e-5)
-    (image,) = events.Images("confusion/class")
+    (image,) = events.Images("confusion/Class-IL")
     assert (image.width, image.height) == (80, 80)

@@ -211,6 +211,21 @@ def test_another_optimiser(stream: Stream, sensors: Sensors) -> None:
     assert accuracies(said.out)["all"] > 60
 
 
+def test_the_optimiser_has_the_options_of_run(stream: Stream, sensors: Sensors) -> None:
+    words = ("--lr", 0.01, "--momentum", 0.9, "--nesterov", "--weight-decay", 1e-4, "--clip", 5,
+             "--schedule", "cosine", "--schedule-steps", 60, "--warmup", 3)  # fmt: skip
+    path = sensors(300)
+    said = stream(path, *words)
+    assert said.status == 0, said.err
+    assert accuracies(said.out)["all"] > 60
+    assert stream(path, *words).status == 0, "the same command continues"
+    said = stream(path, *words[2:])
+    assert said.status == 2
+    assert "--lr 0.01, not with --lr 0.03" in said.err
+    said = stream(path, *words[:4], *words[5:])
+    assert "was learned with --nesterov, not with no --nesterov" in said.err
+
+
 def test_standard_input(
     stream: Stream, sensors: Sensors, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:

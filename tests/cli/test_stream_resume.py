@@ -161,6 +161,9 @@ def test_fresh_starts_over(stream: Stream, sensors: Sensors) -> None:
         (("--classes", "x", "y"), "no --classes", "--classes x y"),
         (("--seed", 1), "--seed 0", "--seed 1"),
         (("--batch", 5), "--batch 10", "--batch 5"),
+        (("--momentum", 0.9), "no --momentum", "--momentum 0.9"),
+        (("--momentum", 0.9, "--nesterov"), "no --momentum", "--momentum 0.9"),
+        (("--schedule", "step", "--decay-every", 9), "no --decay-every", "--decay-every 9"),
     ],
 )
 def test_other_settings_are_refused(

@@ -7,6 +7,7 @@ from typing import Any
 
 from recollect.methods import METHODS, hyperparameters
 from recollect.train import Result
+from recollect.train.curves import Curves
 
 PLAIN = Result(
     benchmark="seq-mnist",
@@ -47,6 +48,17 @@ def some(method: str, buffer: int | None, accuracies: list[float], **other: Any)
     ]  # fmt: skip
 
 
+def with_curves(run: Result, change: float = 0.0, every: int = 10) -> Result:
+    """The run with curves over 40 steps, of two tasks, and confusion matrices of two classes."""
+    steps = list(range(every, 41, every))
+    tasks = [0 if step <= 20 else 1 for step in steps]
+    rows = [[90.0 + change] if task == 0 else [60.0 + change, 80.0] for task in tasks]
+    curves = Curves(every, 100, steps, tasks, [2.0 - step / 40 for step in steps],
+                    {"class": rows, "task": [[99.0] * len(row) for row in rows]})  # fmt: skip
+    counts = {"class": [[3, 1], [2, 2]], "task": [[4, 0], [0, 4]]}
+    return replace(run, curves=curves, confusion=counts)
+
+
 def in_every_figure() -> list[Result]:
     """A few runs that every figure finds something in."""
     runs = []
@@ -57,4 +69,4 @@ def in_every_figure() -> list[Result]:
         for buffer in buffers:
             mean = 50.0 + (buffer or 0) / 20
             runs += some(method, buffer, [mean - 2, mean + 2], memory_bytes=(buffer or 0) * 800)
-    return runs
+    return [with_curves(run) if run.method in ("sgd", "derpp") else run for run in runs]

@@ -142,6 +142,7 @@ def test_results_are_a_sequence_that_prints_a_table() -> None:
     assert list(results[::-2]) == runs[::-2]
     assert len(results[:2].summaries()) == 1
     assert str(results).splitlines() == [
-        "toy er buffer 20: class 70.00 ±14.14 task 90.00 ±0.00 (2 seeds; lr 0.1, bs 10, mbs 10)",
-        "toy sgd: class 70.00 task 90.00 (1 seed; lr 0.1, bs 10, mbs 10)",
+        "toy er buffer 20: Class-IL 70.00 ±14.14, Task-IL 90.00 ±0.00 "
+        "(2 seeds; lr 0.1, bs 10, mbs 10)",
+        "toy sgd: Class-IL 70.00, Task-IL 90.00 (1 seed; lr 0.1, bs 10, mbs 10)",
     ]

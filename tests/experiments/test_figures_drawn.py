@@ -192,6 +192,7 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
         (["wall-clock"], "no results to take times from"),
         (["tiny-memories"], "no results of ER's other memories"),
         (["over-time"], "no results with a sequence of tasks"),
+        (["curves"], "no results with curves: run recollect run seq-mnist derpp"),
         (["memory", "--from", "none.json"], "none.json cannot be read: No such file"),
         (["memory", "--from", "file"], "file, run 1: no results as --json writes them"),
         (["memory", "--store", "none.sqlite"], "there is no result store 'none.sqlite'"),

@@ -210,8 +210,8 @@ def test_a_run_that_was_scored_in_another_setting_leaves_the_mean_of_the_others(
         assert mean.seeds == 2
         assert mean.mean == float(np.mean([run.accuracy["class"] for run in ours]))
         assert {"class", "task", "other"} == {*summary.settings}
-        assert f"class {mean}" in str(Results(runs))
-        assert f"| {mean} |" in exported(Results(runs), ".md")
+        assert f"Class-IL {mean}" in str(Results(runs))
+        assert f"| {mean} (2 seeds) |" in exported(Results(runs), ".md")
         (row,) = build([Stored(run, MADE) for run in runs])["rows"]
         assert row["scores"]["class"]["accuracy"] == [
             round(mean.mean, 2), round(mean.std, 2), mean.seeds,

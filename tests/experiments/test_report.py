@@ -19,6 +19,7 @@ from recollect import InputError, Results
 from recollect.cli.main import main
 from recollect.experiments.files import Stored
 from recollect.experiments.report import build, render, write
+from recollect.experiments.report.compared import METRICS
 from recollect.experiments.reproduce import compare
 from recollect.experiments.results import Mean
 from recollect.experiments.store import Store
@@ -148,7 +149,11 @@ def test_matrices_are_whole_hundredths_without_their_empty_tails() -> None:
     (run,) = row["runs"]
     assert run["matrix"] == {"class": [[9995, 150], [8000, 9012, 0], [7000, 9000, 9500]]}
     assert run["untrained"] == {"class": [100, 1250, 3000]}
-    assert run["scores"]["class"] == [8500, -1100, -1600, 1600]
+    scores = dict(zip(METRICS, run["scores"]["class"], strict=True))
+    assert list(scores.values())[:4] == [8500, -1100, -1600, 1600]
+    incremental = (99.95 + (80 + 90.125) / 2 + (70 + 90 + 95) / 3) / 3
+    assert scores["average_incremental_accuracy"] == round(100 * incremental)
+    assert scores["anytime_accuracy"] is None, "it has no curves"
 
 
 def test_a_run_that_was_made_twice_is_shown_once_as_it_was_last() -> None:

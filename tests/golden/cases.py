@@ -37,6 +37,11 @@ OPTIONS: dict[str, list[dict[str, float]]] = {
     "gss": [{"whole": 1.0}, {"gmbs": 5, "nb": 2}],
     "hal": [{"reservoir": 1}],
     "er-hybrid": [{"least": 4}],
+    "er-ace": [{"unseen": 1}],
+    "cls-er": [{"constant": 1, "plastic_decay": 0.7, "stable_decay": 0.8}],
+    "x-der": [{"gamma": 0.5, "views": 1, "eta": 0.5}],
+    "scr": [{"raw": 1, "projection": 5}],
+    "star": [{"around": 1}, {"around": 2, "gamma": 0.2}],
 }
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from recollect import ER, MLP, SGD, DataError, DERpp, InputError, Learner, Method, Replay, Step
 from recollect import cross_entropy as loss_of
-from recollect.core.optimiser import optimisers
+from recollect.core.torch_optimiser import torch_optimisers
 from recollect.methods import METHODS
 
 FIT = {
@@ -85,7 +85,7 @@ def test_it_goes_on_as_if_it_had_never_stopped(name: str, way: Way, tmp_path: Pa
 
 
 @pytest.mark.parametrize("way", [by_file, by_pickle, by_copy])
-@pytest.mark.parametrize("optimiser", sorted(optimisers()))
+@pytest.mark.parametrize("optimiser", sorted(torch_optimisers()))
 def test_so_do_all_optimisers_and_networks_with_a_state(
     optimiser: str, way: Way, tmp_path: Path
 ) -> None:

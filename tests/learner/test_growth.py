@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
 
 from recollect import DER, ER, MLP, DERpp, InputError, Learner
-from recollect.core.optimiser import optimisers
+from recollect.core.torch_optimiser import torch_optimisers
 from recollect.methods import METHODS
 
 
@@ -172,7 +172,7 @@ def test_spare_outputs_make_arriving_classes_as_good_as_listed_ones() -> None:
     assert scores["waiting"] > scores["none"] + 0.1
 
 
-@pytest.mark.parametrize("name", sorted(set(optimisers()) - {"Adafactor"}))
+@pytest.mark.parametrize("name", sorted(set(torch_optimisers()) - {"Adafactor"}))
 def test_every_optimiser_goes_on_after_growth(name: str) -> None:
     learner = growing(dense(), ER(), memory=30, lr=0.01, optimiser=name)
     for step in range(12):
@@ -251,7 +251,32 @@ def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
     assert learner.classes == [0, 1]
 
 
-def test_a_method_that_keeps_something_for_every_class_wants_to_know_them() -> None:
+def test_state_with_a_value_for_every_class_grows_with_them() -> None:
+    learner = growing(MLP(16, 1), METHODS["er-ace"](), memory=12)
+    learner.observe(some(2), ["a", "b"])
+    learner.observe(some(1), ["c"])
+    assert engine_of(learner).fleet.state["seen"].tolist() == [[True, True, True]]
+    bigger = engine_of(learner).grown(5)
+    assert bigger.fleet.state["seen"].tolist() == [[True, True, True, False, False]]
+
+
+def test_copies_of_the_network_grow_as_it_does() -> None:
+    learner = growing(MLP(16, 1, hidden=(8,)), METHODS["cls-er"](), memory=12)
+    for seed in range(3):
+        learner.observe(some(4, seed), ["a", "b", "a", "b"])
+    before = engine_of(learner).fleet
+    after = engine_of(learner).grown(5).fleet
+    new = after.weights.named()
+    for copy in ("plastic", "stable"):
+        for name, tensor in after.state.weights(copy).named().items():
+            old = before.state.weights(copy).named()[name]
+            same = tuple(slice(size) for size in old.shape)
+            assert torch.equal(tensor[same], old), "what was averaged stays"
+            if name.startswith("head"):
+                assert torch.equal(tensor[..., 2:], new[name][..., 2:]), "outputs begin alike"
+
+
+def test_a_method_whose_state_is_divided_among_classes_wants_to_know_them() -> None:
     learner = growing(MLP(16, 1), METHODS["er-hybrid"](), memory=12)
     learner.observe(some(2), ["a", "b"])
     before = learner._packed()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
-from recollect import MLP, Learner
+from recollect import MLP, DERpp, Learner
 from recollect.files import unpack
 
 FILES = Path(__file__).with_name("files")
@@ -69,6 +70,112 @@ def test_a_learner_of_version_0_1_loads_and_learns_on(name: str) -> None:
     np.testing.assert_allclose(learner.predict_proba(X), said.probabilities, rtol=1e-5)
     losses = [learner.observe(X, ["red", "red", "blue"]) for _ in said.losses]
     np.testing.assert_allclose(losses, said.losses, rtol=1e-5)
+
+
+# Saved when all optimisers were torch's own, by learners with these arguments besides.
+BY_TORCH: dict[str, tuple[dict[str, Any], Said]] = {
+    "adam": (
+        {"optimiser": "Adam", "optimiser_options": {"betas": (0.8, 0.99)}},
+        Said(
+            [
+                [0.40643872315999197, 0.3261158600545044, 0.2674454167855036],
+                [0.48378383419668586, 0.3063640641156933, 0.2098521016876208],
+                [0.516228562355344, 0.29814512476330435, 0.18562631288135173],
+            ],
+            [
+                1.5952494144439697,
+                1.604403018951416,
+                1.5982152223587036,
+                1.541574239730835,
+                3.245852470397949,
+                3.088461399078369,
+            ],
+        ),
+    ),
+    "adamw": (
+        {"optimiser": "AdamW"},
+        Said(
+            [
+                [0.41658791942377704, 0.3221505852611335, 0.2612614953150894],
+                [0.5027557131986021, 0.2979915331527907, 0.19925275364860706],
+                [0.5402791919260558, 0.28678293266988725, 0.172937875404057],
+            ],
+            [
+                1.599713921546936,
+                1.6168415546417236,
+                1.6211817264556885,
+                1.5726152658462524,
+                3.2616617679595947,
+                3.138251781463623,
+            ],
+        ),
+    ),
+    "momentum": (
+        {"optimiser_options": {"momentum": 0.9, "nesterov": True}},
+        Said(
+            [
+                [0.4446184414264853, 0.30791471809306586, 0.24746684048044884],
+                [0.4909257230705803, 0.2978781740590956, 0.21119610287032414],
+                [0.5020388562726468, 0.30000713273753454, 0.19795401098981877],
+            ],
+            [
+                1.5539283752441406,
+                1.559016466140747,
+                1.5639146566390991,
+                1.494886875152588,
+                3.1989920139312744,
+                3.0882728099823,
+            ],
+        ),
+    ),
+    "rmsprop": (
+        {"optimiser": "RMSprop"},
+        Said(
+            [
+                [0.33364885733215144, 0.3673856360298772, 0.29896550663797133],
+                [0.3883574652425929, 0.3524596810908828, 0.25918285366652427],
+                [0.4102926879151907, 0.34584693029916963, 0.24386038178563973],
+            ],
+            [
+                1.7740178108215332,
+                1.5740641355514526,
+                1.5084551572799683,
+                1.3508429527282715,
+                3.1897506713867188,
+                2.897552728652954,
+            ],
+        ),
+    ),
+}
+
+
+class Partly(nn.Module):
+    """A network with a layer that is never called, so that torch has no state for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.unused, self.head = nn.Linear(6, 8), nn.Linear(3, 2), nn.Linear(8, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        found: Tensor = self.head(torch.tanh(self.body(x)))
+        return found
+
+
+@pytest.mark.parametrize("name", BY_TORCH)
+def test_a_learner_whose_optimiser_was_torchs_learns_on(name: str, tmp_path: Path) -> None:
+    """With the averages that it had: the losses are those that came next, also after growth."""
+    path = FILES / "torch" / f"{name}.recollect"
+    learner, (how, said) = Learner.load(path, Partly()), BY_TORCH[name]
+    assert learner.seen == 32
+    np.testing.assert_allclose(learner.predict_proba(X), said.probabilities, rtol=1e-5)
+    labels = [["red", "red", "blue"]] * 4 + [["one", "two", "three"], ["red", "two", "blue"]]
+    losses = [learner.observe(X, each) for each in labels]
+    np.testing.assert_allclose(losses, said.losses, rtol=1e-5)
+    (tmp_path / "000000000000032.recollect").write_bytes(path.read_bytes())
+    same = Learner(Partly(), DERpp(), memory=5, replay=4, lr=0.02, seed=1, spare=2, **how)
+    assert same.resumed(tmp_path) is not None
+    learner.save(tmp_path / "again")
+    assert Learner.load(tmp_path / "again", Partly())._packed() == learner._packed()
 
 
 def test_the_files_have_the_old_names() -> None:

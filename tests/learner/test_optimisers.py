@@ -10,11 +10,11 @@ from tests.learner.some_stream import batch, network
 from torch.nn import functional
 
 from recollect import ER, MLP, SGD, DERpp, InputError, Learner
-from recollect.core.optimiser import optimisers
+from recollect.core.torch_optimiser import torch_optimisers
 from recollect.methods import AGEMR
 
 OPTIONS: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in sorted(optimisers())),
+    *((name, {}) for name in sorted(torch_optimisers())),
     ("SGD", {"momentum": 0.9, "nesterov": True}),
     ("SGD", {"weight_decay": 0.1}),
     ("Adam", {"amsgrad": True, "betas": (0.8, 0.9)}),
@@ -30,7 +30,7 @@ def test_an_optimiser_is_torchs(name: str, options: dict[str, Any]) -> None:
         network(), SGD(), lr=0.01, optimiser=name, optimiser_options=options, classes=[0, 1, 2]
     )
     hand = network()
-    optimiser = optimisers()[name](hand.parameters(), lr=0.01, **options)  # type: ignore[call-arg]
+    optimiser = torch_optimisers()[name](hand.parameters(), lr=0.01, **options)  # type: ignore[call-arg]
     for step in range(20):
         x, y = batch(step)
         loss = functional.cross_entropy(hand(torch.tensor(x)), torch.tensor(y))
@@ -43,13 +43,13 @@ def test_an_optimiser_is_torchs(name: str, options: dict[str, Any]) -> None:
         torch.testing.assert_close(learned[key], tensor, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(optimisers()))
+@pytest.mark.parametrize("name", sorted(torch_optimisers()))
 def test_the_papers_network_gets_the_same_step(name: str) -> None:
     """Its gradients come as products of two matrices, and are multiplied first."""
     torch.manual_seed(0)
     module = MLP(4, 3, hidden=(6,))
     learner = Learner(module, SGD(), lr=0.01, optimiser=name, classes=[0, 1, 2])
-    optimiser = optimisers()[name](module.parameters(), lr=0.01)  # type: ignore[call-arg]
+    optimiser = torch_optimisers()[name](module.parameters(), lr=0.01)  # type: ignore[call-arg]
     assert learner.observe(*batch(0)) > 0
     learned = learner.trained_module().state_dict()
     x, y = batch(0)
@@ -81,7 +81,7 @@ def test_the_options_are_copied() -> None:
     options = {"momentum": 0.9}
     learner = Learner(network(), SGD(), optimiser_options=options)
     options["momentum"] = 0.0
-    assert learner._settings.optimiser_options == {"momentum": 0.9}
+    assert learner._settings.optimising.names.options == {"momentum": 0.9}
 
 
 @pytest.mark.parametrize(

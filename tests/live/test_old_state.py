@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import sys
 from pathlib import Path
@@ -38,5 +39,7 @@ def test_it_ends_as_if_one_version_had_learned_it_all(
     assert {*old} == {*new}
     for name, tensor in new.items():
         torch.testing.assert_close(old[name], tensor, msg=name)
-    facts = [(tmp_path / name / "stream.json").read_text() for name in ("old", "new")]
+    facts = [json.loads((tmp_path / name / "stream.json").read_text()) for name in ("old", "new")]
+    settings = [each.pop("settings") for each in facts]
     assert facts[0] == facts[1]
+    assert settings[1] == dict.fromkeys(settings[1]) | settings[0], "what is new is not chosen"

@@ -22,6 +22,7 @@ from recollect.experiments.plan import plan
 from recollect.memory import TaskRing
 from recollect.methods import HAL, Setup
 from recollect.streams import benchmark
+from recollect.train.optimisation import Optimisation
 
 SEED, LR, BATCH, CAPACITY, REPLAY, TASKS, LENGTH = 7, 0.2, 4, 8, 3, 3, 14
 Row = tuple[Tensor, Tensor]
@@ -198,9 +199,9 @@ def test_torchs_optimisers_take_one_step_a_batch(
     tiny_net: Callable[[], MLP], examples: Callable[..., Row]
 ) -> None:
     """The anchors' gradient is a part of the step: no momentum is counted twice."""
-    methods, momentum = (ER(), HAL(0.0, reservoir=1)), ("SGD", {"momentum": 0.9})
+    methods, momentum = (ER(), HAL(0.0, reservoir=1)), Optimisation(options={"momentum": 0.9})
     ends = [
-        weights_after_two_tasks(method, tiny_net, examples, optimiser=momentum)
+        weights_after_two_tasks(method, tiny_net, examples, optimisation=momentum)
         for method in methods
     ]
     torch.testing.assert_close(ends[1], ends[0], rtol=0, atol=1e-12)

@@ -22,9 +22,9 @@ NOT_MET = {
     "constant memory": {"joint", "pnn", "hat", "hal"},
     "no task boundaries": {
         "oewc", "ewc", "si", "lwf", "pc", "pnn", "packnet", "hat", "gem", "agem", "icarl", "fdr",
-        "hal",
+        "hal", "x-der",
     },
-    "online learning": {"joint", "oewc", "ewc", "lwf", "pc", "packnet", "icarl", "fdr"},
+    "online learning": {"joint", "oewc", "ewc", "lwf", "pc", "packnet", "icarl", "fdr", "x-der"},
     "no test time oracle": {"pnn", "packnet", "hat"},
 }  # fmt: skip
 

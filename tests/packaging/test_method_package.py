@@ -32,36 +32,37 @@ def public(kind: type) -> set[str]:
 
 # One test, not several: each worker of a parallel run would make the environment anew.
 @pytest.mark.skipif(os.name == "nt", reason="environments are made of links")
-def test_the_packages_of_the_page_and_of_the_examples_work_where_they_are_installed(
-    environment: Callable[[str], Any], build: Callable[..., Path], tmp_path: Path
+def test_the_package_of_the_page_works_where_it_is_installed(
+    environment: Callable[[str], Any], build: Callable[..., Path]
 ) -> None:
-    weighted, *rest = (block for block in blocks("python") if "anchored" not in block)
-    (tmp_path / "weighted.py").write_text(weighted, "utf-8")
-    (tmp_path / "pyproject.toml").write_text(blocks("toml")[0], "utf-8")
+    _, *rest = (block for block in blocks("python") if "anchored" not in block)
     newcomer = environment("digits")
-    newcomer.install(str(build(tmp_path)), str(build(EXAMPLE)))
+    newcomer.install(str(build(EXAMPLE)))
 
     said = newcomer.run(
-        "recollect", "run", "seq-digits", "er-ace", "--buffer", "50", "--seeds", "2", "--lr", "0.1"
-    )
-    assert "seq-digits · er-ace · 2 seeds" in said
+        "recollect", "run", "seq-digits", "weighted-er", "--buffer", "50", "--seeds", "2",
+        "--lr", "0.1", "--weight", "2",
+    )  # fmt: skip
+    assert "seq-digits · weighted-er · 2 seeds" in said
     found = re.search(r"Class-IL\s+(\d+\.\d+)", said)
     assert found
     assert float(found[1]) > 50, "a fifth is what the last task alone would give"
 
-    own = (EXAMPLE / "test_er_ace.py").read_text("utf-8")
+    own = (EXAMPLE / "test_weighted.py").read_text("utf-8")
     tests = [f"{name}()" for name in re.findall(r"^def (test_\w+)", own, re.MULTILINE)]
     assert len(tests) == 2
-    listed = "from recollect.cli.main import main\nmain(['methods'])\n"
+    named = "from recollect.methods import others\nprint(others().packages)\n"
+    listed = f"{named}from recollect.cli.main import main\nmain(['methods'])\n"
     said = newcomer.python("\n".join([own, *tests, *rest, listed]))
     assert said.count("seq-digits weighted-er buffer 200") == 4
-    assert "(from recollect-er-ace 0.1.0)" in " ".join(re.sub("[│┃]", " ", said).split())
-    for name in (" er-ace ", " ER-ACE ", " weighted-er ", " Weighted ER "):
+    assert "{'weighted-er': 'recollect-weighted-er 0.1.0'}" in said
+    for name in (" weighted-er ", " Weighted ER "):
         assert name in said
 
 
-def test_the_example_is_short() -> None:
-    assert len((EXAMPLE / "recollect_er_ace.py").read_text("utf-8").splitlines()) < 60
+def test_the_example_is_the_package_of_the_page() -> None:
+    assert (EXAMPLE / "weighted.py").read_text("utf-8").strip() == blocks("python")[0].strip()
+    assert (EXAMPLE / "pyproject.toml").read_text("utf-8").strip() == blocks("toml")[0].strip()
 
 
 def test_the_page_has_every_declaration_and_hook() -> None:

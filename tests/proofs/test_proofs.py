@@ -5,15 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.proofs.cls_er import CLSER
-from tests.proofs.scr import SCR
 from tests.proofs.slda import SLDA
-from tests.proofs.xder import XDER
 
 from recollect import Method, run
 from recollect.testing import method_checks
 
-PROOFS: list[type[Method]] = [CLSER, XDER, SCR, SLDA]
+PROOFS: list[type[Method]] = [SLDA]
 CHECKS = [check for kind in PROOFS for check in method_checks(kind)]
 
 

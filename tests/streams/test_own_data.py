@@ -269,9 +269,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(case: str) -> None:
 
 def test_images_with_channels_last_are_refused() -> None:
     x = np.zeros((40, 8, 8, 3), np.uint8)
-    with pytest.raises(
-        InputError, match=r"the shape \[8, 8, 3\], which looks like .* channels last"
-    ):
+    with pytest.raises(InputError, match=r"shape \[8, 8, 3\], which looks like .* channels last"):
         from_arrays(x, np.arange(40) % 4, crop=1, flip=True)
     assert from_arrays(x.transpose(0, 3, 1, 2), np.arange(40) % 4, crop=1).shape == (3, 8, 8)
 

@@ -21,7 +21,25 @@ from torch import Tensor, nn
 
 from recollect import DER, ER, MLP, SGD, DERpp, Fleet, Joint, Method
 from recollect.memory import Stored
-from recollect.methods import AGEM, AGEMR, EWC, FDR, GEM, GSS, HAL, MER, OEWC, SI, LwF, Step
+from recollect.methods import (
+    AGEM,
+    AGEMR,
+    CLSER,
+    ERACE,
+    EWC,
+    FDR,
+    GEM,
+    GSS,
+    HAL,
+    MER,
+    OEWC,
+    SCR,
+    SI,
+    STAR,
+    XDER,
+    LwF,
+    Step,
+)
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 
 pytestmark = pytest.mark.usefixtures("unchecked_steps")
@@ -72,6 +90,11 @@ METHODS: dict[str, Callable[[int], Method]] = {
     "er-kmeans": lambda run: ERKMeans(),
     "er-mof": lambda run: ERMoF(),
     "er-hybrid": lambda run: ERHybrid(least=2),
+    "er-ace": lambda run: ERACE(),
+    "cls-er": lambda run: CLSER(ALPHAS[run], stable_decay=0.5 + BETAS[run] / 2),
+    "x-der": lambda run: XDER(ALPHAS[run], BETAS[run], eta=0.1 + BETAS[run]),
+    "scr": lambda run: SCR(0.1 + BETAS[run], projection=4),
+    "star": lambda run: STAR(ALPHAS[run], 0.1 * BETAS[run], around=2),
     "der": lambda run: DER(ALPHAS[run]),
     "derpp": lambda run: DERpp(ALPHAS[run], BETAS[run]),
 }

@@ -42,13 +42,25 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
         memory: A number of examples, or a size such as "64 MB".
         lr: The learning rate.
         replay: How many memories each draw of a step takes.
-        optimiser: Any of torch's, by name.
-        optimiser_options: Arguments of the optimiser.
+        optimiser: SGD, Adam, AdamW, or any of torch's, by name.
+        optimiser_options: Arguments of one of torch's own optimisers.
         features: How many features there is room for; as many as the first example has if None.
         standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network.
+            far, before the network; values further than 3 deviations from the mean are cut off.
         seed: A number, for the same result every time.
         device: Where it is computed.
+        momentum: The momentum of SGD.
+        nesterov: Whether it is Nesterov's.
+        weight_decay: That of SGD, Adam and AdamW.
+        beta1: The decay of Adam's mean of gradients.
+        beta2: The decay of Adam's mean of squared gradients.
+        eps: What is added to Adam's denominator.
+        clip: The largest norm of a gradient.
+        schedule: constant, step or cosine.
+        schedule_steps: Over how many steps the schedule runs.
+        warmup: Steps over which the learning rate rises.
+        decay_every: Steps after which the schedule step decays.
+        decay_factor: What it multiplies the learning rate by.
 
     >>> model = RiverClassifier(seed=0)
     >>> model.predict_one({"warm": 1.0, "wet": 0.0}) is None

@@ -128,21 +128,31 @@ def add_hyperparameters(
     parser.set_defaults(hyperparameters=(*others, *helps))
 
 
-def add_optimiser(parser: argparse.ArgumentParser) -> None:
-    """The optimiser, its schedule and their numbers, beside the hyper-parameters of methods."""
-    group = parser.add_argument_group("optimiser", "several values of a number span a grid")
-    group.add_argument("--optimiser", default="SGD", metavar="NAME",
-                       help="SGD, Adam or AdamW (default: SGD)")  # fmt: skip
-    group.add_argument("--nesterov", action="store_true", help="Nesterov's momentum, with SGD")
-    group.add_argument("--schedule", default="constant", metavar="NAME",
-                       help="constant, step or cosine (default: constant)")  # fmt: skip
-    group.add_argument("--schedule-per", default="stream", metavar="WHAT",
-                       help="stream, or task to begin anew in each (default: stream)")  # fmt: skip
+def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> None:
+    """The optimiser, its schedule and their numbers, beside the hyper-parameters of methods.
+
+    A stream that is `endless` has no tasks, and is learned with one value of each.
+    """
+    use = None if endless else "several values of a number span a grid"
+    add = parser.add_argument_group("optimiser", use).add_argument
+    # fmt: off
+    add("--optimiser", default="SGD", metavar="NAME",
+        help=f"{'SGD, Adam, AdamW, or any of torch' if endless else 'SGD, Adam or AdamW'} "
+             "(default: SGD)")
+    add("--nesterov", action="store_true", help="Nesterov's momentum, with SGD")
+    add("--schedule", default="constant", metavar="NAME",
+        help="constant, step or cosine (default: constant)")
+    if endless:
+        add("--schedule-steps", type=int, metavar="N", help="steps over which the schedule runs")
+    else:
+        add("--schedule-per", default="stream", metavar="WHAT",
+            help="stream, or task to begin anew in each (default: stream)")
+    # fmt: on
     own = parser.get_default("hyperparameters")
     numbers = {name: text for name, text in NUMBERS.items() if name not in own}
     for name, text in numbers.items():
         spellings = dict.fromkeys((f"--{name.replace('_', '-')}", f"--{name}"))
-        group.add_argument(*spellings, type=number, metavar="VALUE", nargs="+", help=text)
+        add(*spellings, type=number, metavar="VALUE", nargs=None if endless else "+", help=text)
     parser.set_defaults(hyperparameters=(*own, *numbers))
 
 

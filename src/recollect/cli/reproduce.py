@@ -22,7 +22,7 @@ from recollect.cli.screen import add_groups, compact_table, console, named, noti
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
-from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS
+from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS, setting_title
 from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import cells, compare, plans_of, stream_or_stand_in
 from recollect.experiments.values import seeds_from
@@ -189,7 +189,7 @@ def _table(known: Benchmark, results: Results, score: str) -> Table:
     settings = [s for s in SETTINGS if any(each.mean(score, s) for each in summaries)]
     table = compact_table("method", right=["buffer"])
     for setting in settings:
-        table.add_column(f"{SETTINGS[setting]}\nours", justify="right")
+        table.add_column(f"{setting_title(setting)}\nours", justify="right")
         if known.stands_in is None:
             table.add_column("\npaper", justify="right", style="dim")
             table.add_column("", justify="center")

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 from recollect.cli.common import add_store
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
-from recollect.experiments.exports import FORMATS, exported, mean_cells
+from recollect.experiments.exports import (
+    FORMATS,
+    Column,
+    exported,
+    mean_cells,
+    score_columns,
+)
 from recollect.experiments.files import read_json, write_runs
-from recollect.experiments.labels import SETTINGS
+from recollect.experiments.labels import MORE_SCORES, SCORES
 from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store
 from recollect.files import check_writable, write_text
@@ -19,6 +25,8 @@ from recollect.methods import method as known_method
 
 if TYPE_CHECKING:
     from rich.table import Table
+
+NAMES = {name.replace("_", "-"): name for name in SCORES | MORE_SCORES}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +45,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--export", type=Path, metavar="FILE",
                         help=f"write a table ({', '.join(FORMATS)}), all (.json), or one run a "
                              "line (.jsonl)")  # fmt: skip
+    parser.add_argument("--scores", nargs="+", choices=NAMES, metavar="SCORE", default=[],
+                        help=f"what a table of means shows: {', '.join(NAMES)} (default: accuracy, "
+                             "and in files also the last two if a run has curves)")  # fmt: skip
     add_store(parser)
     parser.set_defaults(command=command)
 
@@ -44,9 +55,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def command(chosen: argparse.Namespace) -> int:
     """Take files in, then print or write what fits."""
     store, out = Store(chosen.store), chosen.export
+    scores = [NAMES[name] for name in dict.fromkeys(chosen.scores)]
     if out and out.suffix not in (*FORMATS, ".json", ".jsonl"):
         raise InputError(
             f"cannot write {out.suffix or out.name!r}: give {', '.join(FORMATS)}, .json or .jsonl"
+        )
+    if out and scores and out.suffix not in (".md", ".tex"):
+        raise InputError(
+            f"--scores is for tables of means (the screen, .md and .tex): a {out.suffix} file has "
+            f"all scores, so leave it out"
         )
     if out:
         check_writable(out)
@@ -67,14 +84,14 @@ def command(chosen: argparse.Namespace) -> int:
         return 0
     if out:
         if out.suffix in FORMATS:
-            write_text(out, exported(results, out.suffix))
+            write_text(out, exported(results, out.suffix, scores))
         else:
             write_runs(out, found)
         notice(f"{len(results)} runs written to {out}")
         return 0
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
-    screen.print(_table(results))
+    screen.print(_table(results, scores or ["accuracy"]))
     return 0
 
 
@@ -97,17 +114,16 @@ def _nothing(store: Store, chosen: argparse.Namespace) -> str:
     return f"no such runs in {store.path}; it has the benchmarks {benchmarks}; methods {methods}"
 
 
-def _table(results: Results) -> Table:
-    summaries = results.summaries()
-    settings = [s for s in SETTINGS if any(s in each.first.accuracy for each in summaries)]
-    numbers = ("buffer", "seeds", *(SETTINGS[setting] for setting in settings))
+def _table(results: Results, scores: list[str]) -> Table:
+    summaries, columns = results.summaries(), score_columns(results, scores)
+    numbers = ("buffer", "seeds", *(column.title for column in columns))
     table = compact_table("benchmark", "method", right=numbers)
     table.add_column("values")
-    add_groups(table, ((each.first.benchmark, _row(each, settings)) for each in summaries))
+    add_groups(table, ((each.first.benchmark, _row(each, columns)) for each in summaries))
     return table
 
 
-def _row(summary: Summary, settings: list[str]) -> list[str]:
-    benchmark, method, buffer, seeds, *means = mean_cells(summary, settings)
+def _row(summary: Summary, columns: list[Column]) -> list[str]:
+    benchmark, method, buffer, seeds, *means = mean_cells(summary, columns)
     counts = ", ".join(filter(None, (seeds, summary.remarks)))
     return [benchmark, method, buffer, counts, *means, summary.values]

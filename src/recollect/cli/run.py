@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from recollect.cli.common import (
@@ -20,7 +21,7 @@ from recollect.cli.common import (
 from recollect.cli.screen import compact_table, console, notice
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary
-from recollect.experiments.labels import SCORES, SETTINGS
+from recollect.experiments.labels import MORE_SCORES, SCORES, measured, setting_title
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
@@ -58,10 +59,13 @@ def command(chosen: argparse.Namespace) -> int:
     first = summaries[0].first
     title = f"{first.benchmark} · {first.method} · {summaries[0].seeds}"
     screen.print(title, style="bold")
-    screen.print(_table(summaries))
+    screen.print(_table(summaries, SCORES, seconds=True))
     screen.print(_footer(results, summaries), style="dim")
-    for line in _anytime(summaries):
-        screen.print(line, style="dim")
+    if len(summaries) == 1:
+        for line in _more(summaries[0]):
+            screen.print(line, style="dim")
+    elif any(run.curves is not None for run in results):
+        screen.print(_table(summaries, measured(results, MORE_SCORES)))
     return 0
 
 
@@ -99,23 +103,23 @@ def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
         raise DataError(f"{error}; {other.name} needs no download") from None
 
 
-def _table(summaries: list[Summary]) -> Table:
-    varied = _varied(summaries)
+def _table(summaries: Sequence[Summary], scores: Iterable[str], *, seconds: bool = False) -> Table:
+    varied, names = _varied(summaries), list(scores)
     table = compact_table(right=("buffer", *varied))
     table.add_column("setting")
-    for name in (*SCORES.values(), "seconds"):
+    for name in (*((SCORES | MORE_SCORES)[name] for name in names), *(["seconds"] * seconds)):
         table.add_column(name, justify="right")
     for summary in summaries:
-        run = summary.first
+        run, count = summary.first, len(summary.runs)
         row = ["-" if run.buffer is None else str(run.buffer)]
         row += [f"{run.hyperparameters[name]:g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
-            means = [summary.mean(metric, setting) for metric in SCORES]
+            means = [summary.mean(name, setting) for name in names]
             table.add_row(
                 *(row if number == 0 else [""] * len(row)),
-                SETTINGS[setting],
-                *("-" if mean is None else str(mean) for mean in means),
-                f"{summary.seconds:.2f}" if number == 0 else "",
+                setting_title(setting),
+                *("-" if mean is None else mean.beside(count) for mean in means),
+                *([f"{summary.seconds:.2f}" if number == 0 else ""] * seconds),
             )
     return table
 
@@ -137,16 +141,16 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
     return " · ".join([", ".join([*named, *values]), cost, where, *remarks])
 
 
-def _anytime(summaries: list[Summary]) -> list[str]:
-    lines = []
-    for summary in summaries:
-        means = {s: summary.mean("anytime_accuracy", s) for s in summary.first.anytime_accuracy}
-        shown = ", ".join(f"{SETTINGS[setting]} {mean}" for setting, mean in means.items())
-        which = f" ({summary.values})" if len(summaries) > 1 else ""
-        lines += [f"any-time accuracy: {shown}{which}"] if means else []
+def _more(summary: Summary) -> list[str]:
+    """A line for every further score that these runs have."""
+    lines, count = [], len(summary.runs)
+    for name in measured(summary.runs, MORE_SCORES):
+        means = {setting: summary.mean(name, setting) for setting in summary.settings}
+        shown = [f"{setting_title(s)} {mean.beside(count)}" for s, mean in means.items() if mean]
+        lines.append(f"{MORE_SCORES[name]}: {', '.join(shown)}")
     return lines
 
 
-def _varied(summaries: list[Summary]) -> list[str]:
+def _varied(summaries: Sequence[Summary]) -> list[str]:
     names = summaries[0].first.hyperparameters
     return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]

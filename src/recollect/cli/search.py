@@ -23,7 +23,7 @@ from recollect.cli.reproduce import mark
 from recollect.cli.run import smallest_buffer
 from recollect.cli.screen import compact_table, console, notice
 from recollect.experiments import Results, paper
-from recollect.experiments.labels import SETTINGS
+from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import plan, points_of
 from recollect.experiments.reproduce import compare, stream_or_stand_in
 from recollect.experiments.search import Search, Tried, agrees, grid, said, searched
@@ -105,12 +105,12 @@ def _show(known: Benchmark, kind: type[Method], size: int | None, found: Search)
     for setting in summary.first.accuracy:
         one = compare(known, summary, setting)
         beside = f"   paper {one.paper}" if one.paper else ""
-        screen.print(f"{SETTINGS[setting]:10s} {one.ours}{beside}  {mark(one.verdict)}")
+        screen.print(f"{setting_title(setting):10s} {one.ours}{beside}  {mark(one.verdict)}")
 
 
 def _ranking(names: Sequence[str], ranked: Sequence[Tried]) -> Table:
     settings = list(ranked[0].summary.first.accuracy)
-    shown = [SETTINGS[setting] for setting in settings]
+    shown = [setting_title(setting) for setting in settings]
     table = compact_table(right=["", *map(symbol, names), "criterion", *shown])
     for number, one in enumerate(ranked[:SHOWN], 1):
         means = (one.summary.mean("accuracy", setting) for setting in settings)

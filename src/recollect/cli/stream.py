@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import Methods, add_hyperparameters
+from recollect.cli.common import Methods, add_hyperparameters, add_optimiser
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
 from recollect.cli.stream_learner import Asked, fit_for_streams
@@ -31,6 +31,10 @@ OPTIONS = {
     r"give kind='(\w+)'": r"give --format \1",
     r"give kind, one of": "give --format, one of",
     r"give label, features and ignore": "give --label, --features and --ignore",
+    r"\(schedule_steps=\.\.\.\)": "(--schedule-steps N)",
+    r"\(decay_every=\.\.\.\)": "(--decay-every N)",
+    r"\bschedule='(\w+)'": r"--schedule \1",
+    r"takes (\w+) among optimiser_options, as torch calls it": r"has no --\1 here",
     r"another folder": "another --checkpoint",
     r"another file for predictions": "another --predictions",
 }
@@ -80,10 +84,10 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--standardise", action=argparse.BooleanOptionalAction,
         help="bring features to one scale (default: yes, but for images)")
     add("--classes", nargs="+", metavar="LABEL", help="all there will be (default: they arrive)")
-    add("--optimiser", default="SGD", metavar="NAME", help="any of torch's (default: SGD)")
     add("--seed", type=int, default=0, metavar="N")
     add("--device", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu, for resnet18 a GPU)")
     add_hyperparameters(parser, fit_for_streams(methods), use, {})
+    add_optimiser(parser, endless=True)
     add = parser.add_argument_group("what is saved and written").add_argument
     add("--checkpoint", type=Path, metavar="DIR",
         help="where the state is saved (default: in .recollect, by source and label)")
@@ -177,8 +181,13 @@ def _option(name: str, value: Any) -> str:
 
     >>> _option("memory", 500), _option("label", None), _option("hidden", [10, 10])
     ('--memory 500', 'no --label', '--hidden 10 10')
+    >>> _option("nesterov", True), _option("weight_decay", 0.1)
+    ('--nesterov', '--weight-decay 0.1')
     """
+    name = name.replace("_", "-")
     if value is None or value == []:
         return f"no --{name}"
+    if value is True:
+        return f"--{name}"
     words = value if isinstance(value, list) else [value]
     return f"--{name} {' '.join(str(word) for word in words)}"

@@ -23,6 +23,7 @@ from recollect.learner import Learner
 from recollect.methods import Method, every_method, hyperparameters, method, static, symbol
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
+from recollect.train.optimisation import NUMBERS
 from recollect.train.parallel import one_thread
 
 BATCH, MEMORY = 10, 500
@@ -50,6 +51,8 @@ class Asked:
         self.chosen = chosen
         self.sources = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources]
         self.method = _method(kind, chosen)
+        numbers = {name: value for name, value in given_values(chosen).items() if name in NUMBERS}
+        self._numbers: Any = {n: v for n, v in numbers.items() if n not in hyperparameters(kind)}
         self.batch = (kind.needs.batch_size or BATCH) if chosen.batch is None else chosen.batch
         self.memory = int(memory) if str(memory).isascii() and str(memory).isdigit() else memory
         self.device = device_named(
@@ -64,7 +67,12 @@ class Asked:
         found = {name: getattr(self.chosen, name) for name in SETTINGS}
         found |= {"method": self.method.name, "memory": self.memory, "batch": self.batch}
         values = {name: getattr(self.method, name) for name in hyperparameters(type(self.method))}
-        return found | {symbol(name): value for name, value in values.items()}
+        found |= {symbol(name): value for name, value in values.items()}
+        # None where nothing was chosen, as in states from before there was such a choice.
+        usual = {"nesterov": False, "schedule": "constant", "schedule_steps": None}
+        later = {name: getattr(self.chosen, name) for name in usual}
+        found |= {name: None if v == usual[name] else v for name, v in later.items()}
+        return {**dict.fromkeys(NUMBERS), **found, **self._numbers}
 
     @property
     def folder(self) -> Path:
@@ -106,9 +114,13 @@ class Asked:
             seed=chosen.seed,
             replay=chosen.replay,
             optimiser=chosen.optimiser,
+            nesterov=chosen.nesterov,
+            schedule=chosen.schedule,
+            schedule_steps=chosen.schedule_steps,
             classes=classes,
             device=self.device,
             window=chosen.window,
+            **self._numbers,
         )
 
     def _network(self, x: np.ndarray) -> nn.Module:
@@ -138,7 +150,9 @@ def fit_for_streams(methods: Mapping[str, type[Method]]) -> dict[str, type[Metho
 
 
 def _method(kind: type[Method], chosen: argparse.Namespace) -> Method:
-    found = axes_of(kind, None, None, {**given_values(chosen), "lr": chosen.lr})
+    given = {n: v for n, v in given_values(chosen).items()
+             if n not in NUMBERS or n in hyperparameters(kind)}  # fmt: skip
+    found = axes_of(kind, None, None, {**given, "lr": chosen.lr})
     values = {name: found[name][0] for name in hyperparameters(kind)}
     return kind(**{name: int(v) if name in static(kind) else v for name, v in values.items()})
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recollect.core.weights import Gradient, Weights
 
-__all__ = ["DEFAULTS", "FleetOptimiser"]
+__all__ = ["DEFAULTS", "FleetOptimiser", "clipped"]
 
 # The numbers that runs of a fleet may have each for itself, as torch calls and presets them.
 DEFAULTS: dict[str, dict[str, float]] = {
@@ -28,7 +28,8 @@ class FleetOptimiser:
     """Moves the weights of K runs as torch's optimiser of this name moves those of one, in place.
 
     `settings` are tensors `[K]`; with `clip` among them, a run's gradient is first scaled down to
-    that norm. `state` has an average `[K, ...]` for every weight.
+    that norm. `state` has an average `[K, ...]` for every weight that is trained; other weights
+    stay. Without momentum, SGD has none.
 
     >>> weights = Weights({"w": torch.ones(2, 3)})
     >>> sgd = FleetOptimiser.of("SGD", weights, [{"momentum": 0.9}, {"momentum": 0.0}])
@@ -42,6 +43,7 @@ class FleetOptimiser:
     nesterov: bool
     settings: Mapping[str, Tensor]
     state: Mapping[str, Tensor]
+    trained: frozenset[str]
 
     @classmethod
     def of(
@@ -50,28 +52,37 @@ class FleetOptimiser:
         weights: Weights,
         settings: Sequence[Mapping[str, float]],
         nesterov: bool = False,
+        trained: Collection[str] | None = None,
     ) -> FleetOptimiser:
-        """The optimiser before its first step; what a run's settings leave out is torch's."""
+        """The optimiser before its first step; what a run's settings leave out is torch's.
+
+        It moves the weights that are `trained`, or all.
+        """
         like = next(iter(weights))
+        moved = {n: t for n, t in weights.named().items() if trained is None or n in trained}
         names = list(DEFAULTS[name])
         if any("clip" in each for each in settings):
             names.append("clip")
         presets = {**DEFAULTS[name], "clip": float("inf")}
         columns = {n: [each.get(n, presets[n]) for each in settings] for n in names}
-        state = {f"{n}.{a}": torch.zeros_like(t)
-                 for n, t in weights.named().items() for a in AVERAGES[name]}  # fmt: skip
+        averages = AVERAGES[name] if name != "SGD" or any(columns["momentum"]) else ()
+        state = {f"{n}.{a}": torch.zeros_like(t) for n, t in moved.items() for a in averages}
         if name != "SGD":
-            state |= {f"{n}.{STEP}": like.new_zeros(len(settings)) for n in weights.named()}
-        return cls(name, nesterov, {n: like.new_tensor(c) for n, c in columns.items()}, state)
+            state |= {f"{n}.{STEP}": like.new_zeros(len(settings)) for n in moved}
+        tensors = {n: like.new_tensor(c) for n, c in columns.items()}
+        return cls(name, nesterov, tensors, state, frozenset(moved))
+
+    @property
+    def kind(self) -> Hashable:
+        """What a compiled step depends on besides `tensors`."""
+        return self.name, self.nesterov, *self.settings, *self.state, *sorted(self.trained)
 
     def descend(self, weights: Weights, direction: Gradient | Weights, rate: Tensor) -> None:
         """A step against a gradient by a learning rate `[K]`; what has no part in it stays."""
         parts = (direction.dense() if isinstance(direction, Gradient) else direction).named()
+        parts = {name: part for name, part in parts.items() if name in self.trained}
         if "clip" in self.settings:
-            squares = [part.reshape(len(part), -1).square().sum(1) for part in parts.values()]
-            norm = torch.stack(squares).sum(0).sqrt()
-            share = (self.settings["clip"] / (norm + 1e-6)).clamp(max=1)
-            parts = {name: part * _column(share, part) for name, part in parts.items()}
+            parts = clipped(parts, self.settings["clip"])
         move = self._sgd if self.name == "SGD" else self._adam
         named = weights.named()
         for name, part in parts.items():
@@ -80,10 +91,11 @@ class FleetOptimiser:
     def _sgd(self, name: str, weight: Tensor, gradient: Tensor, rate: Tensor) -> None:
         momentum, decay = (_column(self.settings[n], weight) for n in ("momentum", "weight_decay"))
         gradient = torch.addcmul(gradient, weight, decay)
-        buffer = self.state[f"{name}.momentum_buffer"]
-        buffer.mul_(momentum).add_(gradient)
-        direction = torch.addcmul(gradient, buffer, momentum) if self.nesterov else buffer
-        weight.addcmul_(direction, -rate)
+        buffer = self.state.get(f"{name}.momentum_buffer")
+        if buffer is not None:
+            buffer.mul_(momentum).add_(gradient)
+            gradient = torch.addcmul(gradient, buffer, momentum) if self.nesterov else buffer
+        weight.addcmul_(gradient, -rate)
 
     def _adam(self, name: str, weight: Tensor, gradient: Tensor, rate: Tensor) -> None:
         beta1, beta2, eps, decay = (
@@ -118,6 +130,14 @@ class FleetOptimiser:
         return replace(
             self, settings=settings, state={name: t[here] for name, t in self.state.items()}
         )
+
+
+def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
+    """The parts of a gradient, each `[K, ...]`, scaled down to a norm of at most `most` `[K]`."""
+    squares = [part.reshape(len(part), -1).square().sum(1) for part in parts.values()]
+    norm = torch.stack(squares).sum(0).sqrt()
+    share = (most / (norm + 1e-6)).clamp(max=1)
+    return {name: part * _column(share, part) for name, part in parts.items()}
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:

@@ -16,6 +16,7 @@ __all__ = [
     "cross_entropy_among",
     "log_softmax_among",
     "squared_distance",
+    "supervised_contrastive",
 ]
 
 
@@ -113,3 +114,23 @@ def squared_distance(logits: Tensor, target: Tensor) -> Tensor:
     """
     _, examples, classes = logits.shape
     return (logits - target).square().sum((1, 2)) / max(examples * classes, 1)
+
+
+def supervised_contrastive(points: Tensor, labels: Tensor, temperature: Tensor | float) -> Tensor:
+    """The supervised contrastive loss (Khosla et al., 2020) of points of length one, `[K]`.
+
+    Points `[K, n, D]` of one label `[K, n]` attract each other, and all others are what they
+    compete with. A point without another one of its label adds nothing. Further axes may follow
+    the first one; the temperature is a number, or one for each of these axes.
+
+    >>> points = torch.eye(2)[[0, 1, 0, 1]].unsqueeze(0)
+    >>> supervised_contrastive(points, torch.tensor([[0, 1, 0, 1]]), temperature=1)
+    tensor([0.5514])
+    """
+    heat = torch.as_tensor(temperature, dtype=points.dtype, device=points.device)[..., None, None]
+    itself = torch.eye(points.shape[-2], dtype=torch.bool, device=points.device)
+    similar = (points @ points.mT / heat).masked_fill(itself, torch.finfo(points.dtype).min)
+    same = (labels.unsqueeze(-1) == labels.unsqueeze(-2)) & ~itself
+    log_share = torch.where(same, similar.log_softmax(-1), 0)
+    each = log_share.sum(-1) / same.sum(-1).clamp(min=1)
+    return -each.sum(-1) / max(points.shape[-2], 1)

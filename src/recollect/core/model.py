@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from recollect.core.fisher import fisher_information
-from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.images import as_input
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
@@ -45,7 +44,7 @@ class Model:
     weights: Weights
     buffers: Mapping[str, Tensor]
     rate: Tensor
-    optimiser: FleetOptimiser | Optimiser | None = None
+    optimiser: Optimiser | None = None
     criterion: Criterion = CROSS_ENTROPY
     _watched: Weights | None = field(default=None, init=False)
 
@@ -66,13 +65,22 @@ class Model:
 
     # Forward passes
 
-    def __call__(self, x: Tensor, parts: Sequence[int] = (), *, training: bool = True) -> Tensor:
+    def __call__(
+        self,
+        x: Tensor,
+        parts: Sequence[int] = (),
+        *,
+        training: bool = True,
+        statistics: bool = True,
+    ) -> Tensor:
         """The outputs `[K, n, C]` of inputs `[K, n, ...]`, to be differentiated.
 
-        `parts` are the sizes of the batches that x is made of, each normalised on its own.
+        `parts` are the sizes of the batches that x is made of, each normalised on its own. Without
+        `statistics`, the running ones of normalisation layers stay as they are.
         """
+        buffers = self.buffers if statistics else {n: t.clone() for n, t in self.buffers.items()}
         with self.network.mode(training=training):
-            return self.network(self._leaves, self._inputs(x), parts, self.buffers)
+            return self.network(self._leaves, self._inputs(x), parts, buffers)
 
     def with_features(self, x: Tensor, *, training: bool = True) -> tuple[Tensor, Tensor]:
         """Features `[K, n, D]` and outputs `[K, n, C]` of one pass, to be differentiated."""
@@ -224,12 +232,14 @@ class Model:
         for mine, theirs in self._beside(other):
             mine.copy_(theirs)
 
-    def average_(self, other: Model, share: Tensor | float) -> None:
+    def average_(self, other: Model, share: Tensor | float, *, statistics: bool = True) -> None:
         """Move by a `share` (a number or `[K]`) towards another model, in place.
 
-        Statistics move as weights do; what layers count in whole numbers is copied.
+        Statistics move as weights do, unless they are to stay; what layers count in whole numbers
+        is copied.
         """
-        for mine, theirs in self._beside(other):
+        weights = zip(self.weights, other.weights, strict=True)
+        for mine, theirs in self._beside(other) if statistics else weights:
             if mine.is_floating_point():
                 part = torch.as_tensor(share, dtype=mine.dtype, device=mine.device)
                 mine.lerp_(theirs, part.view(-1, *[1] * (mine.dim() - 1)).expand_as(mine))

@@ -16,6 +16,7 @@ from recollect.errors import InputError
 
 __all__ = [
     "Features",
+    "Head",
     "Strategy",
     "buffer_slots",
     "build_module",
@@ -117,8 +118,17 @@ def strategy_for(module: nn.Module) -> Strategy:
     return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"
 
 
+class Head(nn.Sequential):
+    """Layers between the features of a network and its outputs, where these are no classes.
+
+    >>> projection = Head(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> Features(nn.Sequential(nn.Linear(4, 3), projection)).size
+    3
+    """
+
+
 class Features:
-    """Makes a module return its features, which are what its last dense layer reads.
+    """Makes a module return its features, which are what its last dense layer or `Head` reads.
 
     While they are returned, the module gives them in front of its logits, so they pass through
     whatever calls it.
@@ -133,14 +143,17 @@ class Features:
     """
 
     def __init__(self, module: nn.Module) -> None:
-        dense = [layer for layer in module.modules() if isinstance(layer, nn.Linear | Dense)]
-        self.size = dense[-1].weight.shape[0 if isinstance(dense[-1], Dense) else 1] if dense else 0
+        heads = [layer for layer in module.modules() if isinstance(layer, Head)]
+        within = (heads[-1] if heads else module).modules()
+        dense = [layer for layer in within if isinstance(layer, nn.Linear | Dense)]
         self._module = module
-        self._head = dense[-1] if dense else None
+        self._head = heads[-1] if heads else dense[-1] if dense else None
+        reads = dense[0] if heads else dense[-1] if dense else None
+        self.size = reads.weight.shape[0 if isinstance(reads, Dense) else 1] if reads else 0
 
     @property
     def head(self) -> nn.Module:
-        """The last dense layer."""
+        """The last dense layer, or the `Head`."""
         if self._head is None:
             raise InputError(
                 "the method reads features, which are what the last linear layer of a "
@@ -150,7 +163,7 @@ class Features:
 
     def axes(self) -> dict[str, int]:
         """The parameters of the last dense layer, if there is one, with the axis of the classes."""
-        if self._head is None:
+        if self._head is None or isinstance(self._head, Head):
             return {}
         name = next(n for n, module in self._module.named_modules() if module is self._head)
         axes = {"weight": 2 if isinstance(self._head, Dense) else 1, "bias": 1}

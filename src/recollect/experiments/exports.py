@@ -5,18 +5,20 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from recollect.experiments.labels import (
+    MORE_SCORES,
     SCORES,
     SETTINGS,
     known_first,
+    measured,
     method_title,
     setting_title,
 )
 from recollect.experiments.results import Results, Summary
 
-__all__ = ["FORMATS", "columns", "exported", "mean_cells"]
+__all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "score_columns"]
 
 # The columns of a CSV around scores and hyper-parameters: fields of `Result`.
 BEFORE = ("benchmark", "method", "buffer", "seed", "epochs", "validation")
@@ -26,25 +28,47 @@ AFTER = (
 )  # fmt: skip
 
 
-def exported(results: Results, suffix: str) -> str:
+class Column(NamedTuple):
+    """A score in a setting as a column of a table."""
+
+    score: str
+    setting: str
+
+    @property
+    def title(self) -> str:
+        """What stands above the column; of accuracies the setting alone.
+
+        >>> Column("accuracy", "class").title, Column("anytime_accuracy", "class").title
+        ('Class-IL', 'any-time accuracy Class-IL')
+        """
+        word = (SCORES | MORE_SCORES)[self.score]
+        return ("" if self.score == "accuracy" else f"{word} ") + setting_title(self.setting)
+
+
+def exported(results: Results, suffix: str, scores: Sequence[str] = ()) -> str:
     """The results as text in one of the `FORMATS`.
 
-    A CSV has a line for every run; Markdown and LaTeX have means over seeds.
+    A CSV has a line for every run and all scores. Markdown and LaTeX have means over seeds of these
+    scores. If none are named that is the accuracy and, where a run has curves, also its average
+    incremental and its any-time accuracy.
     """
-    return FORMATS[suffix](results)
+    return FORMATS[suffix](results, scores)
 
 
 def columns(results: Results) -> dict[str, list[Any]]:
     """The runs as named columns with a value for every run; None where a run has none.
 
     Scores are named by setting, as in `accuracy Class-IL`; `title` is the method's title, and there
-    is a column for every hyper-parameter.
+    is a column for every hyper-parameter. Average incremental and any-time accuracy have columns if
+    any of the runs has them.
     """
     settings = known_first((s for run in results for s in run.accuracy), SETTINGS)
     names = sorted({name for run in results for name in run.hyperparameters})
     found = {name: [getattr(run, name) for run in results] for name in BEFORE}
     found["title"] = [method_title(run) for run in results]
-    for score, word in SCORES.items():
+    words = SCORES | MORE_SCORES
+    for score in (*SCORES, *measured(results, MORE_SCORES)):
+        word = words[score]
         for setting in settings:
             values = [getattr(run, score).get(setting) for run in results]
             found[f"{word} {setting_title(setting)}"] = values
@@ -55,7 +79,17 @@ def columns(results: Results) -> dict[str, list[Any]]:
     return found | {name: [getattr(run, name) for run in results] for name in AFTER}
 
 
-def _csv(results: Results) -> str:
+def score_columns(results: Results, scores: Sequence[str] = ("accuracy",)) -> list[Column]:
+    """The columns of means of these scores, without those in which no row has a number."""
+    settings = known_first((s for run in results for s in run.accuracy), SETTINGS)
+    found = [Column(score, setting) for score in scores for setting in settings]
+    return [
+        each for each in found
+        if any(getattr(run, each.score).get(each.setting) is not None for run in results)
+    ]  # fmt: skip
+
+
+def _csv(results: Results, _: Sequence[str]) -> str:
     text, table = io.StringIO(), columns(results)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(table)
@@ -64,15 +98,15 @@ def _csv(results: Results) -> str:
     return text.getvalue()
 
 
-def _markdown(results: Results) -> str:
-    note, head, *rows = _means(results)
+def _markdown(results: Results, scores: Sequence[str]) -> str:
+    note, head, *rows = _means(results, scores)
     lines = [head, ["---"] * len(head), *rows]
     table = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
     return f"{table}\n{note[0]}\n" if note else table
 
 
-def _latex(results: Results) -> str:
-    note, head, *rows = _means(results)
+def _latex(results: Results, scores: Sequence[str]) -> str:
+    note, head, *rows = _means(results, scores)
     lines = [r" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (head, *rows)]
     numbers = [all(_is_number(row[at]) for row in rows) for at in range(len(head))]
     begin = r"\begin{tabular}{" + "".join("r" if each else "l" for each in numbers) + "}"
@@ -80,28 +114,29 @@ def _latex(results: Results) -> str:
     return "\n".join([*body, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
 
-def _means(results: Results) -> list[list[str]]:
+def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
     """What all rows have in common (or nothing), a head, and a row for every configuration.
 
     Hyper-parameters that vary within a method have a column each, and so have epochs and split.
     The others are in words in the last column, unless they are the same in all rows.
     """
     summaries = results.summaries()
-    settings = known_first((s for run in results for s in run.accuracy), SETTINGS)
+    asked = any(run.curves is not None for run in results)
+    means = score_columns(results, scores or ("accuracy", *(MORE_SCORES if asked else ())))
     varying = [name for name in ("epochs", "validation")
                if len({getattr(run, name) for run in results}) > 1]  # fmt: skip
     spanned = _spanned(summaries)
     rest = [_rest(each, spanned) for each in summaries]
     same = len({*rest}) == 1
     head = ["benchmark", "method", "buffer", *spanned, *varying, "seeds"]
-    head += [setting_title(setting) for setting in settings]
+    head += [each.title for each in means]
     rows = []
     for each, others in zip(summaries, rest, strict=True):
         run = each.first
-        start, (seeds, *means) = (cells := mean_cells(each, settings))[:3], cells[3:]
+        start, (seeds, *cells) = (row := mean_cells(each, means))[:3], row[3:]
         values = [_number(run.hyperparameters.get(name)) for name in spanned]
         more = [str(getattr(run, name)).lower() for name in varying]
-        rows.append([*start, *values, *more, seeds, *means, *([] if same else [others])])
+        rows.append([*start, *values, *more, seeds, *cells, *([] if same else [others])])
     note = [f"All rows: {rest[0]}."] if same and rest[0] else []
     return [note, head + ([] if same else ["values"]), *rows]
 
@@ -129,16 +164,16 @@ def _is_number(text: str) -> bool:
     return not text or text[0].isdigit() or text[0] in "-+"
 
 
-def mean_cells(summary: Summary, settings: Sequence[str]) -> list[str]:
-    """The start of a row: benchmark, method, buffer, seeds, and mean accuracies in settings."""
-    run = summary.first
-    means = (summary.mean("accuracy", setting) for setting in settings)
+def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:
+    """The start of a row: benchmark, method, buffer, seeds, and a mean for each column."""
+    run, count = summary.first, len(summary.runs)
+    means = (summary.mean(*column) for column in columns)
     return [
         run.benchmark,
         method_title(run),
         "" if run.buffer is None else str(run.buffer),
-        str(len(summary.runs)),
-        *("" if mean is None else str(mean) for mean in means),
+        str(count),
+        *("" if mean is None else mean.beside(count) for mean in means),
     ]
 
 
@@ -148,4 +183,8 @@ def _escaped(text: str) -> str:
     return text.replace("±", r"$\pm$")
 
 
-FORMATS: dict[str, Callable[[Results], str]] = {".csv": _csv, ".md": _markdown, ".tex": _latex}
+FORMATS: dict[str, Callable[[Results, Sequence[str]], str]] = {
+    ".csv": _csv,
+    ".md": _markdown,
+    ".tex": _latex,
+}

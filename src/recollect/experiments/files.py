@@ -10,6 +10,7 @@ import json
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +25,9 @@ from recollect.train.result import OPTIONAL
 __all__ = ["Stored", "read_json", "write_runs"]
 
 LINES = ".jsonl"
-ROUNDED = ("accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds")
+ROUNDED = (
+    "accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds", "curves",
+)  # fmt: skip
 DIGITS = 4
 SHOWN = 40  # letters of a value in an error
 SIGNS = {"benchmark", "method", "accuracy"}  # what has none of these is no run
@@ -63,14 +66,14 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
 def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
     """Write runs with their provenance: as a list, or one run a line to a `.jsonl` file.
 
-    In lines, percentages and seconds are rounded to four decimals.
+    In lines, percentages, losses and seconds are rounded to four decimals.
     """
     found = [provenance.beside(run) for run, provenance in rows]
     if Path(path).suffix != LINES:
         write_json(path, found)
         return
     for data in found:
-        data |= {name: _rounded(data[name]) for name in ROUNDED}
+        data |= {name: _rounded(data[name]) for name in ROUNDED if name in data}
     texts = (json.dumps(data, separators=(",", ":"), allow_nan=False) for data in found)
     write_text(path, "".join(f"{text}\n" for text in texts))
 
@@ -183,8 +186,15 @@ def _curves(value: Any) -> bool:
         return False
     if not all(good(value[name]) for name, good in CURVES.items()):
         return False
-    columns = [value["tasks"], value["loss"], *value["accuracy"].values()]
-    return {len(column) for column in columns} == {len(value["steps"])}
+    steps, columns = value["steps"], [value["tasks"], value["loss"], *value["accuracy"].values()]
+    rising = all(before < after for before, after in pairwise(steps))
+    return rising and {len(column) for column in columns} == {len(steps)}
+
+
+def _square(value: Any) -> bool:
+    """As many columns as rows, of counts."""
+    lines = checks.list_of(checks.list_of(whole(0)))
+    return lines(value) and {len(line) for line in value} == {len(value)}
 
 
 _percent = between(0, 100)
@@ -229,8 +239,6 @@ CURVES: dict[str, Check] = {
 # Fields that are in a file only if they were asked for.
 ADDED: dict[str, tuple[str, Check]] = {
     "curves": ("an object of lists as long as its steps", _curves),
-    "confusion": (
-        "an object of tables of counts", object_of(checks.list_of(checks.list_of(whole(0)))),
-    ),
+    "confusion": ("an object of square tables of counts", object_of(_square)),
     "network_file": ("a path", _name),
 }  # fmt: skip

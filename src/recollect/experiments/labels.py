@@ -8,11 +8,13 @@ from recollect.methods import title_of
 from recollect.train import Result
 
 __all__ = [
+    "MORE_SCORES",
     "SCORES",
     "SCORE_TITLES",
     "SETTINGS",
     "known_first",
     "meaningful",
+    "measured",
     "method_title",
     "setting_title",
 ]
@@ -20,13 +22,21 @@ __all__ = [
 # In the order in which they are shown.
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 
+# Scores that the paper prints.
 SCORES = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
+
+# Scores that it does not: the first of every accuracy matrix, the second of runs with curves.
+MORE_SCORES = {
+    "average_incremental_accuracy": "average incremental accuracy",
+    "anytime_accuracy": "any-time accuracy",
+}
 
 SCORE_TITLES = {
     "accuracy": "accuracy after the last task",
     "fwt": "forward transfer",
     "bwt": "backward transfer",
     "forgetting": "forgetting",
+    **MORE_SCORES,
 }
 
 
@@ -37,6 +47,16 @@ def setting_title(name: str) -> str:
     ('Class-IL', 'odd')
     """
     return SETTINGS.get(name, name)
+
+
+def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:
+    """Those of these scores that some of the runs have in some setting."""
+    runs = list(results)
+    return [
+        score
+        for score in scores
+        if any(value is not None for run in runs for value in getattr(run, score).values())
+    ]
 
 
 def method_title(run: Result) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from recollect.experiments.labels import meaningful, setting_title
 from recollect.extras import needs
 from recollect.files import write_json
 from recollect.train import Result
@@ -46,6 +47,14 @@ class Mean:
         # One run has no deviation, and a zero would claim that there is none.
         return f"{self.mean:.2f} ±{self.std:.2f}" if self.seeds > 1 else f"{self.mean:.2f}"
 
+    def beside(self, runs: int) -> str:
+        """The mean in a row about so many runs: it says so if only some of them have the score.
+
+        >>> Mean(80.25, 1.5, seeds=2).beside(3)
+        '80.25 ±1.50 (2 seeds)'
+        """
+        return str(self) if self.seeds == runs else f"{self} ({_seeds(self.seeds)})"
+
     @classmethod
     def of(cls, values: Sequence[float | None]) -> Mean | None:
         """The mean of what is there; None if something is missing.
@@ -79,7 +88,7 @@ class Summary:
     @property
     def seeds(self) -> str:
         """How many runs there are, such as `10 seeds`."""
-        return f"{len(self.runs)} seed{'s' if len(self.runs) > 1 else ''}"
+        return _seeds(len(self.runs))
 
     @property
     def settings(self) -> list[str]:
@@ -87,9 +96,10 @@ class Summary:
         return list(dict.fromkeys(setting for run in self.runs for setting in run.accuracy))
 
     def mean(self, metric: str, setting: str) -> Mean | None:
-        """The mean over seeds of `accuracy`, `fwt`, `bwt` or `forgetting` in a setting.
+        """The mean over seeds of a score in a setting, such as `accuracy` in `class`.
 
-        Runs that were not scored in that setting do not count.
+        The scores are `accuracy`, `fwt`, `bwt`, `forgetting`, `average_incremental_accuracy` and
+        `anytime_accuracy`. Runs that were not scored in that setting do not count.
         """
         scores = (getattr(run, metric) for run in self.runs)
         return Mean.of([score[setting] for score in scores if setting in score])
@@ -163,7 +173,10 @@ class Results(Sequence[Result]):
         rows = []
         for summary in self.summaries():
             run = summary.first
-            means = " ".join(f"{s} {summary.mean('accuracy', s)}" for s in summary.settings)
+            means = ", ".join(
+                f"{setting_title(s)} {summary.mean('accuracy', s)}"
+                for s in meaningful(summary.settings)
+            )
             buffer = "" if run.buffer is None else f" buffer {run.buffer}"
             seeds = summary.seeds + (f", {summary.remarks}" if summary.remarks else "")
             rows.append(
@@ -220,6 +233,10 @@ def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRI
         parts.append(f"{FINGERPRINTS[name]} {shown}")
         alike = [each for each in alike if getattr(each.identity, name) == value]
     return ", ".join(parts)
+
+
+def _seeds(count: int) -> str:
+    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def _lowest(values: Sequence[float]) -> float:

@@ -44,6 +44,8 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS by_table ON runs (benchmark, method, buffer);
 """
 
+INSERT = f"INSERT OR {{}} INTO runs VALUES ({', '.join('?' * 11)})"
+
 
 @final
 class Store:
@@ -59,17 +61,19 @@ class Store:
     def add(self, rows: Iterable[tuple[Result, Provenance]], *, replace: bool = False) -> int:
         """Store runs and return how many were new.
 
-        A run with the same identity as a stored one is left out, or replaces it.
+        A run with the same identity as a stored one is left out, or replaces it. What is left out
+        gives the stored run the curves or confusion matrices that it lacks.
         """
         verb = "REPLACE" if replace else "IGNORE"
-        values = [_columns(Stored(*row)) for row in rows]
+        given = [Stored(*row) for row in rows]
         with self._open(create=True) as database:
             _update_keys(database)
             before = database.total_changes
-            database.executemany(
-                f"INSERT OR {verb} INTO runs VALUES ({', '.join('?' * 11)})", values
-            )
-            return database.total_changes - before
+            database.executemany(INSERT.format(verb), [_columns(row) for row in given])
+            new = database.total_changes - before
+            if not replace:
+                _add_details(database, given)
+            return new
 
     def rows(
         self,
@@ -184,6 +188,21 @@ class CommandStore:
 def _with_details(run: Result, old: Result | None) -> Result:
     missing = [name for name in DETAILS if getattr(run, name) is None]
     return replace(run, **{name: getattr(old, name) for name in missing}) if old else run
+
+
+def _add_details(database: sqlite3.Connection, given: Iterable[Stored]) -> None:
+    """Give stored runs the curves and the like of these, as far as they have none."""
+    for run, _ in given:
+        if all(getattr(run, name) is None for name in DETAILS):
+            continue
+        key = [run.identity.key_without("code"), run.code]
+        found = "SELECT made, result FROM runs WHERE key = ? AND code = ?"
+        old = _stored(*database.execute(found, key).fetchone())
+        full = old._replace(result=_with_details(old.result, run))
+        if full.result != old.result:
+            database.execute(
+                "UPDATE runs SET result = ? WHERE key = ? AND code = ?", [_columns(full)[-1], *key]
+            )
 
 
 def store_file() -> Path:

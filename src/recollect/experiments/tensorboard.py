@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from recollect.experiments.labels import SCORES
+from recollect.experiments.labels import MORE_SCORES, SCORES, setting_title
 from recollect.extras import needs
 from recollect.train import Result
 
@@ -24,12 +24,14 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
     The step of an accuracy is the number of tasks that were learned, and that of a point of a
     curve (`curve ...`) the number of steps. Where there is one row of accuracies only (a stream
     without boundaries), it is the last. A confusion matrix is an image, the lighter the more of a
-    row's class; the step of an accuracy per class is the class.
+    row's class; the step of an accuracy per class is the class. Tags name settings and scores as
+    tables do, such as `Class-IL/task 1` and `final any-time accuracy/Class-IL`.
     """
     kind = summary_writer()
     for run in results:
         with kind(str(Path(folder) / folder_of(run))) as writer:
-            for setting, rows in run.matrix.items():
+            for name, rows in run.matrix.items():
+                setting = setting_title(name)
                 for learned, row in enumerate(rows, 1):
                     known = [value for value in row[:learned] if value is not None]
                     for task, value in enumerate(row, 1):
@@ -39,11 +41,11 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
                         mean = sum(known) / len(known)
                         writer.add_scalar(f"{setting}/mean of tasks so far", mean, learned)
             _add_details(writer, run)
-            for score in (*SCORES, "average_incremental_accuracy", "anytime_accuracy"):
-                for setting, value in getattr(run, score).items():
+            for score, title in (SCORES | MORE_SCORES).items():
+                for name, value in getattr(run, score).items():
                     if value is not None:
-                        title = score.replace("_", " ")
-                        writer.add_scalar(f"final {title}/{setting}", value, run.steps)
+                        tag = f"final {title}/{setting_title(name)}"
+                        writer.add_scalar(tag, value, run.steps)
 
 
 def _add_details(writer: Any, run: Result) -> None:
@@ -51,18 +53,19 @@ def _add_details(writer: Any, run: Result) -> None:
         for step, loss in zip(run.curves.steps, run.curves.loss, strict=True):
             if loss is not None:
                 writer.add_scalar("curve loss", loss, step)
-        for setting, rows in run.curves.accuracy.items():
-            means = run.curves.mean(setting)
+        for name, rows in run.curves.accuracy.items():
+            setting, means = setting_title(name), run.curves.mean(name)
             for step, row, mean in zip(run.curves.steps, rows, means, strict=True):
                 writer.add_scalar(f"curve {setting}/mean of tasks so far", mean, step)
                 for task, value in enumerate(row, 1):
                     writer.add_scalar(f"curve {setting}/task {task}", value, step)
-    for setting, counts in (run.confusion or {}).items():
+    for name, counts in (run.confusion or {}).items():
+        setting = setting_title(name)
         table = torch.tensor(counts, dtype=torch.float32)
         shares = table / table.sum(1, keepdim=True).clamp(min=1)
         large = shares.repeat_interleave(PIXELS, 0).repeat_interleave(PIXELS, 1)
         writer.add_image(f"confusion/{setting}", large, run.steps, dataformats="HW")
-        for label, percent in enumerate(run.class_accuracy[setting]):
+        for label, percent in enumerate(run.class_accuracy[name]):
             if percent is not None:
                 writer.add_scalar(f"class accuracy/{setting}", percent, label)
 

@@ -123,11 +123,7 @@ def axes_of(
         if name not in names:
             hint = ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
             if name in NUMBERS:
-                chosen_by = "schedule='step'" if name.startswith("decay_") else "another optimiser"
-                raise InputError(
-                    f"{optimisation.optimiser} with schedule {optimisation.schedule!r} has no "
-                    f"{name}: it belongs to {chosen_by}"
-                )
+                raise optimisation.foreign(name)
             near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.75)
             hint = hint or (f": did you mean {near[0]}=?" if near else "")
             known = ", ".join(n for n in by_symbol if n not in numbers)

@@ -1,6 +1,7 @@
 """A learner: put a network behind a real stream."""
 
 from recollect.learner.learner import Learner
+from recollect.learner.optimising import Numbers
 from recollect.learner.record import Metrics
 
-__all__ = ["Learner", "Metrics"]
+__all__ = ["Learner", "Metrics", "Numbers"]

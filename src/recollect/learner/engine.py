@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError, RecollectError
 from recollect.learner.examples import Kind
@@ -22,7 +24,7 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
-from recollect.methods import Method
+from recollect.methods import Method, Spec, setup_of
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
@@ -50,7 +52,6 @@ class Engine:
             self.outputs = outputs_of(module, blank)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
-        plain = settings.optimiser.lower() == "sgd" and not settings.optimiser_options
         self.fleet = Fleet(
             [settings.method],
             module,
@@ -66,7 +67,9 @@ class Engine:
             device=device,
             compiled=False,
             strategy=None if getattr(module, "broadcasts_runs", False) else "loop",
-            optimiser=None if plain else (settings.optimiser, settings.optimiser_options),
+            steps=settings.optimising.horizon,
+            optimisation=settings.optimising.names,
+            numbers=[settings.optimising.numbers],
             guarded=True,
         )
         assert self.fleet.guard is not None
@@ -93,6 +96,11 @@ class Engine:
                 "back: take a lower lr, or scale the examples"
             ) from None
 
+    def set_lr(self, lr: float) -> None:
+        """Learn at this rate from the next step on."""
+        self.settings = replace(self.settings, lr=lr)
+        self.fleet.set_lr([lr])
+
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
         self._guard.undo()
@@ -111,48 +119,67 @@ class Engine:
         classes, and the stored logits are extended by what the new outputs predict.
         """
         settings = self.settings
+        optimiser = settings.optimising.names.optimiser
         module = with_outputs(self.module, outputs, settings.seed)
         bigger = Engine(module, settings, self.kind, outputs)
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
+        self._check_state_grows(larger)
+        copies = _copies_of_weights(larger)
         rows = self._rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
             part, _, rest = name.partition(".")
-            if part == "optimiser":
+            if part == "optimiser" and name not in larger:  # torch's own has no state yet
                 owner = rest.rpartition(".")[0]
                 before, after = old[owner].shape[1:], new[owner].shape[1:]
                 if tensor.dim() and tensor.shape != before != after:
                     raise InputError(
-                        f"{settings.optimiser} stores {rest} in a shape that does not grow "
+                        f"{optimiser} stores {rest} in a shape that does not grow "
                         f"with the classes: say which there will be (classes=[...])"
                     )
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
                 continue
-            if part == "state" and tensor.shape != larger[name].shape:
-                raise InputError(
-                    f"{settings.method.title} has state for every class: say which "
-                    f"there will be (classes=[...])"
-                )
-            if part == "weights":
+            if part in ("weights", "state"):
                 state[name] = overlaid(tensor, larger[name])
             else:
                 stored = tensor[rows] if part == "memory" and rows is not None else tensor
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
-        bigger._start_outputs(self.outputs, self._mean_other_logit())
+        bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         return bigger
+
+    def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
+        """Refuse to grow if the state of the classes so far would begin otherwise with more.
+
+        State for a new class begins as in a new run. That is right if a method has a value for
+        every class, and wrong if it divides something among them.
+        """
+        names = [name for name in larger if name.startswith("state.")]
+        now = self.fleet.tensors()
+        if all(now[name].shape == larger[name].shape for name in names):
+            return
+        fresh = Engine(self.module, self.settings, self.kind, self.outputs).fleet.tensors()
+        for name in names:
+            begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
+            if not torch.equal(fresh[name], begun):
+                raise InputError(
+                    f"{self.settings.method.title} has state that depends on how many classes "
+                    f"there are: say which there will be (classes=[...])"
+                )
 
     @property
     def _filled(self) -> int:
         return min(self.fleet.seen, self.fleet.memory.capacity)
 
     @torch.no_grad()
-    def _start_outputs(self, first: int, bias: float) -> None:
+    def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
         network, memory = self.fleet.network, self.fleet.memory.tensors
+        tensors = self.fleet.tensors()
         for name in network.head_axes:
             if name.split(".")[-1] == "bias":
-                network.weights.named()[name][:, first:] = bias
+                for each in ("", *copies):
+                    tensors[f"{each}weights.{name}"][:, first:] = bias
         if self._filled and "logits" in memory:
             stored = memory["x"][: self._filled]
             memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
@@ -180,12 +207,28 @@ class Engine:
 
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned."""
-        module = copy.deepcopy(self.module)
+        """A copy of the user's module with the weights and buffers that were learned.
+
+        Where the method trains another network made of it, that one.
+        """
+        capacity, classes = self.fleet.memory.capacity, self.outputs
+        spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
+        module = maker(setup_of(self.settings.method, spec).network(self.module))()
+        module.to(self.settings.device, _dtype(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         return module
+
+
+def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What the names of copies of the weights begin with, in the state of a method."""
+    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
+    first = next(iter(weights))
+    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
+    return [
+        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
+    ]
 
 
 def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:

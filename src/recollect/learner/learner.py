@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Unpack, final
 
 import numpy as np
 import torch
@@ -22,6 +22,8 @@ from recollect.learner.engine import first_engine
 from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
+from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.properties import Properties
 from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings, check_arguments
 from recollect.learner.snapshot import Snapshot
@@ -31,11 +33,14 @@ __all__ = ["Learner"]
 
 
 @final
-class Learner:
+class Learner(Properties):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
-    of a step takes. `optimiser` is any of torch's by name, and `optimiser_options` are its options.
+    of a step takes. Optimisers, `schedule` and numbers such as `momentum` or `clip` have the names
+    that they have in `recollect.run`; a schedule runs over `schedule_steps` steps. Any other
+    optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
+
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
@@ -66,6 +71,9 @@ class Learner:
         replay: int = 32,
         optimiser: str = "SGD",
         optimiser_options: Mapping[str, Any] | None = None,
+        nesterov: bool = False,
+        schedule: str = "constant",
+        schedule_steps: int | None = None,
         classes: Sequence[Hashable] | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
@@ -75,10 +83,14 @@ class Learner:
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int = 3,
+        **numbers: Unpack[Numbers],
     ) -> None:
+        optimising = Optimising.of(
+            optimiser, optimiser_options, nesterov, schedule, schedule_steps, numbers
+        )
         self._settings = Settings(
-            method, memory, lr, seed, replay, optimiser, dict(optimiser_options or {}), spare,
-            transform, replay_transform, device_of(device),
+            method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
+            device_of(device),
         )  # fmt: skip
         check_arguments(module, self._settings, window, fixed=classes is not None)
         self._module = copy.deepcopy(module)
@@ -87,38 +99,8 @@ class Learner:
         labels = Labels() if classes is None else Labels(listed(classes), True)
         self._now = Snapshot(None, labels, Record.empty(window))
         self._lock = FairLock()
-        self.saved: int | None = None
-        self.notes: dict[str, Any] = {}
-
-    @property
-    def seen(self) -> int:
-        """How many examples it has learned from: where to continue in the stream."""
-        return self._now.engine.fleet.seen if self._now.engine else 0
-
-    @property
-    def steps(self) -> int:
-        """How many steps it has taken: one for every `observe`."""
-        return self._now.engine.fleet.steps if self._now.engine else 0
-
-    @property
-    def classes(self) -> list[Hashable]:
-        """The labels it knows, in the order of the columns of `predict_proba`."""
-        return list(self._now.labels.known)
-
-    @property
-    def fixed_classes(self) -> bool:
-        """Whether it was made with `classes`, so that no others can be learned."""
-        return self._now.labels.fixed
-
-    @property
-    def method(self) -> Method:
-        """The method it learns with."""
-        return self._settings.method
-
-    @property
-    def memory_bytes(self) -> int:
-        """The bytes of memory and state, without the network: it does not grow with the stream."""
-        return self._now.engine.fleet.bytes_per_run if self._now.engine else 0
+        self.saved = None
+        self.notes = {}
 
     def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
@@ -273,6 +255,7 @@ class Learner:
         with snapshot.as_data_error():
             snapshot.check_facts(facts, tensors)
             learner = cls(module, **snapshot.arguments(facts, method), **extras)
+            learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = dict(facts["notes"])
         learner.saved = learner.seen

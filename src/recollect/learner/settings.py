@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -15,11 +13,12 @@ from torch import nn
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.examples import Kind
+from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, Method, Spec, every_method, setup_of
 
 __all__ = ["LARGEST", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
 
-SAVED = ("memory", "lr", "seed", "replay", "optimiser", "optimiser_options", "spare")
+SAVED = ("memory", "lr", "seed", "replay", "spare")
 LARGEST = 2**63
 MOST_SPARE = 10_000
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -28,15 +27,18 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 @final
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a learner that its steps depend on; transforms and device are not saved."""
+    """The arguments of a learner that its steps depend on; transforms and device are not saved.
+
+    `lr` is the learning rate now, and `first_lr` the one that the learner was made with.
+    """
 
     method: Method
     memory: int | str
     lr: float
+    first_lr: float
     seed: int
     replay: int
-    optimiser: str
-    optimiser_options: Mapping[str, Any]
+    optimising: Optimising
     spare: int
     transform: Transform | None
     replay_transform: Transform | None
@@ -64,7 +66,8 @@ class Settings:
 
     def saved(self) -> dict[str, Any]:
         """The arguments that are saved as plain data, besides the method."""
-        return {name: getattr(self, name) for name in SAVED}
+        plain = {name: getattr(self, name) for name in (*SAVED, "first_lr")}
+        return plain | self.optimising.arguments
 
     def not_saved(self) -> dict[str, Any]:
         """The arguments that are not saved, and passed again, besides the method."""
@@ -80,12 +83,18 @@ class Settings:
 
     def check_same(self, other: Settings, folder: str | Path) -> None:
         """Refuse a learner that was saved in a folder with other settings than these."""
-        for name in ("method", *SAVED):
-            now, then = getattr(self, name), getattr(other, name)
+        mine, others = self._made_with(), other._made_with()
+        for name in mine | others:
+            now, then = mine.get(name), others.get(name)
             if now != then:
                 raise InputError(
                     f"the learner in {folder} was made with {name}={then!r}, not {name}={now!r}"
                 )
+
+    def _made_with(self) -> dict[str, Any]:
+        found = self.saved()
+        found |= {"method": self.method, "lr": found.pop("first_lr"), **found.pop("numbers")}
+        return found
 
 
 def bytes_in(size: str) -> int:
@@ -142,17 +151,10 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         raise InputError(f"spare must be a whole number in 0..{MOST_SPARE}, not {settings.spare!r}")
     if not is_whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
-    if not isinstance(settings.optimiser, str):
-        raise InputError(
-            f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
-            f"{settings.optimiser!r}"
-        )
     for name, function in settings.not_saved().items():
         if name != "device" and function is not None and not callable(function):
             raise InputError(f"{name} must be a function of a batch, not {function!r}")
-    lr: object = settings.lr
-    if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
-        raise InputError(f"lr must be a positive number, not {lr!r}")
+    check_lr(settings.lr)
 
 
 def is_whole(number: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,12 +16,14 @@ from recollect.files import pack
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
 from recollect.learner.labels import Labels, decoded, encoded
+from recollect.learner.optimising import ADDED, check_lr
 from recollect.learner.record import Record
 from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method, every_method
 
-__all__ = ["Snapshot", "arguments", "as_data_error", "check_facts", "packed", "restored"]
+__all__ = ["Snapshot", "arguments", "as_data_error", "as_made", "check_facts", "packed",
+           "restored"]  # fmt: skip
 
 # What tensors were called in files of version 0.1.
 OLD_NAMES = {"own": "state", "met": "counts"}
@@ -89,11 +91,22 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
         method = known(**facts["hyperparameters"])
     elif method.name != name:
         raise InputError(f"the saved learner learned with {name}, not with {method.name}")
+    added = {} if _old(facts) else {name: facts[name] for name in ADDED}
+    numbers = added.pop("numbers", {})
     return {
         "method": method,
         "classes": [decoded(each) for each in facts["labels"]] if facts["fixed"] else None,
-        **{name: facts[name] for name in (*SAVED, "window")},
+        **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
+        **added,
+        **numbers,
     }
+
+
+def as_made(settings: Settings, facts: Mapping[str, Any]) -> Settings:
+    """The settings with the learning rate that the learner was made with, beside that of now."""
+    first = facts.get("first_lr", settings.lr)
+    check_lr(first)
+    return replace(settings, first_lr=first)
 
 
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -147,6 +160,8 @@ def restored(
     clock = facts["clock"]
     past, counts = tuple(clock["past"]), tuple(clock["counts"])
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
+    if _old(facts):
+        learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     return Snapshot(engine, labels, record)
 
@@ -177,3 +192,18 @@ def _part(tensors: Mapping[str, Tensor], part: str) -> dict[str, Tensor]:
 def _new_name(name: str) -> str:
     part, _, rest = name.partition(".")
     return f"{OLD_NAMES.get(part, part)}.{rest}"
+
+
+def _old(facts: Mapping[str, Any]) -> bool:
+    """Whether a file was written when all optimisers were torch's own."""
+    return not any(name in facts for name in ADDED)
+
+
+def _with_run_axis(old: Mapping[str, Tensor], now: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors of an old file, with the state of Adam and AdamW as a fleet has it.
+
+    Torch's had no axis of the runs, and no state for weights without a gradient.
+    """
+    state = {name: tensor for name, tensor in now.items() if name.startswith("optimiser.")}
+    found = {name: torch.zeros_like(tensor) for name, tensor in state.items()}
+    return found | {name: t.unsqueeze(0) if name in state else t for name, t in old.items()}

@@ -6,9 +6,11 @@ from functools import cache
 from recollect.errors import InputError, unknown_name
 from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.base import Method
+from recollect.methods.cls_er import CLSER
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
+from recollect.methods.er_ace import ERACE
 from recollect.methods.er_variants import ERHybrid, ERKMeans, ERMoF, ERRing
 from recollect.methods.ewc import EWC, OEWC
 from recollect.methods.fdr import FDR
@@ -32,17 +34,22 @@ from recollect.methods.packages import Others, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.scr import SCR
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
+from recollect.methods.star import STAR
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
+from recollect.methods.x_der import XDER
 
 __all__ = [
     "AGEM",
     "AGEMR",
+    "CLSER",
     "DER",
     "ER",
+    "ERACE",
     "EWC",
     "FDR",
     "GEM",
@@ -55,8 +62,11 @@ __all__ = [
     "PC",
     "PNN",
     "REQUIREMENTS",
+    "SCR",
     "SGD",
     "SI",
+    "STAR",
+    "XDER",
     "DERpp",
     "ERHybrid",
     "ERKMeans",
@@ -98,6 +108,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
+        ERACE, CLSER, XDER, SCR, STAR,
     )
 }  # fmt: skip
 

@@ -30,7 +30,7 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
-        hidden = x.flatten(self.head.weight.dim() - 1)
+        hidden = x.flatten(next(self.parameters()).dim() - 1)
         for layer in self.hidden:
             hidden = layer(hidden).relu()
         logits: Tensor = self.head(hidden)

@@ -59,12 +59,15 @@ def average_incremental(matrix: Sequence[Sequence[float | None]]) -> float | Non
     >>> average_incremental([[90.0, 20.0], [80.0, 100.0]])
     90.0
     """
-    if any(len(row) != len(matrix) for row in matrix):
+    if not matrix or any(len(row) != len(matrix) for row in matrix):
         return None
-    seen = [
-        [each for each in row[: task + 1] if each is not None] for task, row in enumerate(matrix)
-    ]
-    return sum(sum(row) / len(row) for row in seen) / len(seen)
+    means = []
+    for task, row in enumerate(matrix):
+        seen = [each for each in row[: task + 1] if each is not None]
+        if len(seen) <= task:
+            return None
+        means.append(sum(seen) / len(seen))
+    return sum(means) / len(means)
 
 
 def class_accuracies(counts: Sequence[Sequence[int]]) -> list[float | None]:

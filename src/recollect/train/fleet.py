@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +13,7 @@ from recollect.core.images import Images, as_input
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
-from recollect.core.optimiser import Optimiser
+from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.transforms import Transforms
 from recollect.core.weights import State, Weights
 from recollect.errors import InputError
@@ -42,8 +41,9 @@ class Fleet:
     """K runs of one method, with their own seeds, rates and hyper-parameters.
 
     `learn` takes a step on every batch of a stretch of the stream; `predict` and `logits` evaluate
-    the runs. A single run is a fleet of one. It may have an optimiser of torch's, with its options,
-    and may be `guarded`: then a step that fails or diverges can be undone.
+    the runs. `optimisation` says how weights are moved, with `numbers` such as the momentum of each
+    run. A single run is a fleet of one. It may have an optimiser of torch's own, and may be
+    `guarded`: then a step that fails or diverges can be undone.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -75,12 +75,12 @@ class Fleet:
         tasks: int = 1,
         per_task: int | None = None,
         strategy: Strategy | None = None,
-        optimiser: tuple[str, Mapping[str, Any]] | None = None,
-        optimisation: Optimisation | None = None,
+        optimisation: Optimisation = PLAIN_SGD,
         numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
     ) -> None:
-        check_runs(methods, seeds, lr, memory, replay, alone=bool(optimiser or guarded))
+        by_torch = optimisation.options is not None
+        check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
         self.kind = type(methods[0])
         self.device = torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
@@ -110,30 +110,27 @@ class Fleet:
             check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
         if policy is not None and policy.uses_labels:
             counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
-        given, each = optimisation or PLAIN_SGD, numbers or [{}] * len(seeds)
+        each = numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
-            self.network.noisy, counts, given.rates(rates, each),
+            self.network.noisy, counts, optimisation.rates(rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
         self.state = State(setup.state(self.model)).to(self.device)
         check_state(self.kind, self.state, self.runs)
-        self.optimiser = (
-            Optimiser(optimiser[0], self.weights, lr[0], optimiser[1]) if optimiser else None
-        )
-        self._moving = given.start(self.weights, each)
+        self.optimiser = optimisation.start(self.weights, each, self.network.trained)
         whole = FleetState(
-            self.weights, self.network.buffers, self._method, rates, self.state, self._moving
+            self.weights, self.network.buffers, self._method, rates, self.state, self.optimiser
         )
-        if optimiser or guarded or isinstance(images, Transforms):
+        # The state of torch's optimisers is not there before the first step.
+        torchs = self.optimiser if isinstance(self.optimiser, TorchOptimiser) else None
+        if torchs or guarded or isinstance(images, Transforms):
             recorded = recorded or False
         alike = steps // tasks if self.kind.needs.task_id else steps
-        fast = fast_steps(compiled, recorded, self.network, alike, self.runs)
+        fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
-        self.guard = Guard(changed, self.memory, self.optimiser) if guarded else None
-        self._stepper = Stepper(
-            self.network, self.memory, whole, fast, images, self.optimiser, self.guard
-        )
+        self.guard = Guard(changed, self.memory, torchs) if guarded else None
+        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard)
 
     @property
     def runs(self) -> int:
@@ -154,6 +151,11 @@ class Fleet:
     def steps(self) -> int:
         """How many steps every run has taken."""
         return self.clock.steps
+
+    def set_lr(self, lr: Sequence[float]) -> None:
+        """Learn at these rates from the next step on, one for every run."""
+        self.model.rate.copy_(self.model.rate.new_tensor(list(lr)))
+        self._stepper.set_rates(self.model.rate)
 
     @property
     def bytes_per_run(self) -> int:
@@ -225,14 +227,13 @@ class Fleet:
             "memory": self.memory.tensors,
             "state": self.state,
             "counts": {} if self.planner.counts is None else {"labels": self.planner.counts},
-            "optimiser": {} if self.optimiser is None else self.optimiser.tensors(),
-            "moving": {} if self._moving is None else self._moving.state,
+            "optimiser": {} if self.optimiser is None else self.optimiser.state,
         }
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:
         """Go to a state that another fleet of the same kind was in."""
-        if self.optimiser is not None:
+        if isinstance(self.optimiser, TorchOptimiser):
             start = "optimiser."
             kept = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
             self.optimiser.restore(kept)

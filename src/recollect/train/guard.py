@@ -9,7 +9,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.core.optimiser import Optimiser
+from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.memory import Memory
 
 __all__ = ["Guard"]
@@ -21,11 +21,13 @@ TRIED = 4
 class Guard:
     """Notes how things were before a step, and can bring that back.
 
-    The memory is noted when a step is about to write there: only the rows that it overwrites.
+    The memory is noted when a step is about to write there: only the rows that it overwrites. An
+    optimiser of torch's makes its state as it goes, so it is asked for it at every step; that of a
+    `FleetOptimiser` is among `tensors`.
     """
 
     def __init__(
-        self, tensors: Sequence[Tensor], memory: Memory, optimiser: Optimiser | None
+        self, tensors: Sequence[Tensor], memory: Memory, optimiser: TorchOptimiser | None
     ) -> None:
         self._tensors = list(tensors)
         self._before = [tensor.clone() for tensor in tensors]
@@ -66,8 +68,7 @@ class Guard:
             self._try_counters()
         self._copy(self._before, self._tensors)
         if self._optimiser is not None:
-            kept = self._optimiser.tensors()
-            self._kept = {name: tensor.clone() for name, tensor in kept.items()}
+            self._kept = {name: t.clone() for name, t in self._optimiser.state.items()}
         self._noted = True
 
     def note_rows(self, rows: Tensor) -> None:
@@ -76,7 +77,7 @@ class Guard:
 
     def finite(self, loss: Tensor) -> bool:
         """Whether the step led somewhere: its loss and all that it changed are numbers."""
-        kept = self._optimiser.tensors().values() if self._optimiser is not None else ()
+        kept = self._optimiser.state.values() if self._optimiser is not None else ()
         each = [
             loss,
             *(self._tensors[index] for index in self._changed() if index in self._watched),

@@ -189,6 +189,8 @@ class Job:
 
     def check(self) -> None:
         """Refuse a job whose method asks for what the stream does not give."""
+        if self.optimisation.options is not None:  # which no identity of a run would tell apart
+            raise InputError("experiments are run with SGD, Adam or AdamW, not with torch's own")
         if self.kind.needs.boundaries and not self.stream.boundaries:
             raise InputError(
                 f"{self.kind.title} needs to be told where a task ends, and {self.stream.name} "

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,7 +11,9 @@ import torch
 from torch import Tensor
 
 from recollect.core.fleet_optimiser import DEFAULTS, FleetOptimiser
+from recollect.core.optimiser import Optimiser
 from recollect.core.schedule import SCHEDULE_SETTINGS, SCHEDULES, rate_factors
+from recollect.core.torch_optimiser import TorchOptimiser, torch_optimisers
 from recollect.core.weights import Weights
 from recollect.errors import InputError, unknown_name
 
@@ -38,7 +41,8 @@ class Optimisation:
     """An optimiser (SGD, Adam or AdamW) and a schedule (constant, step or cosine), by name.
 
     `per` says whether a schedule runs once over the `stream` or anew in every `task`. Numbers such
-    as the momentum belong to single runs: `NUMBERS`.
+    as the momentum belong to single runs: `NUMBERS`. With `options`, the optimiser is any of
+    torch's with these arguments, and moves one run.
 
     >>> Optimisation("AdamW", schedule="cosine", per="task").text
     'AdamW, cosine per task'
@@ -50,18 +54,22 @@ class Optimisation:
     nesterov: bool = False
     schedule: str = "constant"
     per: str = "stream"
+    options: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        known = {name.lower(): name for name in DEFAULTS}
+        names = DEFAULTS if self.options is None else torch_optimisers()
+        known = {name.lower(): name for name in names}
         if str(self.optimiser).lower() not in known:
-            raise unknown_name("optimiser", str(self.optimiser), DEFAULTS)
-        object.__setattr__(self, "optimiser", known[self.optimiser.lower()])
+            raise unknown_name("optimiser", str(self.optimiser), names)
+        object.__setattr__(self, "optimiser", known[str(self.optimiser).lower()])
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", str(self.schedule), SCHEDULES)
         if self.per not in OVER:
             raise InputError(f"a schedule runs per 'stream' or per 'task', not {self.per!r}")
         if self.nesterov and self.optimiser != "SGD":
             raise InputError(f"Nesterov's momentum is an option of SGD, not of {self.optimiser}")
+        if self.nesterov and self.options is not None:
+            raise self.foreign("nesterov")
 
     @property
     def text(self) -> str:
@@ -93,7 +101,34 @@ class Optimisation:
     def numbers(self) -> tuple[str, ...]:
         """Which numbers its runs may be given."""
         step = ("decay_every", "decay_factor") if self.schedule == "step" else ()
-        return (*DEFAULTS[self.optimiser], "clip", "warmup", *step)
+        own = DEFAULTS[self.optimiser] if self.options is None else ()
+        return (*own, "clip", "warmup", *step)
+
+    def foreign(self, name: str) -> InputError:
+        """What to say of a number that none of its runs may be given."""
+        if self.options is not None and not name.startswith("decay_"):
+            return InputError(
+                f"{self.optimiser} takes {name} among optimiser_options, as torch calls it"
+            )
+        chosen_by = "schedule='step'" if name.startswith("decay_") else "another optimiser"
+        return InputError(
+            f"{self.optimiser} with schedule {self.schedule!r} has no {name}: it belongs to "
+            f"{chosen_by}"
+        )
+
+    def checked(self, given: Mapping[str, object]) -> dict[str, float]:
+        """The numbers of one run, as floats; refused if it cannot have them."""
+        found: dict[str, float] = {}
+        for name, value in given.items():
+            if name not in self.numbers:
+                raise self.foreign(name)
+            if not isinstance(value, int | float) or isinstance(value, bool):
+                raise InputError(f"{name} must be a number, not {value!r}")
+            found[name] = float(value)
+            if not math.isfinite(value) or value < 0:
+                raise InputError(f"{name} must be at least 0 and finite, not {value:g}")
+        self.check(found)
+        return found
 
     def check(self, given: Mapping[str, float]) -> None:
         """Refuse numbers that make no sense together."""
@@ -106,14 +141,16 @@ class Optimisation:
             raise InputError("clip must be greater than 0: leave it out to clip nothing")
 
     def start(
-        self, weights: Weights, given: Sequence[Mapping[str, float]]
-    ) -> FleetOptimiser | None:
-        """The optimiser of runs with these numbers; None for plain SGD."""
+        self, weights: Weights, given: Sequence[Mapping[str, float]], trained: Collection[str]
+    ) -> Optimiser | None:
+        """The optimiser of the `trained` weights of runs with these numbers; None for plain SGD."""
+        if self.options is not None:
+            return TorchOptimiser(self.optimiser, weights, self.options, given[0].get("clip"))
         own = {"clip", *DEFAULTS[self.optimiser]}
         if self.optimiser == "SGD" and not any(own & each.keys() for each in given):
             return None
         settings = [{n: v for n, v in each.items() if n in own} for each in given]
-        return FleetOptimiser.of(self.optimiser, weights, settings, self.nesterov)
+        return FleetOptimiser.of(self.optimiser, weights, settings, self.nesterov, trained)
 
     def rates(self, like: Tensor, given: Sequence[Mapping[str, float]]) -> RateSchedule | None:
         """The schedule of runs with these numbers; None if the learning rate stays."""

@@ -11,7 +11,6 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.images import Images
 from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
@@ -41,7 +40,7 @@ class FleetState:
     method: Method
     rate: Tensor
     state: State
-    optimiser: FleetOptimiser | None = None
+    optimiser: Optimiser | None = None
 
     def tensors(self) -> list[Tensor]:
         """The same as plain tensors, for a step that is compiled."""
@@ -99,12 +98,11 @@ class Stepper:
         whole: FleetState,
         fast: tuple[bool, bool],
         images: Images | Transforms | None = None,
-        optimiser: Optimiser | None = None,
         guard: Guard | None = None,
     ) -> None:
         self._network, self._memory = network, memory
         self._fast, self._images = fast, images
-        self._optimiser, self._guard = optimiser, guard
+        self._guard = guard
         self._method, runs = whole.method, whole.weights.runs
         one_by_one = network.strategy == "loop"
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
@@ -138,6 +136,11 @@ class Stepper:
         if first:
             check_loss(loss, stacks["y"].shape[1])
         return loss
+
+    def set_rates(self, rates: Tensor) -> None:
+        """Take the coming steps at these learning rates, `[K]`."""
+        for state, rate in zip(self._states, rates.chunk(len(self._states)), strict=True):
+            state.rate.copy_(rate)
 
     @property
     def execution(self) -> str:
@@ -252,10 +255,9 @@ class Stepper:
                 self._images, given.get("raw x"), draws, self._network.dtype
             )
         rate = state.rate * given["factor"] if "factor" in given else state.rate
-        optimiser = state.optimiser or self._optimiser
         step = Step(
             given["x"], given["y"],
-            Model(self._network, state.weights, state.buffers, rate, optimiser),
+            Model(self._network, state.weights, state.buffers, rate, state.optimiser),
             [Stored(past).narrow(*span) for span in spans],
             state.state, given["slots"], given["key"], augmentation, self._noted,
         )  # fmt: skip
@@ -289,7 +291,6 @@ class Stepper:
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half)
         fixed = tuple(getattr(method, name) for name in static(type(method)))
-        moving = self._states[0].optimiser
-        optimiser = moving and (moving.name, moving.nesterov, *moving.settings)
+        optimiser = self._states[0].optimiser and self._states[0].optimiser.kind
         given = (repr(self._images), layers, repr(network.module), how, optimiser)
         return (type(method), fixed, *given)

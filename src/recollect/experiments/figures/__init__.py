@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.errors import unknown_name
-from recollect.experiments.figures import examples, fisher, over_time, scores, wall_clock
+from recollect.experiments.figures import curves, examples, fisher, over_time, scores, wall_clock
 from recollect.experiments.figures.drawing import Drawing, check_matplotlib, compose, save
 from recollect.experiments.figures.runs import Material, Panels
 
@@ -78,6 +78,10 @@ FIGURES = {
     "over-time": Recipe(
         "accuracy on a task over time",
         over_time.OverTimeData, over_time.data, over_time.drawing,
+    ),
+    "curves": Recipe(
+        "loss and accuracy while training, of runs with --curves",
+        curves.CurvesData, curves.data, curves.drawing,
     ),
     "transfer": Recipe(
         "transfer and forgetting of each method",

@@ -33,11 +33,12 @@ Ends = tuple[float, float]
 @final
 @dataclass(frozen=True)
 class Style:
-    """The colour, marker and line of a method."""
+    """The colour, marker, line and width of a method, or of another line."""
 
     colour: str
     marker: str = "o"
     line: str = "-"
+    width: float = 1.5
 
 
 STYLES = {
@@ -122,25 +123,36 @@ class Chart:
         self.rows: list[str] = []
 
     def line(
-        self, line: Line, words: Words, *, band: bool = False, markers: bool = True, title: str = ""
+        self,
+        line: Line,
+        words: Words,
+        *,
+        spread: bool = True,
+        band: bool = False,
+        markers: bool = True,
+        title: str = "",
+        style: Style | None = None,
     ) -> None:
-        """Points of one method, joined; the standard deviation as bars, or as a band."""
-        style, points = style_of(line.method), line.points
+        """Points of one method, joined; the `spread`, one deviation, as bars or as a band."""
+        style, points = style or style_of(line.method), line.points
         x, mean = [p.x for p in points], [p.mean for p in points]
         # A logarithmic axis has no place for zero.
         least = 0.1 if self.axes.get_yscale() == "log" else -math.inf
         low = [max(p.mean - p.std, least * abs(p.mean)) for p in points]
         high = [p.mean + p.std for p in points]
         front = 3 if line.method in ("der", "derpp") else 2
-        if band:
+        if not (spread and any(p.std for p in points)):
+            pass
+        elif band:
             (drawn,) = self.axes.fill(
                 x + x[::-1], low + high[::-1], color=style.colour, alpha=0.15, linewidth=0
             )
             _name(line.method, drawn)
         else:
-            self._segments(line.method, zip(x, x, strict=True), zip(low, high, strict=True), front)
+            ends = zip(low, high, strict=True)
+            self._segments(line.method, zip(x, x, strict=True), ends, style.colour, front)
         (joined,) = self.axes.plot(
-            x, mean, color=style.colour, linestyle=style.line, zorder=front,
+            x, mean, color=style.colour, linestyle=style.line, linewidth=style.width, zorder=front,
             marker=style.marker if markers else None,
         )  # fmt: skip
         _name(line.method, joined)
@@ -183,7 +195,7 @@ class Chart:
             style, points = style_of(line.method), line.points
             rows, means = [row] * len(points), [p.mean for p in points]
             ends = [(p.mean - p.std, p.mean + p.std) for p in points]
-            self._segments(line.method, ends, [(row, row)] * len(points))
+            self._segments(line.method, ends, [(row, row)] * len(points), style.colour)
             sizes = [(4 + min(number, 3)) ** 2 for number in range(len(points))]
             _name(line.method, self.axes.scatter(
                 means, rows, s=sizes, color=style.colour, marker=style.marker))  # fmt: skip
@@ -217,11 +229,13 @@ class Chart:
         self.axes.set_yticks(range(len(lines)), self.rows)
         self.axes.set_ylim(len(lines) - 0.4, -0.6)
 
-    def _segments(self, method: str, x: Iterable[Ends], y: Iterable[Ends], zorder: int = 2) -> None:
+    def _segments(
+        self, method: str, x: Iterable[Ends], y: Iterable[Ends], colour: str, zorder: int = 2
+    ) -> None:
         # One line with gaps is drawn in half the time of a collection of lines.
         xs, ys = ([each for ends in axis for each in (*ends, math.nan)] for axis in (x, y))
         (drawn,) = self.axes.plot(
-            xs, ys, color=style_of(method).colour, linewidth=0.8, zorder=zorder,
+            xs, ys, color=colour, linewidth=0.8, zorder=zorder,
             solid_capstyle="butt",
         )  # fmt: skip
         _name(method, drawn)

@@ -25,6 +25,7 @@ from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.commands import again
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
 from recollect.experiments.report.figures import figures_of
+from recollect.experiments.report.recorded import recorded, recorded_by
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.store import newest_code
 from recollect.methods import METHODS
@@ -79,6 +80,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
         "texts": list(texts),
+        "recorded": recorded(dict(zip(names, found, strict=True))),
         "figures": figures_of([row.result for row in kept], drawn or {}),
     }
 
@@ -139,8 +141,10 @@ def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
 
 
 def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[str, Any]:
+    kept = recorded_by(run)
     return {
         "seed": run.seed,
+        **({"recorded": kept} if kept else {}),
         "seconds": _rounded(run.train_seconds, 4),
         "diverged": run.diverged,
         "farBelow": far_below,

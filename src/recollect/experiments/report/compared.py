@@ -1,4 +1,4 @@
-"""All four scores of a configuration beside the paper's, and how many of the paper's are ours."""
+"""The scores of a configuration beside the paper's, and how many of the paper's are ours."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from recollect.experiments import paper
 from recollect.experiments.choices import usual
-from recollect.experiments.labels import SCORE_TITLES, SETTINGS, meaningful
+from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS, meaningful
 from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import SINGLE, Comparison, compare, metric_of
 from recollect.experiments.results import Summary
@@ -36,7 +36,7 @@ def compared(each: Summary) -> Compared:
     return {
         setting: {
             metric: compare(known, each, setting, metric)
-            for metric in METRICS
+            for metric in SCORES
             if each.mean(metric, setting)
         }
         for setting in meaningful(each.settings)
@@ -75,7 +75,7 @@ def tallies(found: Sequence[Summary], verdicts: Sequence[Compared]) -> list[dict
             "weak": sum(each.weak for each in judged.values()),
         }
         for name in BENCHMARKS
-        for table in (*METRICS, SINGLE)
+        for table in (*SCORES, SINGLE)
         if (judged := counted.get((name, table)))
     ]
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from recollect.experiments.figures import FIGURES, Material, check_matplotlib, o
 from recollect.experiments.figures.drawing import pictures
 from recollect.experiments.figures.examples import ArrivalsData
 from recollect.experiments.figures.files import read
+from recollect.experiments.report.page import packed
 from recollect.train import Result
 
 __all__ = ["drawn_in", "figures_of"]
@@ -21,7 +19,7 @@ __all__ = ["drawn_in", "figures_of"]
 # Runs do not have the data of these; nor of what arrives on a benchmark.
 APART = ("wall-clock", "fisher", "mnist-360")
 # Points of these are means of one configuration each.
-OF_CONFIGURATIONS = ("memory", "tiny-memories", "over-time", "transfer")
+OF_CONFIGURATIONS = ("memory", "tiny-memories", "over-time", "curves", "transfer")
 
 
 def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str, Any]:
@@ -34,13 +32,11 @@ def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str,
     except MissingExtraError as error:
         return {"missing": f"{error}, and then recollect report again.", "drawn": ""}
     material = Material(results=results)
-    names = ("memory", "time", *apart, "tiny-memories", "over-time", "transfer")
+    names = ("memory", "time", *apart, "tiny-memories", "over-time", "curves", "transfer")
     drawn = [found for name in names if (found := _figure(name, material, apart))]
     if not drawn:
         return {"missing": "", "drawn": ""}
-    # Many plots say the same things: packed, they are a tenth of the size.
-    packed = zlib.compress(json.dumps(drawn, separators=(",", ":")).encode(), 9)
-    return {"missing": "", "drawn": base64.b64encode(packed).decode()}
+    return {"missing": "", "drawn": packed(drawn)}
 
 
 def drawn_in(folder: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 const report = JSON.parse(byId("data").textContent);
 const METRICS = Object.keys(report.metrics);
+const OF_PAPER = ["accuracy", "fwt", "bwt", "forgetting"];
 const METHODS = Object.keys(report.methods);
 const SINGLE = "accuracy-single-epoch";
 const VERDICTS = { equal: "✓", close: "≈", above: "▲", below: "▼" };

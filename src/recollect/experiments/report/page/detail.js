@@ -17,11 +17,14 @@ function showRun() {
     SECTIONS.map(([title, show]) => { const shown = show(row, run, runs, settings); return shown && [el("h2", {}, title), shown]; }));
 }
 
-// Each is shown if it has something to show. Curves, classes and confusions belong here.
+// Each is shown if it has something to show.
 const SECTIONS = [
   ["Scores", scoreTable],
   ["Configurations", gridTable],
+  ["Curves", curves],
   ["Accuracy matrix", matrices],
+  ["Accuracy per class", classAccuracies],
+  ["Confusion matrix", confusions],
   ["How it was made", (row, run, runs) => [facts(row, runs), run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again)]],
 ];
 
@@ -50,13 +53,14 @@ function gridTable(row, run, runs, settings) {
 }
 
 function scoreTable(row, run, runs, settings) {
+  const metrics = METRICS.filter((metric) => OF_PAPER.includes(metric) || settings.some((setting) => score(row, setting, metric)));
   return el("div", { class: "scroll", role: "region", "aria-label": "Scores", tabindex: 0 }, el("table", { class: "scores", "aria-label": "Scores" },
-    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), METRICS.map((metric) => el("th", { scope: "col", class: "right" }, report.metrics[metric])))),
-    el("tbody", {}, settings.map((setting) => el("tr", {}, el("th", { scope: "row" }, report.settings[setting]), METRICS.map((metric, n) => {
+    el("thead", {}, el("tr", {}, el("th", { scope: "col" }, "Setting"), metrics.map((metric) => el("th", { scope: "col", class: "right wrap" }, report.metrics[metric])))),
+    el("tbody", {}, settings.map((setting) => el("tr", {}, el("th", { scope: "row" }, report.settings[setting]), metrics.map((metric) => {
       const [mean, paper] = [score(row, setting, metric), paperOf(row, setting, metric)];
-      const own = run && (run.scores[setting][n] ?? null);
+      const own = run && (run.scores[setting][METRICS.indexOf(metric)] ?? null);
       if (run) return el("td", { class: "right" }, own === null ? "–" : fixed(own / 100), mean && el("small", {}, `mean ${plusMinus(mean)}`));
-      return el("td", { class: "right" }, mean ? plusMinus(mean) : "–",
+      return el("td", { class: "right" }, mean ? plusMinus(mean) : "–", mean && mean[2] < row.runs.length && el("small", {}, `over ${seedsOf(mean[2])}`),
         paper && el("small", {}, `paper ${plusMinus(paper)}`), paper && el("small", { class: judged(paper, metric)[0] }, judged(paper, metric)[1]));
     }))))));
 }

@@ -2,8 +2,9 @@
 
 const swatch = (colour) => el("span", { class: "swatch ink", style: { background: colour }, "aria-hidden": "true" });
 
-// A plot is {title, benchmark, svg, marks, legend, wide}; a mark is [key, x, y, buffer, ...lines].
-function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [], wide, configurations: ofRows }, hides = () => false) {
+// A plot is {title, benchmark, svg, marks, legend, wide}; a mark is [key, x, y, buffer, ...lines]. What has the key `lit` stands
+// out unless something else is pointed at; `follow` gives the address that a key leads to, else it is that of a configuration.
+function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [], wide, configurations: ofRows, lit = null, follow = null }, hides = () => false) {
   const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   picture.classList.add("ink");
   picture.setAttribute("role", "img");
@@ -19,7 +20,8 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
   let active = -1;
 
   for (const group of picture.querySelectorAll("[data-key]")) if (hides(group.dataset.key)) group.remove();
-  const light = (key) => {
+  const light = (pointed) => {
+    const key = pointed ?? lit;
     picture.classList.toggle("dim", key !== null);
     for (const group of picture.querySelectorAll("[data-key]")) group.classList.toggle("lit", group.dataset.key === key);
   };
@@ -54,8 +56,11 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
     return best;
   };
   const open = () => {
-    const row = marks[active] && shownRow(benchmark, variant, marks[active][0], marks[active][3]);
-    if (row) location.hash = addressOf(row);
+    if (!marks[active]) return;
+    const [key, , , buffer] = marks[active];
+    const row = !follow && shownRow(benchmark, variant, key, buffer);
+    const target = follow ? follow(key) : row && addressOf(row);
+    if (target) location.hash = target;
   };
   fill(picture, {
     tabindex: 0,
@@ -75,6 +80,7 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
       else if (event.key === "Escape") activate(-1);
     },
   }, []);
+  light(null);
   return el("figure", {}, el("figcaption", {}, title), box,
     legend.length > 0 && el("ul", { class: "legend" }, legend.filter(([key]) => !hides(key)).map(([key, name, colour]) =>
       el("li", { onpointerenter: () => light(key), onpointerleave: () => light(null) }, swatch(colour), name))));

@@ -38,6 +38,8 @@ const metricAbout = {
   fwt: "Accuracy on a task just before it is learned, less that of an untrained network.",
   bwt: "Final accuracy on a task, less that just after it was learned.",
   forgetting: "The best accuracy on a task, less the final one. Less is better.",
+  average_incremental_accuracy: "The mean over tasks of the accuracy, after each, on the tasks so far.",
+  anytime_accuracy: "The mean over all steps of the accuracy on the tasks so far, of runs that recorded curves.",
 };
 
 function overview() {

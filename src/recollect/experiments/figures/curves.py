@@ -1,0 +1,207 @@
+"""Loss and accuracy while training, of the runs that recorded curves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import final
+
+from recollect.errors import InputError
+from recollect.experiments.figures.chart import Chart
+from recollect.experiments.figures.drawing import Drawing, Plot
+from recollect.experiments.figures.runs import (
+    Line,
+    Material,
+    Panel,
+    Point,
+    at,
+    by_panel,
+    seeds_behind,
+)
+from recollect.experiments.results import Mean, Summary
+from recollect.train.curves import Curves
+
+__all__ = [
+    "LOSS",
+    "CurvePanel",
+    "CurvesData",
+    "Values",
+    "alike",
+    "data",
+    "draw_axes",
+    "drawing",
+    "losses",
+    "mean_accuracy",
+    "mean_line",
+    "task_ends",
+    "words",
+]
+
+LOSS = "loss"
+MOST_POINTS = 200  # on a line
+
+Values = Callable[[Curves], Sequence[float | None]]
+
+
+@final
+@dataclass(frozen=True)
+class CurvePanel:
+    """The methods with one buffer on a benchmark: their accuracy in a setting, or their loss."""
+
+    benchmark: str
+    setting: str
+    buffer: int | None
+    ends: tuple[int, ...]
+    lines: tuple[Line, ...]
+    variant: str = ""
+
+    @property
+    def title(self) -> str:
+        """The benchmark, the setting or the loss, and the buffer, in words."""
+        panel = Panel(self.benchmark, self.setting, (), self.variant)
+        return panel.title + ("" if self.buffer is None else f", buffer {self.buffer}")
+
+    @property
+    def view(self) -> str:
+        """Whether this is the loss or the accuracy, in words."""
+        return "loss of a step" if self.setting == LOSS else "mean accuracy of the tasks so far"
+
+
+@final
+@dataclass(frozen=True)
+class CurvesData:
+    """A panel for each benchmark, setting and buffer, and one for the loss."""
+
+    panels: tuple[CurvePanel, ...]
+
+
+def data(material: Material) -> CurvesData:
+    """Mean curves over seeds. Methods without a memory are in the panels of all buffers."""
+    found = [each for each in material.cells if any(run.curves for run in each.runs)]
+    made: list[CurvePanel] = []
+    for panel, of in by_panel(found):
+        every = [each for summaries in of.values() for each in summaries]
+        values: dict[str, Values] = {panel.setting: partial(mean_accuracy, setting=panel.setting)}
+        if not any(p.benchmark == panel.benchmark and p.variant == panel.variant for p in made):
+            values[LOSS] = losses
+        for setting, value in values.items():
+            for buffer in _buffers(every):
+                shown = [each for each in every if each.first.buffer in (None, buffer)]
+                lines = [mean_line(each, value, each.first.method) for each in shown]
+                some = tuple(line for line in lines if line.points)
+                ends = task_ends(alike(shown[0])[0])
+                if some:
+                    made.append(
+                        CurvePanel(panel.benchmark, setting, buffer, ends, some, panel.variant)
+                    )
+    if not made:
+        raise InputError(
+            "no results with curves: run recollect run seq-mnist derpp --buffer 200 --curves first"
+        )
+    return CurvesData(tuple(made))
+
+
+def drawing(drawn: CurvesData) -> Drawing:
+    """A plot for each panel."""
+    seeds = seeds_behind(panel.lines for panel in drawn.panels)
+    return Drawing(
+        "Loss and accuracy while training",
+        f"Mean over {seeds}; bands: one standard deviation. Dotted lines: a task ends. The mean of "
+        f"an accuracy over all steps is the any-time accuracy.",
+        [
+            Plot(
+                panel.title,
+                partial(_draw, panel),
+                panel.benchmark,
+                panel.buffer,
+                panel.view,
+                panel.variant,
+            )
+            for panel in drawn.panels
+        ],
+        columns=3,
+        size=(3.6, 2.8),
+    )
+
+
+def alike(summary: Summary) -> list[Curves]:
+    """The curves of the most seeds that were measured at the same steps."""
+    groups: dict[tuple[int, ...], list[Curves]] = {}
+    for run in summary.runs:
+        if run.curves is not None:
+            groups.setdefault(tuple(run.curves.steps), []).append(run.curves)
+    return max(groups.values(), key=len)
+
+
+def mean_accuracy(curves: Curves, setting: str) -> Sequence[float | None]:
+    """At each point, the mean accuracy on the tasks so far; None if there is no such setting."""
+    known = setting in curves.accuracy
+    return curves.mean(setting) if known else [None] * len(curves.steps)
+
+
+def losses(curves: Curves) -> Sequence[float | None]:
+    """The loss of a step at each point."""
+    return curves.loss
+
+
+def mean_line(summary: Summary, values: Values, key: str, *, title: str = "") -> Line:
+    """A mean over the seeds that were measured at the same steps; a few hundred points of it."""
+    curves = alike(summary)
+    rows = [values(each) for each in curves]
+    points = []
+    for place in _places(curves[0]):
+        mean = Mean.of([row[place] for row in rows])
+        if mean is not None:
+            points.append(at(curves[0].steps[place], mean, summary.first.buffer))
+    return Line(key, tuple(points), title or summary.first.method_title)
+
+
+def draw_axes(chart: Chart, ends: Iterable[int], *, loss: bool) -> None:
+    """The axes of a curve over steps, with a dotted line where a task ends but at the last."""
+    for step in list(ends)[:-1]:
+        chart.axes.axvline(step, color="#9a9a9a", linewidth=0.8, linestyle=":", zorder=1)
+    chart.axes.set(xlabel="steps")
+    chart.axes.set_xlim(left=0)
+    if loss:
+        chart.axes.set(ylabel="loss")
+        chart.axes.set_ylim(bottom=0)
+    else:
+        chart.axes.set(ylabel="accuracy (%)", ylim=(-3, 103))
+
+
+def words(point: Point) -> list[str]:
+    """What a point of a curve stands for, in words.
+
+    >>> words(Point(40, 80.25, 1.5, seeds=3))
+    ['after 40 steps', '80.25 ±1.50']
+    """
+    return [f"after {point.x:g} steps", str(point)]
+
+
+def _draw(panel: CurvePanel, chart: Chart) -> None:
+    for line in panel.lines:
+        chart.line(line, words, band=True, markers=False)
+    draw_axes(chart, panel.ends, loss=panel.setting == LOSS)
+
+
+def _buffers(found: Iterable[Summary]) -> list[int | None]:
+    sizes = {each.first.buffer for each in found if each.first.buffer is not None}
+    return [*sorted(sizes)] or [None]
+
+
+def task_ends(curves: Curves) -> tuple[int, ...]:
+    """The number of steps at which each task ends."""
+    last = dict(zip(curves.tasks, curves.steps, strict=True))
+    return tuple(last[task] for task in sorted(last))
+
+
+def _places(curves: Curves) -> list[int]:
+    """The points that are drawn: some, evenly, and those at which a task ends."""
+    count = len(curves.steps)
+    stride = math.ceil(count / MOST_POINTS)
+    ends = set(task_ends(curves))
+    return [
+        n for n, step in enumerate(curves.steps) if (count - 1 - n) % stride == 0 or step in ends
+    ]

@@ -1,0 +1,93 @@
+"""CLS-ER: Complementary Learning Systems with Experience Replay (Arani et al., 2022)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from recollect.core.losses import squared_distance
+from recollect.core.model import Model
+from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
+
+
+@dataclass(frozen=True)
+class CLSER(Method):
+    """Replays towards the better of two averages of its weights, and predicts with the slower one.
+
+    After a step, the plastic and the stable copy move towards the network, each with some
+    probability: `plastic_rate` is the larger, and `plastic_decay` not above `stable_decay`. To ER's
+    loss, `lambda` times the squared distance is added between the logits of replayed examples and
+    those of the copy that gives their label the larger probability.
+
+    In step t the decays are at most 1 - 1 / (t + 1), as in the authors' code: the copies forget the
+    initial weights, and early steps are averaged alike. With `constant` 1 they are always those
+    given, as in the publication.
+
+    >>> CLSER(lambda_=2.0, stable_decay=0.999)
+    CLSER(lambda_=2.0, plastic_rate=0.9, stable_rate=0.7, plastic_decay=0.99, stable_decay=0.999, \
+constant=0)
+    """
+
+    lambda_: float | Tensor = hyper(0.1, "weight of the distance to the copies' logits")
+    plastic_rate: float | Tensor = hyper(0.9, "probability that the plastic copy is updated")
+    stable_rate: float | Tensor = hyper(0.7, "probability that the stable copy is updated")
+    plastic_decay: float | Tensor = hyper(0.99, "decay of the plastic copy")
+    stable_decay: float | Tensor = hyper(0.99, "decay of the stable copy")
+    constant: int = hyper(0, "1: the same decays from the first step on")
+
+    name: ClassVar[str] = "cls-er"
+    title: ClassVar[str] = "CLS-ER"
+    replay: ClassVar[Replay] = Replay(("x", "y"))
+
+    def setup(self, spec: Spec) -> Setup:
+        """The two copies, which begin as the network, and the number of steps."""
+
+        def state(model: Model) -> dict[str, Tensor]:
+            copies = {**model.snapshot("plastic"), **model.snapshot("stable")}
+            return {**copies, "steps": torch.zeros_like(model.rate)}
+
+        return Setup(state=state)
+
+    def update(self, step: Step) -> Tensor:
+        """ER's step with the distance to the better copy's logits; then both copies move."""
+        past = step.draw()
+        plastic, stable = (step.model.stored(step.state, name) for name in ("plastic", "stable"))
+        better = _better(plastic, stable, past.x, past.y) if past.x.shape[1] else None
+        (logits,) = step.net(torch.cat([step.x, past.x], 1))
+        loss = step.criterion(logits, torch.cat([step.y, past.y], 1))
+        if better is not None:
+            then = logits[:, step.x.shape[1] :]
+            loss = loss + self.lambda_ * squared_distance(then, better)
+        step.model.descend(step.model.gradient(loss))
+        number = step.state["steps"].add_(1)
+        drawn = step.random(2)[:, 0]  # [K, 2]
+        self._move(plastic, step.model, number, drawn[:, 0] < self.plastic_rate, self.plastic_decay)
+        self._move(stable, step.model, number, drawn[:, 1] < self.stable_rate, self.stable_decay)
+        return loss.detach()
+
+    def _move(
+        self, copy: Model, model: Model, number: Tensor, chosen: Tensor, decay: float | Tensor
+    ) -> None:
+        """Average the weights of a copy with those of the network, in the runs that are chosen."""
+        kept = torch.as_tensor(decay).to(number)
+        if not self.constant:
+            kept = torch.minimum(1 - 1 / (number + 1), kept)
+        copy.average_(model, torch.where(chosen, 1 - kept, 0), statistics=False)
+
+    def predict(self, query: Query) -> Tensor:
+        """The logits of the stable copy."""
+        return query.model.stored(query.state, "stable").logits(query.x)
+
+
+@torch.no_grad()
+def _better(plastic: Model, stable: Model, x: Tensor, y: Tensor) -> Tensor:
+    """The logits `[K, n, C]` of the copy that gives the label the larger probability.
+
+    Copies are in training mode, so that their normalisation layers have statistics of their own:
+    averages of those of the network would not be those of the averaged weights.
+    """
+    logits = [copy(x) for copy in (plastic, stable)]
+    label = y.unsqueeze(2)
+    fast, slow = (each.softmax(2).gather(2, label) for each in logits)
+    return torch.where(slow > fast, logits[1], logits[0])

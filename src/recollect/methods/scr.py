@@ -1,0 +1,94 @@
+"""SCR: Supervised Contrastive Replay (Mai et al., 2021)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from recollect.core.dense import Dense
+from recollect.core.losses import supervised_contrastive
+from recollect.core.modules import Features, Head, maker
+from recollect.memory.by_features import unit
+from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
+from recollect.methods.setup import Build
+
+ROWS = 1000
+UNSEEN = -1e9
+EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small distances
+
+
+@dataclass(frozen=True)
+class SCR(Method):
+    """Learns features by a contrastive loss, and predicts the class with the nearest mean.
+
+    The last layer of the network is replaced by two, with a ReLU between them and `projection`
+    outputs. Batch and draw go through it as they are and in another view; projections of one class
+    attract each other, at a `temperature`. For a prediction the projection is left
+    out: the features of all stored examples give a mean for every class. Features and means have
+    length one, unless `raw`.
+
+    >>> SCR(temperature=0.07)
+    SCR(temperature=0.07, projection=128, raw=0)
+    """
+
+    temperature: float | Tensor = hyper(0.1, "temperature of the contrastive loss")
+    projection: int = hyper(128, "outputs of the projection")
+    raw: int = hyper(0, "1: features and means keep their lengths")
+
+    name: ClassVar[str] = "scr"
+    title: ClassVar[str] = "SCR"
+    replay: ClassVar[Replay] = Replay(("x", "y"))
+
+    def setup(self, spec: Spec) -> Setup:
+        """A projection in place of the last layer."""
+        return Setup(network=lambda build: projecting(build, self.projection))
+
+    def loss(self, step: Step) -> Tensor:
+        """The contrastive loss over batch and draw, as they are and in another view, `[K]`."""
+        past = step.draw()
+        plain = torch.cat([step.plain(), step.plain(past)], 1)
+        other = torch.cat([step.view(), step.view(past)], 1)
+        points = normalize(torch.cat(step.net(plain, other), 1), dim=2)
+        labels = torch.cat([step.y, past.y] * 2, 1)
+        return supervised_contrastive(points, labels, self.temperature)
+
+    def predict(self, query: Query) -> Tensor:
+        """Minus the distance to the mean of each class; very low for one that is not stored."""
+        filled = min(query.clock.seen, query.memory.capacity)
+        stored = query.memory.fields().narrow(0, filled)
+        parts = stored.x.split(ROWS, 1) if filled else ()  # type: ignore[no-untyped-call]
+        features = self._scaled(query.model.features(query.x))
+        labels = torch.arange(query.classes, device=query.x.device)
+        member = (stored.y.unsqueeze(2) == labels).to(features.dtype)  # [K, m, C]
+        means = features.new_zeros(len(features), query.classes, features.shape[2])
+        for part, mine in zip(parts, member.split(ROWS, 1), strict=False):  # type: ignore[no-untyped-call]
+            means += mine.mT @ self._scaled(query.model.features(query.inputs(part)))
+        counts = member.sum(1)
+        means = self._scaled(means / counts.clamp(min=1).unsqueeze(2))
+        distance = torch.cdist(features, means, compute_mode=EXACT)
+        return (-distance).masked_fill(counts.unsqueeze(1) == 0, UNSEEN)
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        return features if self.raw else unit(features)
+
+
+def projecting(build: Build, width: int) -> Callable[[], nn.Module]:
+    """A function that makes the network with a projection as its head."""
+
+    def made() -> nn.Module:
+        module = maker(build)()
+        features = Features(module)
+        last, size = features.head, features.size
+        kind = Dense if isinstance(last, Dense) else nn.Linear
+        head = Head(kind(size, size), nn.ReLU(), kind(size, width))
+        name = next(name for name, layer in module.named_modules() if layer is last)
+        if not name:
+            return head
+        owner, _, own = name.rpartition(".")
+        setattr(module.get_submodule(owner), own, head)
+        return module
+
+    return made
