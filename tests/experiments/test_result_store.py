@@ -261,9 +261,9 @@ def test_a_store_that_cannot_be_written_can_be_read(
     opened: list[str] = []
     connect = sqlite3.connect
 
-    def noted(path: object, **options: Any) -> sqlite3.Connection:
-        opened.append(str(path))
-        return connect(path, **options)  # type: ignore[arg-type]
+    def noted(path: str, **options: Any) -> Any:
+        opened.append(path)
+        return connect(path, **options)
 
     monkeypatch.setattr(sqlite3, "connect", noted)
     assert [row.result for row in store.rows()] == [first]
