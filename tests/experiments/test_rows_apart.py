@@ -106,6 +106,11 @@ def test_runs_of_older_code_are_counted(
     store.add((run, Provenance(created="2026-02-01")) for run in plain)
     assert main(["results", "--store", str(store.path)]) == 0
     assert "2 runs of older code not shown: --all-code" in capsys.readouterr().err
+    point = replace(older[0], hyperparameters={**older[0].hyperparameters, "lr": 0.5})
+    store.add([(point, Provenance(created="2026-01-01"))])
+    assert main(["results", "--store", str(store.path)]) == 0
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the rows of sgd on seq-digits were made by 2 versions of the code" in said
 
 
 def test_saved_results_are_read_back(plain: list[Result], tmp_path: Path) -> None:

@@ -92,11 +92,24 @@ def command(chosen: argparse.Namespace) -> int:
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
     screen.print(_table(results, scores or ["accuracy"]))
+    for (benchmark, name, _), codes in _codes(results).items():
+        if len(codes) > 1 and not chosen.all_code:
+            notice(
+                f"the rows of {name} on {benchmark} were made by {len(codes)} versions of the code"
+            )
     if not chosen.all_code:
         hidden = len(store.rows(**filters, all_codes=True)) - len(found)
         if hidden:
             notice(f"{hidden} run{'s' if hidden > 1 else ''} of older code not shown: --all-code")
     return 0
+
+
+def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
+    """The codes that made the runs of a method with one network on one benchmark."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for run in results:
+        found.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
+    return found
 
 
 def _named(method: str) -> str:
