@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from recollect.experiments.paper import printed
 from recollect.streams import BENCHMARKS, Benchmark, twin
 from recollect.streams.data import entry
 
@@ -64,7 +65,7 @@ def test_a_row_leads_to_a_page_with_picture_command_and_results(name: str) -> No
         assert (PAGES / picture).stat().st_size < 120_000
     assert f"recollect run {shown} " in text or f"recollect reproduce {shown} " in text
     assert f"recollect figures {shown}" in text
-    assert f"(../results/{shown}.md" in text
+    assert not printed(known.paper) or f"(../results/{shown}.md" in text
     if known.stands_in:
         assert f"## The twin: {name}" in text
 

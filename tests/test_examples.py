@@ -81,3 +81,11 @@ def test_encoder(capsys: pytest.CaptureFixture[str]) -> None:
     kept = np.mean([shares["DER++"][topic] for topic in early])
     assert kept > forgot + 0.3, (kept, forgot)
     assert "files" in capsys.readouterr().out.splitlines()[-1].split(",")[0], "the question's topic"
+
+
+def test_rare_class(capsys: pytest.CaptureFixture[str]) -> None:
+    recalls: dict[str, float] = example("rare_class")["main"]("seq-digits", buffer=50, seeds=5)
+    assert recalls["ER"] == recalls["DER++"] == 0
+    assert recalls["DER++, balanced"] > recalls["ER (ring)"] + 0.05
+    assert recalls["ER-ACE, balanced"] > 0.4
+    assert len(capsys.readouterr().out.splitlines()) == 8

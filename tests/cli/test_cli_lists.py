@@ -15,7 +15,7 @@ def test_methods_are_listed_with_what_they_need(command: Command) -> None:
     assert (said.status, said.err) == (0, "")
     cells = {row[0]: row for row in said.listed() if row[0]}
     assert list(cells)[: len(METHODS)] == list(METHODS)
-    assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta", "x, y, logits"]
+    assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta,", "x, y, logits"]  # and one more line
     assert cells["joint"][4] == "all data"
     assert cells["pnn"][4].startswith("task")
     assert cells["sgd"][2:5] == ["lr", "-", "-"]

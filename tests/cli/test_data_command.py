@@ -57,10 +57,12 @@ def test_list_shows_every_data_set(
 ) -> None:
     assert recollect(*words) == 0
     output = capsys.readouterr().out
-    assert [row(output, name) for name in ("digits", "mnist", "cifar10", "tiny-imagenet")] == [
+    names = ("digits", "mnist", "cifar10", "cifar100", "tiny-imagenet")
+    assert [row(output, name) for name in names] == [
         ["digits", "1,438 + 359 test", "8×8", "10", "115.0 kB", "bundled", "ok"],
         ["mnist", "60,000 + 10,000 test", "28×28", "10", "54.9 MB", "not here", "-"],
         ["cifar10", "50,000 + 10,000 test", "3×32×32", "10", "184.3 MB", "not here", "-"],
+        ["cifar100", "50,000 + 10,000 test", "3×32×32", "100", "184.3 MB", "not here", "-"],
         ["tiny-imagenet", "100,000 + 10,000 test", "3×64×64", "200", "1.4 GB", "not here", "-"],
     ]
 
@@ -104,7 +106,7 @@ def test_verify_without_names_passes_over_what_is_not_here(
     assert row(capsys.readouterr().out, "tiny-imagenet")[5:] == ["cache", "wrong"]
 
 
-@pytest.mark.parametrize("name", ["cifar10", "tiny-imagenet"])
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "tiny-imagenet"])
 def test_what_needs_converting_is_asked_for_by_name(name: str) -> None:
     with pytest.raises(DataError, match=f"{name}.safetensors is missing; run recollect data fetch"):
         recollect("verify", name)

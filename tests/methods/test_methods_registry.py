@@ -17,7 +17,10 @@ def test_every_method_is_known_by_its_own_name() -> None:
 
 def test_hyperparameters_have_the_papers_symbols() -> None:
     names = {kind: tuple(hyperparameters(kind)) for kind in (SGD, ER, DER, DERpp, Joint)}
-    assert names == {SGD: (), ER: (), DER: ("alpha",), DERpp: ("alpha", "beta"), Joint: ()}
+    assert names == {
+        SGD: (), ER: ("balanced",), DER: ("alpha", "balanced"),
+        DERpp: ("alpha", "beta", "balanced"), Joint: (),
+    }  # fmt: skip
 
 
 def test_the_general_methods_need_no_boundaries_and_only_joint_needs_everything() -> None:

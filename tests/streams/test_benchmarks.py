@@ -98,6 +98,10 @@ def test_the_papers_batches() -> None:
         "mnist-360": (16, 16, 1),
         "seq-cifar10": (32, 32, 50),
         "seq-tiny-imagenet": (32, 32, 100),
+        "seq-cifar100": (32, 32, 50),
+        "seq-fashion-mnist": (10, 10, 1),
+        "online-cifar10": (10, 64, 1),
+        "online-cifar100": (10, 64, 1),
         "seq-digits": (10, 10, 1),
         "perm-digits": (32, 32, 1),
         "rot-digits": (32, 32, 1),
@@ -115,3 +119,37 @@ def test_an_unknown_name_is_refused_with_the_nearest() -> None:
 def test_every_stream_is_one_for_the_type_checker_and_in_joint() -> None:
     streams: list[Stream] = [benchmark(name).stream() for name in DIGITS]
     assert [Joint(stream).name for stream in streams] == DIGITS
+
+
+def test_a_number_stands_for_one_order_of_the_classes() -> None:
+    stream = benchmark("seq-digits").stream(class_order=7)
+    groups = [stream.task_classes(task) for task in range(5)]
+    assert sorted(label for group in groups for label in group) == list(range(10))
+    assert groups != _usual()
+    for task in range(5):
+        assert set(stream.test(SEEDS, task).y[0].tolist()) == set(groups[task])
+
+
+def test_every_seed_may_have_an_order_of_its_own() -> None:
+    stream = benchmark("seq-digits").stream(class_order="seed")
+    assert stream.name == "seq-digits-order-seed"
+    assert [stream.task_classes(task) for task in range(5)] == _usual()
+    first = stream.test(SEEDS, 0)
+    assert first.y[0].tolist() == first.y[1].tolist()
+    assert not torch.equal(first.x[0], first.x[1])
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "message"),
+    [
+        ("rot-digits", "seed", "in rot-digits every task has all of them"),
+        ("seq-digits", "random", "class_order is 'random': give seed"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused(name: str, order: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        benchmark(name).stream(class_order=order)
+
+
+def _usual() -> list[tuple[int, ...]]:
+    return [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from recollect import SGD, from_arrays, memory
-from recollect.memory import Chosen, ClassRing, Policy, Reservoir, TaskRing, TaskShares
+from recollect.memory import Balanced, Chosen, ClassRing, Policy, Reservoir, TaskRing, TaskShares
 from recollect.methods import METHODS
 from recollect.streams import Stream, benchmark
 from recollect.streams.joint import Joint
@@ -32,6 +32,7 @@ POLICIES: dict[str, Callable[[int], Policy]] = {
     "task shares": TaskShares,
     "chosen": partial(Chosen, compared=2),
     "class ring": ClassRing,
+    "balanced": Balanced,
     "class ring that stays": partial(ClassRing, renews=False),
 }
 DIGITS = ("seq-digits", "perm-digits", "rot-digits", "digits-360")

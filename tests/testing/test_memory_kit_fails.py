@@ -97,7 +97,7 @@ class Counting(Changed):
         return Drawn(drawn, torch.ones_like(drawn))
 
 
-@breaks("slots", "a memory policy that reads labels or counts sets uses_labels = True")
+@breaks("slots", "a memory policy that reads labels, counts or stored sets uses_labels = True")
 class Peeking(Changed):
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         return Drawn(super().draws(arrivals, sizes).slots + 0 * arrivals.counts.sum())

@@ -27,7 +27,7 @@ from torch import nn
 from recollect import ER, MLP, SGD, DERpp, InputError, Method
 from recollect.methods import METHODS
 from recollect.streams import Stream, TaskStream
-from recollect.train import Checkpoints, Fleet, Job, TimeUp, train
+from recollect.train import Checkpoints, Details, Fleet, Job, TimeUp, train
 
 pytestmark = pytest.mark.usefixtures("no_hang", "short_stretches")
 
@@ -46,6 +46,20 @@ class TestContinuing:
         stretches = {"joint": 7, "icarl": 9, "packnet": 16}.get(kind.name, 8)
         assert stops == stretches, "ten examples are a stretch"
         assert whole[0].matrix != whole[1].matrix
+
+    def test_stopped_within_every_evaluation(
+        self, toy_stream: TaskStream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        details = Details(confusion=True, curves=3, examples=20)
+        job = job_of(toy_stream, *PAIRS["derpp"], details=details)
+        _, _, stretches = whole_and_stopped(job, tmp_path / "quick")
+        monkeypatch.setattr("recollect.train.loop.SLICE_SECONDS", -1.0)
+        whole, again, stops = whole_and_stopped(job, tmp_path / "slow")
+        assert again == whole
+        assert whole[0].confusion is not None
+        assert whole[0].curves is not None
+        # Before training, after the first task and at the end, two tasks are evaluated.
+        assert stops == stretches + 3
 
     @pytest.mark.parametrize("method", PAIRS)
     def test_statistics_and_dropout_over_several_epochs(

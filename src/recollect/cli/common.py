@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
+from recollect.cli.hyperparameters import add_hyperparameters
 from recollect.cli.parser import duration, number
 from recollect.cli.screen import notice, showing_progress
 from recollect.errors import InputError
@@ -19,7 +20,7 @@ from recollect.experiments.plan import Plan
 from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.tensorboard import log_results, summary_writer
 from recollect.files import check_writable
-from recollect.methods import Method, every_method, hyperparameters
+from recollect.methods import Method, every_method
 from recollect.streams import BENCHMARKS, Stream
 from recollect.streams.data.files import cache_folder
 from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
@@ -99,35 +100,6 @@ def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: st
     add_hyperparameters(parser, methods, use, sizes, nargs="+")
 
 
-def add_hyperparameters(
-    parser: argparse.ArgumentParser,
-    methods: Methods,
-    use: str,
-    others: Mapping[str, str],
-    **how: Any,
-) -> None:
-    """Add an option for every hyper-parameter of these methods, and for `others` with their help.
-
-    `how` is passed to argparse.
-    """
-    titles: dict[str, dict[str, list[str]]] = {}
-    for kind in methods.values():
-        for each in hyperparameters(kind).values():
-            titles.setdefault(each.symbol, {}).setdefault(each.help, []).append(kind.title)
-    helps = {
-        name: "; ".join(
-            f"{line} ({', '.join(of)})" if line else f"of {', '.join(of)}"
-            for line, of in lines.items()
-        )
-        for name, lines in sorted(titles.items())
-    }
-    group = parser.add_argument_group("hyper-parameters", use)
-    for name, text in {**others, **helps}.items():
-        text = text.replace("%", "%%")
-        group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **how)
-    parser.set_defaults(hyperparameters=(*others, *helps))
-
-
 def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> None:
     """The optimiser, its schedule and their numbers, beside the hyper-parameters of methods.
 
@@ -159,12 +131,6 @@ def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> 
 def chosen_optimisation(chosen: argparse.Namespace) -> Optimisation:
     """The optimiser and the schedule that a person chose."""
     return Optimisation(chosen.optimiser, chosen.nesterov, chosen.schedule, chosen.schedule_per)
-
-
-def given_values(chosen: argparse.Namespace) -> dict[str, Any]:
-    """The hyper-parameters that a person gave, by the name of their option."""
-    found = {name: getattr(chosen, name) for name in chosen.hyperparameters}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def train(

@@ -80,13 +80,18 @@ def _machine() -> list[Line]:
 
 
 def _data() -> Iterator[Line]:
+    missing = []
     for name in CATALOGUE:
         found = look(name)
+        if found.where == "not here" and name not in EXTRAS:
+            missing.append(name)
+            continue
         state = found.where if not found.problem else f"{found.where}: {found.problem}"
         if found.where == "not here":
-            fetch = f"not here: recollect data fetch {name}"
-            state = f"needs the extra {name}" if name in EXTRAS else fetch
+            state = f"needs the extra {name}"
         yield not found.problem, name, state
+    if missing:
+        yield False, "not here", f"recollect data fetch {' '.join(missing)}"
 
 
 def _extras() -> Iterator[Line]:

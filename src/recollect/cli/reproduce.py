@@ -102,6 +102,11 @@ def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted
     seeds = seeds_from(chosen.seeds)
     one = [] if chosen.all else [(benchmark(chosen.benchmark), chosen.epochs)]
     for known, epochs in one or _every_table(device):
+        if not paper.printed(known.paper):
+            raise InputError(
+                f"the paper has no table of {known.name}: train methods on it with recollect run "
+                f"{known.name} METHOD, and set them side by side with recollect compare"
+            )
         rows = cells(known, chosen.methods, chosen.buffers, epochs)
         plans_of(known, rows, seeds, epochs)  # what is wrong is said before data are loaded
         try:
@@ -119,7 +124,8 @@ def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted
 
 def _every_table(device: torch.device) -> list[tuple[Benchmark, int | None]]:
     """The paper's benchmarks; networks with convolutions are left out where there is no GPU."""
-    every = [each for each in BENCHMARKS.values() if each.stands_in is None]
+    known = [each for each in BENCHMARKS.values() if paper.printed(each.paper)]
+    every = [each for each in known if each.stands_in is None]
     slow = [each for each in every if each.network != "mlp"]
     if device.type == "cpu":
         names = ", ".join(each.name for each in slow)

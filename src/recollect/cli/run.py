@@ -13,11 +13,11 @@ from recollect.cli.common import (
     add_target,
     checked_device,
     chosen_optimisation,
-    given_values,
     jobs_of,
     train,
     write_results,
 )
+from recollect.cli.hyperparameters import given_values
 from recollect.cli.screen import compact_table, console, notice
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary
@@ -25,8 +25,9 @@ from recollect.experiments.labels import MORE_SCORES, SCORES, measured, setting_
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, method
+from recollect.methods import Method, method, untold
 from recollect.streams import Benchmark, DataUnavailable, Stream, benchmark, twin
+from recollect.train import Result
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -43,8 +44,16 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="score on a held-out tenth of the training set")  # fmt: skip
+    add_class_order(parser)
     add_common(parser)
     parser.set_defaults(command=command)
+
+
+def add_class_order(parser: argparse.ArgumentParser) -> None:
+    """The option for the order of classes, where tasks bring new ones."""
+    parser.add_argument("--class-order", metavar="ORDER",
+                        help="seed: another order of the classes for every seed; a number: one "
+                             "random order (default: as they are numbered)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:
@@ -100,7 +109,7 @@ def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
 
 def _stream(known: Benchmark, chosen: argparse.Namespace) -> Stream:
     try:
-        return known.stream(chosen.validation, chosen.data_dir, notice)
+        return known.stream(chosen.validation, chosen.data_dir, notice, chosen.class_order)
     except DataUnavailable as error:
         other = twin(known)
         if other is None:
@@ -117,7 +126,7 @@ def _table(summaries: Sequence[Summary], scores: Iterable[str], *, seconds: bool
     for summary in summaries:
         run, count = summary.first, len(summary.runs)
         row = ["-" if run.buffer is None else str(run.buffer)]
-        row += [f"{run.hyperparameters[name]:g}" for name in varied]
+        row += [f"{_value(run, name):g}" for name in varied]
         for number, setting in enumerate(run.accuracy):
             means = [summary.mean(name, setting) for name in names]
             table.add_row(
@@ -157,5 +166,9 @@ def _more(summary: Summary) -> list[str]:
 
 
 def _varied(summaries: Sequence[Summary]) -> list[str]:
-    names = summaries[0].first.hyperparameters
-    return [n for n in names if len({s.first.hyperparameters[n] for s in summaries}) > 1]
+    names = dict.fromkeys(name for each in summaries for name in each.first.hyperparameters)
+    return [name for name in names if len({_value(each.first, name) for each in summaries}) > 1]
+
+
+def _value(run: Result, name: str) -> float:
+    return {**untold(method(run.method)), **run.hyperparameters}[name]

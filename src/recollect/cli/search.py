@@ -14,13 +14,13 @@ from recollect.cli.common import (
     add_target,
     checked_device,
     chosen_optimisation,
-    given_values,
     jobs_of,
     train,
     write_results,
 )
+from recollect.cli.hyperparameters import given_values
 from recollect.cli.reproduce import mark
-from recollect.cli.run import smallest_buffer
+from recollect.cli.run import add_class_order, smallest_buffer
 from recollect.cli.screen import compact_table, console, notice
 from recollect.experiments import Results, paper
 from recollect.experiments.labels import setting_title
@@ -50,6 +50,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
                         help="seeds of a configuration on the validation split "
                              "(default: 1)")  # fmt: skip
+    add_class_order(parser)
     add_common(parser)
     parser.set_defaults(command=command)
 
@@ -67,9 +68,10 @@ def command(chosen: argparse.Namespace) -> int:
     planned = partial(plan, kind, benchmark=known, buffer=size, epochs=chosen.epochs,
                       optimisation=chosen_optimisation(chosen))  # fmt: skip
     planned(values=points, seeds=search_seeds)  # what is wrong is said before data are loaded
-    known, tests = stream_or_stand_in(known, chosen.data_dir, notice)
+    order = chosen.class_order
+    known, tests = stream_or_stand_in(known, chosen.data_dir, notice, order)
     planned = partial(planned, benchmark=known)
-    split = known.stream(True, chosen.data_dir, notice)
+    split = known.stream(True, chosen.data_dir, notice, order)
 
     def validate(some: Sequence[Mapping[str, float]]) -> Results:
         chosen_plan = planned(values=some, seeds=search_seeds, validation=True)

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import Methods, add_hyperparameters, add_optimiser
+from recollect.cli.common import Methods, add_optimiser
+from recollect.cli.hyperparameters import add_hyperparameters
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
 from recollect.cli.stream_learner import Asked, fit_for_streams

@@ -15,12 +15,21 @@ import numpy as np
 import torch
 from torch import nn
 
-from recollect.cli.common import given_values
+from recollect.cli.hyperparameters import given_values
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
 from recollect.learner import Learner
-from recollect.methods import Method, every_method, hyperparameters, method, static, symbol
+from recollect.methods import (
+    Method,
+    every_method,
+    hyperparameters,
+    method,
+    static,
+    symbol,
+    told,
+    untold,
+)
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.optimisation import NUMBERS
@@ -66,9 +75,9 @@ class Asked:
         """What the state depends on: a stream is continued with the same."""
         found = {name: getattr(self.chosen, name) for name in SETTINGS}
         found |= {"method": self.method.name, "memory": self.memory, "batch": self.batch}
-        values = {name: getattr(self.method, name) for name in hyperparameters(type(self.method))}
-        found |= {symbol(name): value for name, value in values.items()}
         # None where nothing was chosen, as in states from before there was such a choice.
+        values = {**dict.fromkeys(untold(type(self.method))), **told(self.method)}
+        found |= {symbol(name): value for name, value in values.items()}
         usual = {"nesterov": False, "schedule": "constant", "schedule_steps": None}
         later = {name: getattr(self.chosen, name) for name in usual}
         found |= {name: None if v == usual[name] else v for name, v in later.items()}

@@ -10,7 +10,7 @@ from recollect.errors import InputError
 from recollect.experiments.labels import meaningful, setting_title
 from recollect.experiments.results import Summary, apart
 from recollect.experiments.values import axes_of
-from recollect.methods import every_method, symbol
+from recollect.methods import every_method, symbol, untold
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
@@ -85,9 +85,8 @@ def usual(run: Result) -> bool:
         axes = axes_of(kind, known, run.buffer, {})
     except InputError:
         return True
-    return {symbol(name): float(values[0]) for name, values in axes.items()} == {
-        name: float(value) for name, value in run.hyperparameters.items()
-    }
+    used = {**untold(kind), **run.hyperparameters}
+    return {symbol(name): values[0] for name, values in axes.items()} == used
 
 
 def _several(runs: Sequence[Result]) -> list[str]:

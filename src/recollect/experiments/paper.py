@@ -16,6 +16,7 @@ __all__ = [
     "buffers",
     "has",
     "hyperparameters",
+    "printed",
     "published",
     "search_space",
     "verdict",
@@ -154,6 +155,15 @@ def published(
     Published(mean=85.61, std=1.4)
     """
     return _results().get((benchmark, setting, method, buffer, metric))
+
+
+def printed(benchmark: str) -> bool:
+    """Whether the paper has any figure on a benchmark.
+
+    >>> printed("seq-cifar10"), printed("seq-cifar100")
+    (True, False)
+    """
+    return any(key[0] == benchmark for key in _results())
 
 
 def has(benchmark: str, method: str, metric: str) -> bool:

@@ -75,18 +75,21 @@ def cells(
 
 
 def stream_or_stand_in(
-    benchmark: Benchmark, folder: Path | str | None, notice: Callable[[str], None]
+    benchmark: Benchmark,
+    folder: Path | str | None,
+    notice: Callable[[str], None],
+    class_order: int | str | None = None,
 ) -> tuple[Benchmark, Stream]:
     """The benchmark's stream, or that of its twin over bundled data where it cannot be had."""
     try:
-        return benchmark, benchmark.stream(folder=folder, report=notice)
+        return benchmark, benchmark.stream(False, folder, notice, class_order)
     except DataUnavailable as error:
         other = twin(benchmark)
         if other is None:
             raise
         notice(f"{error}")
         notice(f"{other.name} stands in for {benchmark.name}: not the paper's data")
-        return other, other.stream()
+        return other, other.stream(class_order=class_order)
 
 
 def plans_of(

@@ -31,6 +31,7 @@ def run(
     buffer: int | Iterable[int] | None = None,
     seeds: int | Iterable[int] = 10,
     epochs: int | None = None,
+    class_order: int | str | None = None,
     network: Network | None = None,
     validation: bool = False,
     data_dir: Path | str | None = None,
@@ -56,7 +57,8 @@ def run(
     `benchmark` is a name or a stream of your own (`recollect.from_arrays`); `method` a name, a
     class, or an instance, whose hyper-parameters are then used. What is not given is the paper's
     choice for that benchmark and buffer. A hyper-parameter may be a list: the fleet then spans
-    the grid. So may the buffer: one fleet for each.
+    the grid. So may the buffer: one fleet for each. `class_order="seed"` gives every seed of a
+    benchmark with new classes another order of them, and a number one random order to all.
 
     With `store`, a file (or True: the usual one), runs that are there are taken from it instead of
     being trained again, and new ones go there, as with the command `recollect run`.
@@ -104,7 +106,7 @@ def run(
         )
         for size in sizes
     ]
-    stream = stream_of(benchmark, validation, data_dir)
+    stream = stream_of(benchmark, validation, data_dir, class_order)
     jobs = [job for each in plans for job in each.jobs(stream, network, where, full_precision)]
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)

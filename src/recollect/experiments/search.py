@@ -6,21 +6,21 @@ A grid trains as fleets at once; a Bayesian search with Optuna asks for batches 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
-from recollect.experiments import paper
 from recollect.experiments.bayes import bayesian
+from recollect.experiments.defaults import search_space
 from recollect.experiments.plan import Network, Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
 from recollect.experiments.values import Values, axes_of, checked_seeds
-from recollect.methods import Method, hyperparameters, static, symbol
+from recollect.methods import Method, hyperparameters, static, symbol, untold
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.optimisation import Optimisation
@@ -49,6 +49,7 @@ def search(
     seeds: int | Iterable[int] = 10,
     search_seeds: int | Iterable[int] = 1,
     epochs: int | None = None,
+    class_order: int | str | None = None,
     network: Network | None = None,
     data_dir: Path | str | None = None,
     workers: int | None = None,
@@ -83,7 +84,7 @@ def search(
     axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)
     planned = partial(plan, kind, benchmark=known, buffer=buffer, epochs=epochs, optimisation=names)
     planned(values=points_of(axes), seeds=few)  # what is wrong is an error before data are loaded
-    split, tests = (stream_of(benchmark, held_out, data_dir) for held_out in (True, False))
+    split, tests = (stream_of(benchmark, held, data_dir, class_order) for held in (True, False))
     recording = recorder(store)
 
     def train(chosen: Plan, stream: Stream) -> Results:
@@ -136,12 +137,17 @@ def searched(
 ) -> Search:
     """Search these axes: `validate` trains points on the validation split, `test` the best one."""
     found: list[Result] = []
+    left_out = untold(kind)
 
     def scores(points: Sequence[Mapping[str, float]]) -> list[float]:
         results = validate(points)
         found.extend(results)
         return [
-            fmean(criterion(run) for run in results if agrees(run.hyperparameters, point))
+            fmean(
+                criterion(run)
+                for run in results
+                if agrees({**left_out, **run.hyperparameters}, point)
+            )
             for point in points
         ]
 
@@ -149,7 +155,9 @@ def searched(
         scores(points_of(axes))
     else:
         bayesian(axes, trials, scores, whole={"bs", "mbs", *map(symbol, static(kind))})
-    ranked = by_criterion(Results(found))
+    ranked = [
+        replace(each, values={**left_out, **each.values}) for each in by_criterion(Results(found))
+    ]
     best = {name: ranked[0].values[name] for name in axes}
     return Search(best, ranked, Results(found), test(best))
 
@@ -197,7 +205,7 @@ def grid(
     benchmark: Benchmark, kind: type[Method], given: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, list[float]]:
     """The values to try: the paper's for a benchmark and method, and those given instead."""
-    space = paper.search_space(benchmark.paper, kind.name)
+    space = search_space(benchmark.paper, kind.name)
     if not space and not given:
         raise InputError(
             f"the paper has no grid for {kind.title} on {benchmark.paper}: give values to try, "

@@ -37,11 +37,16 @@ def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
 
 
 def stream_of(
-    benchmark: str | Stream, validation: bool = False, folder: Path | str | None = None
+    benchmark: str | Stream,
+    validation: bool = False,
+    folder: Path | str | None = None,
+    class_order: int | str | None = None,
 ) -> Stream:
     """The stream of a name, or the given one; with `validation`, its validation split."""
     if isinstance(benchmark, str):
-        return benchmark_named(benchmark).stream(validation, folder)
+        return benchmark_named(benchmark).stream(validation, folder, class_order=class_order)
+    if class_order is not None:
+        raise InputError("class_order is for benchmarks by name: give it to from_arrays")
     return validation_of(benchmark) if validation else benchmark
 
 

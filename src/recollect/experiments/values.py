@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from recollect.errors import InputError
-from recollect.experiments import paper
+from recollect.experiments import defaults as known_values
 from recollect.methods import Method, hyperparameters, static, symbol
 from recollect.streams import Benchmark
 from recollect.train.optimisation import NUMBERS, PLAIN_SGD, Optimisation
@@ -135,7 +135,7 @@ def axes_of(
     defaults = {"lr": LEARNING_RATE, "bs": kind.needs.batch_size or BATCH, **own}
     if benchmark is not None:
         defaults |= {"bs": kind.needs.batch_size or benchmark.batch, "mbs": benchmark.replay}
-        published = paper.hyperparameters(benchmark.paper, kind.name, buffer)
+        published = known_values.hyperparameters(benchmark.paper, kind.name, buffer)
         defaults |= {by_symbol.get(name, name): value for name, value in published.items()}
     chosen = {**defaults, **given}
     for name in declared:

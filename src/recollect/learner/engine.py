@@ -24,6 +24,7 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.memory.balanced import equal_shares
 from recollect.methods import Method, Spec, setup_of
 from recollect.train import Fleet
 
@@ -195,13 +196,18 @@ class Engine:
         return float(logits[other].mean())
 
     def _rows_that_fit(self, capacity: int) -> Tensor | None:
-        """The rows of a memory that has to shrink, chosen at random; None if all of them fit."""
+        """The rows of a memory that has to shrink, chosen at random; None if all of them fit.
+
+        Where a policy goes by labels, the classes with the most examples lose some first.
+        """
         fleet = self.fleet
         if capacity >= fleet.memory.capacity:
             return None
         key = bits(fleet.seeds[0], Purpose.KEEP, fleet.steps)
-        numbers = torch.arange(min(capacity, self._filled), device=self.settings.device)
-        chosen = permute(key, numbers, self._filled)
+        order = permute(key, torch.arange(self._filled, device=fleet.device), self._filled)
+        chosen = order[:capacity]
+        if fleet.planner.counts is not None:
+            chosen = equal_shares(fleet.memory.tensors["y"], capacity, order)
         unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
         return torch.cat([chosen, unused])
 

@@ -21,6 +21,7 @@ __all__ = ["LARGEST", "SAVED", "Settings", "bytes_in", "check_arguments", "is_wh
 SAVED = ("memory", "lr", "seed", "replay", "spare")
 LARGEST = 2**63
 MOST_SPARE = 10_000
+ANY = Spec(1, 1, 1, 1, 1, ())
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
@@ -48,9 +49,10 @@ class Settings:
         """How many examples the memory stores, of this kind and with so many logits."""
         if isinstance(self.memory, int):
             return self.memory
-        if self.method.replay is None:
+        replay = setup_of(self.method, ANY).replay
+        if replay is None:
             return 0
-        layout = self.method.replay.layout((kind.shape, kind.dtype), outputs, dtype)
+        layout = replay.layout((kind.shape, kind.dtype), outputs, dtype)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
         if found < 1:
@@ -133,7 +135,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
             f"{method.title} needs to be told where tasks begin and end, and a stream does not "
             f"say; these do not: {', '.join(fit)}"
         )
-    if not fixed and _uses_labels(method):
+    if not fixed and _needs_classes(method):
         raise InputError(
             f"{method.title} shares its memory among the classes: say which there will be "
             f"(classes=[...])"
@@ -162,9 +164,11 @@ def is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 
-def _uses_labels(method: Method) -> bool:
-    policy = setup_of(method, Spec(1, 1, 1, 1, 1, ())).policy
-    return policy is not None and policy.uses_labels
+def _needs_classes(method: Method) -> bool:
+    policy = setup_of(method, ANY).policy
+    if policy is None or not policy.uses_labels:
+        return False
+    return not getattr(policy, "classes_may_grow", False)
 
 
 def _for_streams(method: type[Method]) -> bool:

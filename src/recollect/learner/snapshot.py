@@ -20,7 +20,7 @@ from recollect.learner.optimising import ADDED, check_lr
 from recollect.learner.record import Record
 from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
 from recollect.memory import Clock
-from recollect.methods import METHODS, Method, every_method
+from recollect.methods import METHODS, Method, every_method, told
 
 __all__ = ["Snapshot", "arguments", "as_data_error", "as_made", "check_facts", "packed",
            "restored"]  # fmt: skip
@@ -63,7 +63,7 @@ def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
     kind = engine.kind if engine else None
     facts = {
         "method": settings.method.name,
-        "hyperparameters": asdict(settings.method),
+        "hyperparameters": told(settings.method),
         **settings.saved(),
         "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
         "outputs": engine.outputs if engine else 0,

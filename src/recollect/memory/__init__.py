@@ -1,5 +1,6 @@
 """The replay memory: fixed-capacity tensors, and the policies that fill them."""
 
+from recollect.memory.balanced import Balanced
 from recollect.memory.by_features import keep_closest, nearest
 from recollect.memory.class_ring import ClassRing, Hybrid
 from recollect.memory.memory import Memory, Stored
@@ -9,6 +10,7 @@ from recollect.memory.task_ring import TaskRing, TaskShares
 
 __all__ = [
     "Arrivals",
+    "Balanced",
     "Chosen",
     "ClassRing",
     "Clock",

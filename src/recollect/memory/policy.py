@@ -13,6 +13,7 @@ from recollect.errors import InputError
 __all__ = ["Arrivals", "Clock", "Drawn", "Policy", "check_members", "check_plans", "last_in_slot"]
 
 MANY = 512
+NO_LABELS = "a memory policy that reads labels, counts or stored sets uses_labels = True"
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,9 @@ class Arrivals:
     """What a policy knows of the coming steps: seeds, counts and labels, but no data.
 
     `seeds` are `[K]`; `labels` are those of the batches that arrive, `[steps, K, batch]`, and
-    `counts` say how many examples of every class came before, `[K, C]`. Both are there for a policy
-    with `uses_labels`; other policies may be asked before the labels are known.
+    `counts` say how many examples of every class came before, `[K, C]`; `stored` are the labels in
+    the slots of the memory, `[K, capacity]`, where those that are not filled have any label. All
+    are there for a policy with `uses_labels`; others may be asked before the labels are known.
 
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(seen=5), steps=2, batch=3)
     >>> arrivals.numbers.tolist()
@@ -70,6 +72,7 @@ class Arrivals:
     steps: int
     batch: int
     known: tuple[Tensor, Tensor] | None = None
+    slot_labels: Tensor | None = None
 
     @property
     def runs(self) -> int:
@@ -92,9 +95,16 @@ class Arrivals:
         """How many examples of every class came before the first of these steps, `[K, C]`."""
         return self._labelled()[1]
 
+    @property
+    def stored(self) -> Tensor:
+        """The labels in the slots before the first of these steps, `[K, capacity]`."""
+        if self.slot_labels is None:
+            raise InputError(NO_LABELS)
+        return self.slot_labels
+
     def _labelled(self) -> tuple[Tensor, Tensor]:
         if self.known is None:
-            raise InputError("a memory policy that reads labels or counts sets uses_labels = True")
+            raise InputError(NO_LABELS)
         return self.known
 
 
@@ -171,13 +181,14 @@ def check_plans(
             f"the memory policy {kind} has a capacity of {policy.capacity} examples, and the "
             f"memory of {capacity}: make it with spec.capacity"
         )
-    known = None
+    known = stored = None
     for seen in (0, capacity):
         if policy.uses_labels:
             labels = torch.zeros(steps, runs, batch, dtype=torch.int64)
             known = labels, torch.full((runs, classes), seen // classes)
+            stored = torch.arange(capacity).expand(runs, -1) % classes
         clock = Clock(seen, seen, tasks=tasks)
-        arrivals = Arrivals(torch.arange(runs), clock, steps, batch, known)
+        arrivals = Arrivals(torch.arange(runs), clock, steps, batch, known, stored)
         sizes: object = policy.sizes(clock, draws, min(2, capacity))
         if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
             raise InputError(f"{kind}.sizes must return a tuple of whole numbers, not {sizes!r}")

@@ -28,6 +28,8 @@ from recollect.methods.options import (
     hyperparameters,
     static,
     symbol,
+    told,
+    untold,
     varying,
 )
 from recollect.methods.packages import Others, look_for
@@ -97,6 +99,8 @@ __all__ = [
     "static",
     "symbol",
     "title_of",
+    "told",
+    "untold",
     "varying",
 ]
 

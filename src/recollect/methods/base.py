@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from recollect.errors import InputError
-from recollect.methods.options import hyper
+from recollect.methods.options import hyper, told
 from recollect.methods.setup import Needs, Replay, Setup, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
@@ -62,6 +62,8 @@ class Method(ABC):
                 raise InputError(
                     f"`{name}` of {cls.__name__} is {value!r}: give recollect.{name.title()}(...)"
                 )
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = _repr  # type: ignore[assignment, method-assign]
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -91,3 +93,9 @@ class Method(ABC):
     def predict(self, query: Query) -> Tensor:
         """The scores `[K, n, C]` of which the largest is the prediction."""
         return query.model.logits(query.x)
+
+
+def _repr(method: Method) -> str:
+    # Not the dataclass's, which would show hyper-parameters that were added later and are off.
+    values = (f"{name}={value!r}" for name, value in told(method).items())
+    return f"{type(method).__name__}({', '.join(values)})"

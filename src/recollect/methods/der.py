@@ -18,6 +18,7 @@ class DER(Method):
     """
 
     alpha: float | Tensor = hyper(0.5, "weight of the squared distance to the stored logits")
+    balanced: int = hyper(0, "1: a class-balanced memory instead of a reservoir", added=True)
 
     name: ClassVar[str] = "der"
     title: ClassVar[str] = "DER"

@@ -22,6 +22,7 @@ class DERpp(Method):
 
     alpha: float | Tensor = hyper(0.5, "weight of the squared distance to the stored logits")
     beta: float | Tensor = hyper(0.5, "weight of the loss on replayed labels")
+    balanced: int = hyper(0, "1: a class-balanced memory instead of a reservoir", added=True)
 
     name: ClassVar[str] = "derpp"
     title: ClassVar[str] = "DER++"

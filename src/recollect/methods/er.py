@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.methods.base import Method, Replay, Step
+from recollect.methods.base import Method, Replay, Step, hyper
 
 
 @dataclass(frozen=True)
@@ -16,6 +16,8 @@ class ER(Method):
     >>> ER()
     ER()
     """
+
+    balanced: int = hyper(0, "1: a class-balanced memory instead of a reservoir", added=True)
 
     name: ClassVar[str] = "er"
     title: ClassVar[str] = "ER"

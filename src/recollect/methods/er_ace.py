@@ -23,6 +23,7 @@ class ERACE(Method):
     """
 
     unseen: int = hyper(0, "1: classes that have not come yet compete too")
+    balanced: int = hyper(0, "1: a class-balanced memory instead of a reservoir", added=True)
 
     name: ClassVar[str] = "er-ace"
     title: ClassVar[str] = "ER-ACE"

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.memory import Policy, Reservoir, Stored
+from recollect.memory import Balanced, Policy, Reservoir, Stored
 from recollect.memory.policy import check_members
 from recollect.methods.options import static
 
@@ -152,7 +152,8 @@ class Setup:
     """How a fleet is set up for a method; what is left out stays as it is for most methods.
 
     Attributes:
-        policy: Which examples are stored and replayed; a reservoir unless it is given.
+        policy: Which examples are stored and replayed; unless it is given, a reservoir, or a
+            class-balanced one if the method has a hyper-parameter `balanced` that is on.
         replay: What is stored and how many draws a step has, if the hyper-parameters decide.
         state: Makes the tensors `[K, ...]` that the method keeps from step to step.
         network: Makes the network that is trained of the one that the user gave.
@@ -172,8 +173,9 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     """The setup of a method with what it leaves out filled in; without a replay, no policy.
 
     >>> from recollect import ER
-    >>> setup_of(ER(), Spec(1, 200, 10, 5, 2, (28, 28))).policy
-    Reservoir(capacity=200)
+    >>> spec = Spec(1, 200, 10, 5, 2, (28, 28))
+    >>> setup_of(ER(), spec).policy, setup_of(ER(balanced=True), spec).policy
+    (Reservoir(capacity=200), Balanced(capacity=200))
     """
     for name in static(type(method)):
         if not isinstance(value := getattr(method, name), int):
@@ -182,8 +184,11 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     stores = setup.replay or method.replay
     if stores is None:
         return setup
-    policy = setup.policy or Reservoir(spec.capacity)
+    usual = Balanced if getattr(method, "balanced", False) else Reservoir
+    policy = setup.policy or usual(spec.capacity)
     check_members(policy)
+    if policy.uses_labels and "y" not in stores.names:
+        stores = Replay((*stores.fields, "y"), stores.draws)
     return replace(setup, replay=stores, policy=policy)
 
 

@@ -12,7 +12,8 @@ import torch
 
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
-from recollect.errors import unknown_name
+from recollect.errors import InputError, unknown_name
+from recollect.streams.class_order import ordered, usable
 from recollect.streams.data import Dataset, load
 from recollect.streams.mnist360 import Mnist360
 from recollect.streams.pixels import View
@@ -51,8 +52,8 @@ def twin(known: Benchmark) -> Benchmark | None:
 class Benchmark:
     """A benchmark before its data are loaded: what it is, and how it is run.
 
-    `paper` names the benchmark whose hyper-parameters and results belong to it, and `stands_in`
-    the one that it replaces where there is no network.
+    `paper` names the benchmark whose hyper-parameters and results belong to it (its own name, if
+    the paper has none), and `stands_in` the one that it replaces where there is no network.
 
     >>> stream = benchmark("seq-digits").stream()
     >>> stream.tasks, stream.task_classes(1), stream.shape
@@ -78,13 +79,30 @@ class Benchmark:
         validation: bool = False,
         folder: Path | str | None = None,
         report: Callable[[str], None] | None = None,
+        class_order: int | str | None = None,
     ) -> Stream:
         """Load the data and make the stream; `validation` scores on a tenth of the training set.
 
-        `report` is called with where the data are fetched from, if they are not here yet.
+        `report` is called with where the data are fetched from, if they are not here yet. Where
+        tasks bring new classes, `class_order` is the number of a random order of the classes, the
+        same in all runs, or `"seed"`: another order for every seed.
+
+        >>> stream = benchmark("seq-digits").stream(class_order=7)
+        >>> stream.name, stream.task_classes(0)
+        ('seq-digits-order-7', (4, 9))
         """
+        known = self
+        if class_order is not None:
+            if self.setting != "class":
+                raise InputError(
+                    f"class_order is for benchmarks whose tasks bring new classes; in {self.name} "
+                    "every task has all of them: leave it out"
+                )
+            order = _checked_order(class_order)
+            build = partial(_tasks, order=order)
+            known = replace(self, name=f"{self.name}-order-{order}", build=build)
         dataset = load(self.dataset, folder, report)
-        return self.build(self, hold_out(dataset) if validation else dataset)
+        return known.build(known, hold_out(dataset) if validation else dataset)
 
 
 def hold_out(dataset: Dataset) -> Dataset:
@@ -106,14 +124,33 @@ def hold_out(dataset: Dataset) -> Dataset:
     )
 
 
-def _tasks(spec: Benchmark, dataset: Dataset, view: View = "plain") -> Stream:
+def _checked_order(order: int | str) -> int | str:
+    if order == "seed":
+        return order
+    try:
+        return int(order)
+    except ValueError:
+        raise InputError(
+            f"class_order is {order!r}: give seed (another order for every seed) or a whole number "
+            "(one random order)"
+        ) from None
+
+
+def _tasks(
+    spec: Benchmark, dataset: Dataset, view: View = "plain", order: int | str | None = None
+) -> Stream:
     """Each task brings the next few classes, or has all of them in another view of their pixels."""
     groups = [tuple(range(dataset.classes))] * spec.tasks
     if spec.setting == "class":
         size = dataset.classes // spec.tasks
-        groups = [tuple(range(task * size, (task + 1) * size)) for task in range(spec.tasks)]
+        labels = ordered(list(range(dataset.classes)), order)
+        groups = [tuple(labels[task * size : (task + 1) * size]) for task in range(spec.tasks)]
     ids = {group: examples_of(dataset.train_y, group) for group in groups}
     test_ids = {group: examples_of(dataset.test_y, group) for group in groups}
+    if order == "seed":
+        view = "reordered"
+        ids = {group: each[usable(dataset.train_y)[each]] for group, each in ids.items()}
+        test_ids = {group: each[usable(dataset.test_y)[each]] for group, each in test_ids.items()}
     return TaskStream(
         name=spec.name,
         setting=spec.setting,
@@ -175,6 +212,26 @@ _TINY_IMAGENET = Benchmark(
     "photographs in ten tasks of twenty classes", _tasks, epochs=100, network="resnet18",
     images=Images(mean=(0.4802, 0.4480, 0.3975), std=(0.2770, 0.2691, 0.2821)),
 )  # fmt: skip
+_CIFAR100_IMAGES = Images(mean=(0.5071, 0.4865, 0.4409), std=(0.2673, 0.2564, 0.2762))
+_CIFAR100 = Benchmark(
+    "seq-cifar100", "cifar100", "class", 10, 32, 32, "seq-cifar100",
+    "small photographs in ten tasks of ten classes", _tasks, epochs=50, network="resnet18",
+    images=_CIFAR100_IMAGES,
+)  # fmt: skip
+_FASHION = replace(
+    _SEQ, name="seq-fashion-mnist", dataset="fashion-mnist", paper="seq-fashion-mnist",
+    description="pictures of clothes in five tasks of two classes",
+)  # fmt: skip
+
+
+def _online(spec: Benchmark, name: str) -> Benchmark:
+    """The same tasks in a single pass, in the batches of online continual learning."""
+    return replace(
+        spec, name=name, paper=name, batch=10, replay=64, epochs=1,
+        description=f"{spec.description}, in a single pass",
+    )  # fmt: skip
+
+
 _SMALLER = ", in batches of 32 instead of 128 as there are only 1,438 examples"
 
 BENCHMARKS: dict[str, Benchmark] = {
@@ -186,6 +243,10 @@ BENCHMARKS: dict[str, Benchmark] = {
         _TURNING,
         _CIFAR10,
         _TINY_IMAGENET,
+        _CIFAR100,
+        _FASHION,
+        _online(_CIFAR10, "online-cifar10"),
+        _online(_CIFAR100, "online-cifar100"),
         _twin(_SEQ, "seq-digits", 10),
         _twin(_PERM, "perm-digits", 32, _SMALLER),
         _twin(_ROT, "rot-digits", 32, _SMALLER),

@@ -53,7 +53,8 @@ def _numbers(method: Method) -> Iterator[str]:
     named = _named_in_code(type(method))
     for name, hyperparameter in hyperparameters(type(method)).items():
         value = getattr(method, name)
-        number = isinstance(value, int | float) and not isinstance(value, bool)
+        switch = hyperparameter.static and isinstance(value, bool)
+        number = isinstance(value, int | float) and (switch or not isinstance(value, bool))
         if not number or not math.isfinite(value):
             yield f"its hyper-parameter {name} is {value!r}: it must be a finite number"
         if hyperparameter.static and not isinstance(value, int):
@@ -63,7 +64,7 @@ def _numbers(method: Method) -> Iterator[str]:
                 f"its hyper-parameter {name} has no line of help: declare it by "
                 f"{name}: float | Tensor = recollect.hyper({value!r}, '...')"
             )
-        if named and name not in named:
+        if named and name not in (*named, "balanced"):
             yield f"it never uses its hyper-parameter {name}: read self.{name}, or remove it"
 
 

@@ -232,9 +232,29 @@ def _plan(
     labels = below(bits(seeds[:, None], purpose, torch.arange(clock.seen + steps * batch)), CLASSES)
     counts = torch.stack([row.bincount(minlength=CLASSES) for row in labels[:, : clock.seen]])
     coming = labels[:, clock.seen :].view(-1, steps, batch).transpose(0, 1)
-    known = (coming, counts) if policy.uses_labels else None
-    arrivals = Arrivals(seeds, clock, steps, batch, known)
+    known = stored = None
+    if policy.uses_labels:
+        known, stored = (coming, counts), _stored(policy, seeds, labels, clock)
+    arrivals = Arrivals(seeds, clock, steps, batch, known, stored)
     slots, valid = policy.draws(arrivals, policy.sizes(clock, DRAWS, REPLAY))
     if valid is None:
         valid = torch.ones_like(slots, dtype=torch.bool)
     return {"slots": policy.slots(arrivals), "draws": slots, "valid": valid}
+
+
+def _stored(policy: Policy, seeds: Tensor, labels: Tensor, until: Clock) -> Tensor:
+    """The labels in the slots `[K, capacity]` after all steps of the stretches before a clock."""
+    memory = labels.new_zeros(len(seeds), policy.capacity + 1)
+    counts = labels.new_zeros(len(seeds), CLASSES)
+    for clock, steps, batch in _stretches():
+        for step in range(steps):
+            now = clock.after(step, batch)
+            if now.seen >= until.seen:
+                break
+            coming = labels[:, now.seen : now.seen + batch]
+            known, stored = (coming[None], counts), memory[:, :-1]
+            slots = policy.slots(Arrivals(seeds, now, 1, batch, known, stored))[0]
+            if slots.shape[1]:
+                memory.scatter_(1, slots, coming)
+            counts = counts.scatter_add(1, coming, torch.ones_like(coming))
+    return memory[:, :-1]

@@ -15,7 +15,7 @@ from recollect.methods import Method
 from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
 
-__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "scores", "settings"]  # fmt: skip
+__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores", "settings"]  # fmt: skip
 
 Matrix = NDArray[np.float64]
 ROWS = 1000
@@ -121,3 +121,8 @@ def scores(matrix: Matrix, untrained: Matrix | None) -> Scores:
     back = final[:-1] - np.diagonal(matrix)[:-1]
     lost = np.nanmax(matrix[:, :-1], axis=0) - final[:-1]
     return Scores(accuracy, float(ahead.mean()), float(back.mean()), float(lost.mean()))
+
+
+def plain(matrix: Matrix) -> list[list[float | None]]:
+    """The rows of a matrix as a file has them; None for what was not measured."""
+    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

@@ -15,7 +15,10 @@ from typing import final
 from recollect.errors import Terminated, TimeUp
 from recollect.train.checkpoint import Checkpoints
 
-__all__ = ["Slices", "ending", "in_worker", "noting_signals", "stop_asked", "stopped_words"]
+__all__ = [
+    "SLICE_SECONDS", "Slices", "ending", "in_worker", "noting_signals", "stop_asked",
+    "stopped_words",
+]  # fmt: skip
 
 STOPPING = b"recollect: stopping, and saving what is done (a second time: end at once)\n"
 SLICE_SECONDS = 0.5

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from recollect.errors import InputError
-from recollect.methods import Method, Spec, hyperparameters, setup_of, symbol
+from recollect.methods import Method, Spec, setup_of, symbol, told
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream, has_task_il
 from recollect.train.code import code_fingerprint
@@ -181,9 +181,7 @@ class Job:
 
     def _hyperparameters(self, run: Run) -> dict[str, float]:
         """By the paper's symbols."""
-        own = {
-            symbol(name): float(getattr(run.method, name)) for name in hyperparameters(self.kind)
-        }
+        own = {symbol(name): float(value) for name, value in told(run.method).items()}
         sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.replay else {})}
         return {"lr": run.lr, **own, **sizes, **run.numbers}
 

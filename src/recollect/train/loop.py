@@ -18,9 +18,9 @@ from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
-from recollect.train.evaluate import Matrix, accuracy, scores
+from recollect.train.evaluate import Matrix, accuracy, plain, scores
 from recollect.train.fleet import Fleet
-from recollect.train.interrupts import Slices, stop_asked
+from recollect.train.interrupts import SLICE_SECONDS, Slices, stop_asked
 from recollect.train.job import Job
 from recollect.train.networks import save_networks
 from recollect.train.observer import Observer, Point
@@ -96,6 +96,7 @@ class Progress:
         self._slices = Slices()
         self._loss = torch.zeros(self.fleet.runs)
         self._rows: dict[str, list[Matrix]] = {}
+        self._columns: list[dict[str, list[float]]] = []  # of the row that is being measured
         self._observer = Observer(job, self.fleet)
 
     @property
@@ -108,10 +109,13 @@ class Progress:
 
         Yields how many of the job's steps each stretch stands for: rehearsed examples take more
         steps than were planned, and epochs that a method asks for at a task's end count as none.
+        A long evaluation yields 0 now and then.
         """
         stream, fleet, at = self.job.arriving, self.fleet, self._at
         if self.transfers and not self._rows:
-            self._measure(range(stream.tasks))
+            yield from self._measure(range(stream.tasks))
+        if len(next(iter(self._rows.values()), ())) - self.transfers < at.task:
+            yield from self._end_task()
         while at.task < stream.tasks:
             pick = partial(stream.pick, fleet.seeds, at.task)
             count = sum(stream.parts(at.task))
@@ -129,11 +133,15 @@ class Progress:
             yield from self._learn(source, range(len(first), len(first) + at.more_epochs))
             fleet.next_task(count)
             at.task, at.stretch, at.more_epochs = at.task + 1, 0, None
-            last = at.task == stream.tasks
-            self._measure(range(self.job.stream.tasks if last else at.task + 1), last)
-            latest = {setting: rows[-1] for setting, rows in self._rows.items()}
-            self._observer.task_end(self._point(at.task - 1), latest)
+            yield from self._end_task()
         self._observer.run_end(self._point(stream.tasks - 1))
+
+    def _end_task(self) -> Iterator[int]:
+        """Evaluate after a task."""
+        at, last = self._at, self._at.task == self.job.arriving.tasks
+        yield from self._measure(range(self.job.stream.tasks if last else at.task + 1), last)
+        latest = {setting: rows[-1] for setting, rows in self._rows.items()}
+        self._observer.task_end(self._point(at.task - 1), latest)
 
     def _learn(self, source: Source, epochs: range) -> Iterator[int]:
         """Some epochs of a task, without what was learned of them before."""
@@ -152,12 +160,12 @@ class Progress:
 
         while at.stretch < len(stretches):
             before = share()
-            self._learnstretch_length(source, *stretches[at.stretch])
+            self._learn_stretch(source, *stretches[at.stretch])
             done = share() - before
             at.reported += done
             yield done
 
-    def _learnstretch_length(self, source: Source, epoch: int, first: int, until: int) -> None:
+    def _learn_stretch(self, source: Source, epoch: int, first: int, until: int) -> None:
         """The rest of a stretch, or less if the process is asked to stop."""
         at, batch = self._at, self.job.batch
         first += at.batches * batch
@@ -183,7 +191,8 @@ class Progress:
             "clock": asdict(self.fleet.clock),
             "length": stretch_length(self.job),
             **asdict(self._at),
-            "rows": {name: [_plain(row) for row in rows] for name, rows in self._rows.items()},
+            "rows": {name: [plain(row) for row in rows] for name, rows in self._rows.items()},
+            "columns": self._columns,
             **self._observer.saved(),
         }
         return Saved(facts, {"loss": self._loss, **self.fleet.tensors()})
@@ -197,6 +206,7 @@ class Progress:
             name: [np.array(row, dtype=np.float64) for row in rows]
             for name, rows in facts["rows"].items()
         }
+        self._columns = list(facts.get("columns", []))
         self._observer.restore(facts)
         clock = {n: tuple(v) if isinstance(v, list) else v for n, v in facts["clock"].items()}
         self.fleet.restore(tensors, Clock(**clock))  # type: ignore[arg-type]
@@ -223,7 +233,7 @@ class Progress:
                     fwt={s: m.fwt if foresees else None for s, m in found.items()},
                     bwt={s: m.bwt for s, m in found.items()},
                     forgetting={s: m.forgetting for s, m in found.items()},
-                    matrix={s: _plain(m) for s, m in trained.items()},
+                    matrix={s: plain(m) for s, m in trained.items()},
                     untrained={s: m.tolist() for s, m in untrained.items()} or None,
                     train_seconds=self._at.seconds / fleet.runs,
                     steps=fleet.steps,
@@ -249,12 +259,20 @@ class Progress:
     def _point(self, task: int) -> Point:
         return Point(self.fleet, self.job.stream, task, self._loss)
 
-    def _measure(self, tasks: range, last: bool = False) -> None:
+    def _measure(self, tasks: range, last: bool = False) -> Iterator[int]:
+        """Add a row to the matrices; yields 0 between two tasks of a long evaluation."""
         counts = self._observer.counts if last else None
-        for setting, percent in accuracy(self.fleet, self.job.stream, tasks, counts).items():
+        began = time.perf_counter()
+        for task in tasks[len(self._columns) :]:
+            found = accuracy(self.fleet, self.job.stream, [task], counts)
+            self._columns.append({name: percent[:, 0].tolist() for name, percent in found.items()})
+            if task != tasks[-1] and time.perf_counter() - began > SLICE_SECONDS:
+                yield 0
+        for setting in self._columns[0]:
             row = np.full((self.fleet.runs, self.job.stream.tasks), np.nan)
-            row[:, : len(tasks)] = percent.numpy()
+            row[:, : len(tasks)] = np.array([each[setting] for each in self._columns]).T
             self._rows.setdefault(setting, []).append(row)
+        self._columns = []
 
 
 def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
@@ -279,7 +297,3 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         optimisation=job.optimisation,
         numbers=[run.numbers for run in job.runs],
     )
-
-
-def _plain(matrix: Matrix) -> list[list[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

@@ -24,6 +24,7 @@ from recollect.methods import (
     setup_of,
     static,
     symbol,
+    untold,
 )
 from recollect.nets import MLP, ResNet18
 from recollect.streams.stream import Stream
@@ -158,7 +159,8 @@ def _method_of(result: Result, kind: type[Method] | None) -> Method:
             f"the method {result.method!r} changes its network, and recollect does not know it: "
             f"give its class, as in result.module(method=MyMethod)"
         ) from None
-    values = {name: result.hyperparameters[symbol(name)] for name in hyperparameters(found)}
+    complete = {**untold(found), **result.hyperparameters}
+    values = {name: complete[symbol(name)] for name in hyperparameters(found)}
     return found(**{n: int(v) if n in static(found) else v for n, v in values.items()})
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
+import torch
 from torch import Tensor
 
 from recollect.errors import InputError
@@ -73,11 +74,17 @@ class Observer:
 
     def saved(self) -> dict[str, Any]:
         """What was recorded so far, as plain data."""
-        return {"curve": self._points} if self._details.curves else {}
+        found: dict[str, Any] = {"curve": self._points} if self._details.curves else {}
+        if self.counts:
+            found["counts"] = {name: counts.tolist() for name, counts in self.counts.items()}
+        return found
 
     def restore(self, facts: Mapping[str, Any]) -> None:
         """Go on from what was recorded before."""
         self._points = list(facts.get("curve", []))
+        if self.counts is not None:
+            saved = facts.get("counts", {}).items()
+            self.counts.update((name, torch.tensor(counts)) for name, counts in saved)
 
     def curves(self, run: int) -> Curves | None:
         """The curves of a run, if they were asked for."""

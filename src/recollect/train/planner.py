@@ -66,16 +66,19 @@ class Planner:
 
         Where one step is asked for, many are planned, and the next ones handed out when they come.
         A plan depends on the clock and on the sizes of batch and draws alone (and on labels, for
-        some policies), so it is thrown away when something else arrives.
+        some policies), so it is thrown away when something else arrives. Where only slots depend
+        on labels, they are added step by step.
         """
-        if steps > 1 or self.counts is not None or not self._steady(clock):
+        by_label = self.counts is not None
+        if steps > 1 or (by_label and self._draws_use_labels) or not self._steady(clock):
             return self._plan(clock, steps, batch, sizes, labels)
         if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
             self._ahead = clock, batch, sizes, self._plan(clock, count, batch, sizes)
         first, _, _, plan = self._ahead
         number = clock.steps - first.steps
-        return {name: stack[number : number + 1] for name, stack in plan.items()}
+        found = {name: stack[number : number + 1] for name, stack in plan.items()}
+        return found | self._stored(self._arrivals(clock, 1, batch, labels)) if by_label else found
 
     def begin_schedule(self, first: int, total: int) -> None:
         """Let the schedule of the learning rate, if there is one, run over so many steps."""
@@ -89,6 +92,23 @@ class Planner:
             labels = labels.transpose(0, 1).flatten(1)
             self.counts.scatter_add_(1, labels, torch.ones_like(labels))
 
+    @property
+    def _draws_use_labels(self) -> bool:
+        """Whether the policy's draws depend on labels, or its slots alone."""
+        return bool(getattr(self.policy, "draws_use_labels", True))
+
+    def _arrivals(self, clock: Clock, steps: int, batch: int, labels: Tensor | None) -> Arrivals:
+        known = stored = None
+        if self.counts is not None and labels is not None:
+            known, stored = (labels, self.counts), self.memory.fields().y
+        return Arrivals(self.seeds, clock, steps, batch, known, stored)
+
+    def _stored(self, arrivals: Arrivals) -> Stacks:
+        """Where the examples that arrive are stored."""
+        assert self.policy is not None
+        slots = self.policy.slots(arrivals)
+        return {"write": self.memory.rows(slots), "slots": slots.contiguous()}
+
     def _steady(self, clock: Clock) -> bool:
         """Whether the draws keep their sizes from now on, in this task."""
         return self.policy is None or self.policy.steady(clock, self.replay)
@@ -100,14 +120,11 @@ class Planner:
         none = torch.zeros(steps, len(self.seeds), 0, dtype=torch.int64, device=device)
         plan = {"read": none, "write": none, "slots": none}
         if self.policy is not None:
-            known = None
-            if self.counts is not None and labels is not None:
-                known = labels, self.counts
-            arrivals = Arrivals(self.seeds, clock, steps, batch, known)
-            drawn, slots = self.policy.draws(arrivals, sizes), self.policy.slots(arrivals)
+            arrivals = self._arrivals(clock, steps, batch, labels)
+            drawn = self.policy.draws(arrivals, sizes)
             plan["read"] = self.memory.rows(drawn.slots)
-            plan["write"] = self.memory.rows(slots)
-            plan["slots"] = slots.contiguous()
+            if self.counts is None or labels is not None:
+                plan |= self._stored(arrivals)
             if drawn.valid is not None:
                 plan["valid"] = drawn.valid
         if self.images is not None:

@@ -92,6 +92,9 @@ FIGURES = {
             f"the first examples of each task of {name}",
             examples.ArrivalsData, partial(_arrivals, name), examples.draw_arrivals,
         )
-        for name in ("seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet")
+        for name in (
+            "seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet",
+            "seq-cifar100", "seq-fashion-mnist", "online-cifar10", "online-cifar100",
+        )
     },
 }  # fmt: skip

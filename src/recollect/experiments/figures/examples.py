@@ -170,7 +170,7 @@ def _task_panel(number: int, task: Task, benchmark: str, chart: Chart) -> None:
     images = np.array(task.images, dtype=np.uint8)
     chart.image(_mosaic(images, len(images), GAP))
     wide = images.shape[2] + GAP
-    names = CIFAR10 if benchmark == "seq-cifar10" else tuple(map(str, range(1000)))
+    names = CIFAR10 if benchmark.endswith("-cifar10") else tuple(map(str, range(1000)))
     axes = chart.axes
     axes.set_xticks(
         [wide * (at + 0.5) - GAP / 2 for at in range(len(images))],

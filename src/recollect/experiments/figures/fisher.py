@@ -178,7 +178,7 @@ def _curve(
     values = paper.hyperparameters(known.paper, kind.name.removesuffix("-at-ends"), buffer)
     runs = len(seeds)
     fleet = Fleet(
-        [kind(**{name: values[name] for name in hyperparameters(kind)})] * runs,
+        [kind(**{name: values[name] for name in hyperparameters(kind) if name in values})] * runs,
         partial(MLP, math.prod(stream.shape), stream.classes),
         seeds=seeds, lr=[rate] * runs, classes=stream.classes, shape=stream.shape, memory=buffer,
         replay=known.replay, stored=stream.dtype, tasks=stream.tasks,

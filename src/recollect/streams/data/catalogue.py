@@ -12,6 +12,7 @@ from threading import Lock
 from recollect.errors import unknown_name
 from recollect.streams.data import digits, mnist
 from recollect.streams.data.cifar10 import CIFAR10
+from recollect.streams.data.cifar100 import CIFAR100
 from recollect.streams.data.conversions import Conversion, locate, obtain
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Finding, Report, named_folder
@@ -50,7 +51,11 @@ CATALOGUE = {
     for each in (
         Entry("digits", 10, (8, 8), digits.TRAIN, digits.TEST, digits.load, digits.look),
         Entry("mnist", 10, (28, 28), 60_000, 10_000, mnist.load, mnist.look),
+        Entry(
+            "fashion-mnist", 10, (28, 28), 60_000, 10_000, mnist.load_fashion, mnist.look_fashion
+        ),
         _converted(CIFAR10),
+        _converted(CIFAR100),
         _converted(TINY_IMAGENET),
     )
 }

