@@ -15,7 +15,7 @@ from recollect.methods import Method
 from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
 
-__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores", "settings"]  # fmt: skip
+__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores", "settings"]
 
 Matrix = NDArray[np.float64]
 ROWS = 1000
