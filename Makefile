@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 USABLE := $(VENV)/.usable
 READY := $(VENV)/.ready
 
-.PHONY: setup run test test-fast torture lint tables docs docs-serve bench bench-gpu bench-methods bench-learner soak clean
+.PHONY: setup run test test-fast torture lint tables docs docs-serve bench bench-gpu bench-methods bench-learner bench-serving soak clean
 
 run: $(USABLE)
 	$(BIN)/recollect reproduce seq-mnist --methods sgd er der derpp
@@ -48,6 +48,9 @@ bench-methods: setup
 
 bench-learner: setup
 	$(BIN)/python -m benchmarks.learner
+
+bench-serving: setup
+	$(BIN)/python -m benchmarks.serving
 
 soak: setup
 	$(BIN)/python -m benchmarks.soak

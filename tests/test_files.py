@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import save
 
 from recollect import files
 from recollect.errors import InputError
-from recollect.files import write_bytes, write_text
+from recollect.files import TYPES, as_json, pack, unpack, write_bytes, write_packed, write_text
 
 
 def listing(folder: Path) -> list[str]:
@@ -80,3 +82,22 @@ def test_a_text_that_cannot_be_written_is_refused_in_a_sentence(
     with pytest.raises(InputError, match=r"cannot write .*page.html': No space left on device"):
         write_text(tmp_path / "page.html", "text")
     assert not list(tmp_path.iterdir())
+
+
+def test_packed_files_are_those_of_safetensors(tmp_path: Path) -> None:
+    """Byte for byte, in whatever order tensors come."""
+    torch.manual_seed(0)
+    tensors = {
+        f"{letter}.é{number}": (5 * torch.randn(3, number).abs()).to(dtype)
+        for letter in "ba"
+        for number, dtype in enumerate(TYPES)
+    } | {"scalar": torch.tensor(3.0), "other layout": torch.randn(3, 4).mT}
+    facts = {"ä": ['"\\', 1.5, None], "\u2028": {}}
+    text, rows = as_json(facts), {name: tensor.contiguous() for name, tensor in tensors.items()}
+    expected = save(rows, {"recollect": f"{files._checksum(text, rows)} {text}"})
+    assert pack(facts, tensors) == expected
+    write_packed(tmp_path / "file", text, tensors)
+    assert (tmp_path / "file").read_bytes() == expected
+    found, again = unpack(expected)
+    assert found == facts
+    assert all(torch.equal(again[name], tensor) for name, tensor in tensors.items())

@@ -18,16 +18,27 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
+from safetensors.torch import load
 from torch import Tensor
 
 from recollect.errors import DataError, InputError
 
 __all__ = [
-    "check_writable", "pack", "replacing", "unpack", "write_bytes", "write_json", "write_text",
+    "as_json", "check_writable", "pack", "replacing", "unpack", "write_bytes", "write_json",
+    "write_packed", "write_text",
 ]  # fmt: skip
 
 FORMAT = 1
+CHUNK = 2**22
+TYPES = {
+    torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64",
+    torch.float32: "F32", torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16",
+    torch.float16: "F16", torch.uint16: "U16", torch.int16: "I16", torch.int8: "I8",
+    torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+ORDER = [*TYPES]  # in which safetensors has them, the largest elements first
+
+Buffer = bytes | memoryview
 
 
 @contextmanager
@@ -105,13 +116,49 @@ def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     >>> facts["steps"], tensors["weight"]
     (3, tensor([1., 1.]))
     """
+    return b"".join(_pieces(as_json(facts), tensors))
+
+
+def write_packed(path: Path, facts: str, tensors: Mapping[str, Tensor]) -> None:
+    """Write to a file what `pack` returns for tensors and the facts in a text of `as_json`.
+
+    No second copy is made, and other threads go on meanwhile.
+    """
+    with replacing(path) as part, part.open("wb", buffering=0) as stream:
+        for piece in _pieces(facts, tensors):
+            left = memoryview(piece)
+            while left:
+                left = left[stream.write(left[:CHUNK]) :]
+
+
+def as_json(facts: Mapping[str, Any]) -> str:
+    """Plain data as `pack` writes it; refused if it is anything else."""
     try:
-        text = json.dumps({"format": FORMAT, **facts}, allow_nan=False)
+        return json.dumps({"format": FORMAT, **facts}, allow_nan=False)
     except (TypeError, ValueError) as error:
         raise InputError(f"what is saved beside tensors must be plain JSON data: {error}") from None
+
+
+def _pieces(text: str, tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
+    """The parts of a safetensors file: its header, and the bytes of every tensor.
+
+    It is written here since safetensors would keep other threads waiting for all of it.
+    """
     rows = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    names = sorted(rows, key=lambda name: (ORDER.index(rows[name].dtype), name))
     # One entry: safetensors writes several in any order.
-    return save(rows, {"recollect": f"{_checksum(text, rows)} {text}"})
+    header: dict[str, Any] = {"__metadata__": {"recollect": f"{_checksum(text, rows)} {text}"}}
+    start = 0
+    for name in names:
+        tensor = rows[name]
+        stop = start + tensor.numel() * tensor.element_size()
+        kind, shape = TYPES[tensor.dtype], list(tensor.shape)
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
+        start = stop
+    data = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    data += b" " * (-len(data) % 8)
+    yield len(data).to_bytes(8, "little") + data
+    yield from (_bytes_of(rows[name]) for name in names if rows[name].numel())
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -141,8 +188,12 @@ def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
         tensor = tensors[name]
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         if tensor.numel():  # one without elements cannot be viewed as bytes
-            found.update(tensor.flatten().view(torch.uint8).numpy().data)
+            found.update(_bytes_of(tensor))
     return found.hexdigest()
+
+
+def _bytes_of(tensor: Tensor) -> memoryview:
+    return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def _sync_folder(folder: Path) -> None:

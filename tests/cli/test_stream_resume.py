@@ -247,7 +247,8 @@ def test_two_at_once_are_refused(
     monkeypatch.setattr(Predictions, "write", write)
     said = stream(path)
     assert (said.status, inner[1]) == (0, 2)
-    assert "another process learns with the state in" in said.err
+    assert f"in use by another learner of this process ({os.getpid()})" in said.err
+    assert "give another --checkpoint" in said.err
 
 
 class TestStandardInput:

@@ -57,11 +57,14 @@ def learn(name: str, folder: Path, told: int) -> None:
             checkpoint_every=EVERY,
         )  # fmt: skip
     _tell(told, "at", learner.seen)
+    reported = learner.saved
     for step in range(STARTS.index(learner.seen), STEPS):
         learner.notes["next"] = step + 1
         learner.observe(*batch(step))
-        if learner.saved == learner.seen:
-            _tell(told, "saved", learner.seen)
+        if learner.saved != reported:  # one was written in the background
+            reported = learner.saved
+            _tell(told, "saved", reported)
+    learner.close()
     learner.save(folder / "whole")
     probe = np.concatenate([batch(step)[0] for step in range(0, STEPS, 10)])
     (folder / "said").write_bytes(learner.predict_proba(probe).tobytes())

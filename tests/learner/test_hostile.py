@@ -114,6 +114,7 @@ def test_a_network_without_weights_is_refused() -> None:
 def test_every_label_that_is_learned_can_be_saved(label: Hashable, tmp_path: Path) -> None:
     learner = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
     learner.observe(X[:2], [label, "other"])
+    learner.close()
     again = Learner.resume(tmp_path, MLP(4, 1))
     assert again is not None
     assert again.classes == [label, "other"]
@@ -164,6 +165,7 @@ def test_a_folder_with_the_checkpoints_of_another_learner_is_refused(tmp_path: P
     old = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
     for _ in range(5):
         old.observe(X, Y)
+    old.close()
     young = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, keep=1)
     young.observe(X[:2], Y[:2])
     with pytest.raises(InputError, match="another learner"):
@@ -174,6 +176,7 @@ def test_a_step_whose_checkpoint_fails_is_no_input_error(tmp_path: Path) -> None
     """An `InputError` says that nothing was changed."""
     learner = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
     learner.observe(X, Y)
+    learner.flush()
     learner.notes["no"] = object()
     with pytest.raises(DataError, match="learned, but not saved"):
         learner.observe(X, Y)

@@ -143,11 +143,13 @@ def test_a_rate_that_was_set_is_saved_and_does_not_stand_in_the_way(tmp_path: Pa
     learner.observe(*batch(0))
     learner.lr = 0.02
     learner.observe(*batch(1))
+    learner.close()
     for again in (made().resumed(tmp_path), pickle.loads(pickle.dumps(learner)),
                   copy.deepcopy(learner)):  # fmt: skip
         assert again is not None
         assert again.lr == 0.02
         assert again._packed() == learner._packed()
+        again.close()
     with pytest.raises(InputError, match=r"was made with lr=0\.1, not lr=0\.02"):
         Learner(network(), ER(), lr=0.02, momentum=0.9).resumed(tmp_path)
     with pytest.raises(InputError, match=r"was made with momentum=0\.9, not momentum=None"):
@@ -281,6 +283,7 @@ def test_options_with_several_values_are_resumed(tmp_path: Path) -> None:
     how: dict[str, Any] = {"optimiser": "Adam", "optimiser_options": {"betas": (0.8, 0.9)}}
     learner = Learner(network(), ER(), checkpoints=tmp_path, checkpoint_every=1, **how)
     learner.observe(*batch(0))
+    learner.close()
     again = Learner(network(), ER(), **how).resumed(tmp_path)
     assert again is not None
     assert again._packed() == learner._packed()

@@ -85,18 +85,21 @@ class Network:
         taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
         self._leaves = self.trained - taped
         self._layers = list(self.module.modules())
-        self._overrides_train = any(
-            type(each).train is not nn.Module.train for each in self._layers
-        )
+        self._overrides_train = any(type(m).train is not nn.Module.train for m in self._layers)
         self._training = True
         self._tied = shares_tensors(self.module)
         # A module whose parameters are the weights can be called as it is.
-        self._holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
-        self._statistics = buffer_slots(self.module, self.buffers) if self._holds else []
-        if self._holds:
-            put_weights(self.module, self.weights.only())
+        self.holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
+        self.hold(self.weights, self.buffers)
+
+    def hold(self, weights: Weights, buffers: dict[str, Tensor]) -> None:
+        """Compute with these weights and statistics from now on, in the same memory."""
+        self.weights, self.buffers = weights, buffers
+        self._statistics = buffer_slots(self.module, buffers) if self.holds else []
+        if self.holds:
+            put_weights(self.module, weights.only())
         elif self.strategy == "broadcast":
-            put_weights(self.module, self.weights.named())
+            put_weights(self.module, weights.named())
 
     def __call__(
         self,
@@ -149,13 +152,14 @@ class Network:
     def mode(self, *, training: bool) -> Iterator[None]:
         """Training or evaluation mode while this lasts."""
         before = self._training
-        self._switch(training)
+        self.switch(training=training)
         try:
             yield
         finally:
-            self._switch(before)
+            self.switch(training=before)
 
-    def _switch(self, training: bool) -> None:
+    def switch(self, *, training: bool) -> None:
+        """Go to training or evaluation mode."""
         if training == self._training:
             return
         self._training = training
@@ -179,14 +183,18 @@ class Network:
                 raise
             except RuntimeError:
                 self.strategy = "loop"
-        if self.strategy == "loop":
-            on_gpu = self.device.type == "cuda"
-            generator = partial(torch.cuda.get_rng_state, self.device) if on_gpu else get_rng_state
-            with self.seeded(0):
-                before = generator()
-                copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
-                self(self.weights.row(0), x[:1], buffers=copies)
-                self.noisy = not torch.equal(before, generator())
+        self.noisy = self.strategy == "loop" and self.draws(x)
+
+    @torch.no_grad()
+    def draws(self, x: Tensor) -> bool:
+        """Whether a pass of the first run over x draws random numbers, in the present mode."""
+        on_gpu = self.device.type == "cuda"
+        generator = partial(torch.cuda.get_rng_state, self.device) if on_gpu else get_rng_state
+        with self.seeded(0):
+            before = generator()
+            copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
+            self(self.weights.row(0), x[:1], buffers=copies)
+            return not torch.equal(before, generator())
 
     @contextmanager
     def written_out(self) -> Iterator[None]:
@@ -210,7 +218,7 @@ class Network:
             batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
         inputs = x.clone()  # a network may work in place, and these inputs are stored
-        if weights is self.weights and buffers is self.buffers and self._holds:
+        if weights is self.weights and buffers is self.buffers and self.holds:
             # It may have replaced its statistics by others, which `_one` would not keep.
             for owner, name, tensor in self._statistics:
                 owner[name] = tensor

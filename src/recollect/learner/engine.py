@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import final
 
@@ -12,11 +13,10 @@ from torch import Tensor, nn
 from recollect.core.images import as_input
 from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
-from recollect.errors import DivergedError, InputError, RecollectError
+from recollect.errors import DivergedError, InputError
 from recollect.learner.examples import Kind
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
-    first_line,
     outputs_of,
     overlaid,
     padded,
@@ -24,14 +24,14 @@ from recollect.learner.growth import (
 )
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
+from recollect.learner.threads import Work
+from recollect.learner.user_errors import UserErrors
+from recollect.learner.views import ROWS, Views
 from recollect.memory.balanced import equal_shares
-from recollect.methods import Method, Spec, setup_of
+from recollect.methods import Spec, setup_of
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
-
-ROWS = 1000
-PASSED_ON = (RecollectError, torch.OutOfMemoryError, MemoryError)
 
 
 @final
@@ -43,11 +43,12 @@ class Engine:
 
     def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int) -> None:
         self.settings, self.kind = settings, kind
-        self._user_errors = _UserErrors(settings.method)
+        self._user_errors = UserErrors(settings.method)
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
-        self.outputs = outputs_of(module, blank)
+        with Work.counted(module, examples=2) as self._work:
+            self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
             self.outputs = outputs_of(module, blank)
@@ -74,20 +75,32 @@ class Engine:
             guarded=True,
         )
         assert self.fleet.guard is not None
-        self._guard = self.fleet.guard
+        self.guard = self.fleet.guard
         trained = self.fleet.network.trained
         frozen = (t for n, t in self.fleet.weights.named().items() if n not in trained)
-        self._guard.expect_seldom(frozen)
+        self.guard.expect_seldom(frozen)
         self._before = self.fleet.clock
+        self._views: Views | None = None
+        replayed = settings.method.replay
+        self._replayed = replayed.draws * settings.replay if replayed else 0
+
+    def threads(self, rows: int) -> AbstractContextManager[None]:
+        """The setting of threads for a step that learns from so many rows."""
+        return self._work.step(rows + self._replayed)
 
     def begin(self) -> None:
         """Begin a step: what was learned before cannot be undone any more."""
-        self._guard.forget()
+        self.guard.forget()
         self._before = self.fleet.clock
+        if self._views is not None:
+            self._views.begin()
 
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
-        self._guard.note()
+        if self._views is None:
+            self.guard.note()
+        else:
+            self._views.begin_step()
         try:
             with self._user_errors:
                 return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
@@ -104,12 +117,37 @@ class Engine:
 
     def undo(self) -> None:
         """Restore the state at the last `begin`."""
-        self._guard.undo()
-        self.fleet.clock = self._before
+        if self._views is None:
+            self.guard.undo()
+            self.fleet.clock = self._before
+        else:
+            self._views.undo_step()
+
+    def publish(self, labels: Labels) -> None:
+        """Have predictions read the present state, which has these labels."""
+        if self._views is None:
+            self._views = Views(self.fleet, self.guard, labels)
+        else:
+            self._views.end_step(labels)
+
+    @property
+    def draws(self) -> bool:
+        """Whether a prediction draws random numbers, so that it has to wait for steps."""
+        return self._views is not None and self._views.draws
+
+    def scores(self, x: Tensor) -> tuple[Tensor, Labels]:
+        """The scores `[n, classes]` of a batch `[n, ...]`, and the labels; for any thread.
+
+        They are those of the state that was published last, also while a step is taken.
+        """
+        assert self._views is not None
+        threads = self._work.pass_over(min(len(x), ROWS))
+        with self._views.reading(len(x)) as view, self._user_errors, threads:
+            return view.predict(x)[:, : len(view.labels)], view.labels
 
     def logits(self, x: Tensor) -> Tensor:
-        """The scores `[n, outputs]` of a batch `[n, ...]`, in evaluation mode."""
-        with self._user_errors:
+        """The scores `[n, outputs]` of a batch `[n, ...]`, for the thread that takes the steps."""
+        with self._user_errors, self._work.pass_over(min(len(x), ROWS)):
             parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
         return parts[0] if len(parts) == 1 else torch.cat(parts)
 
@@ -247,25 +285,6 @@ def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: L
         return Engine(module, settings, kind, len(labels) + settings.spare)
     except InputError:  # it cannot grow, and may never have to
         return engine
-
-
-@final
-class _UserErrors:
-    """Turns whatever the user's network, transforms and method raise into an `InputError`."""
-
-    def __init__(self, method: Method) -> None:
-        custom = not type(method).__module__.startswith("recollect.")
-        self._whose = f"the method {method.title}, " if custom else ""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, Exception) and not isinstance(error, PASSED_ON):
-            raise InputError(
-                f"{self._whose}the network or a transform cannot take these examples: "
-                f"{first_line(error)}"
-            ) from error
 
 
 def _dtype(module: nn.Module) -> torch.dtype:

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from recollect.core.transforms import Transform
-from recollect.errors import DataError, InputError
 from recollect.files import unpack
 from recollect.learner import snapshot
-from recollect.learner.checkpoints import Checkpoints, reading, write
+from recollect.learner.checkpoints import Checkpoints, has_versions, newest
+from recollect.learner.durable import Durable
 from recollect.learner.engine import first_engine
 from recollect.learner.examples import batch_of, device_of, holds_labels, tensor_of
-from recollect.learner.fair_lock import FairLock
+from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
 from recollect.learner.optimising import Numbers, Optimising
-from recollect.learner.properties import Properties
-from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings, check_arguments
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
@@ -33,7 +30,7 @@ __all__ = ["Learner"]
 
 
 @final
-class Learner(Properties):
+class Learner(Durable):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -46,9 +43,12 @@ class Learner(Properties):
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
     no output is added. `transform` and `replay_transform` change the batches that are learned and
     replayed, but not what is stored or predicted. With a folder for `checkpoints`, the state is
-    saved there after every `checkpoint_every` steps, and the newest `keep` files stay.
+    saved there after every `checkpoint_every` steps, in the background, and the newest `keep` files
+    stay (3 unless the folder was made with another number). No other learner may use the folder
+    until this one is closed, by `close`, `with` or garbage collection.
 
-    One thread may observe while others predict. The network that is passed is copied.
+    One thread may observe while others predict, without waiting for it. The network that is passed
+    is copied.
 
     >>> from recollect import DERpp, MLP
     >>> learner = Learner(MLP(4, 1), DERpp(alpha=0.1, beta=0.5), memory=50, lr=0.1, seed=0)
@@ -82,25 +82,20 @@ class Learner(Properties):
         window: int = 1000,
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
-        keep: int = 3,
+        keep: int | None = None,
         **numbers: Unpack[Numbers],
     ) -> None:
         optimising = Optimising.of(
             optimiser, optimiser_options, nesterov, schedule, schedule_steps, numbers
         )
-        self._settings = Settings(
+        settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device),
         )  # fmt: skip
-        check_arguments(module, self._settings, window, fixed=classes is not None)
-        self._module = copy.deepcopy(module)
-        folder = None if checkpoints is None else Path(checkpoints)
-        self._checkpoints = Checkpoints(folder, checkpoint_every, keep)
+        check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
-        self._now = Snapshot(None, labels, Record.empty(window))
-        self._lock = FairLock()
-        self.saved = None
-        self.notes = {}
+        super().__init__(copy.deepcopy(module), settings, labels, window)
+        self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
@@ -110,9 +105,10 @@ class Learner(Properties):
 
         It is one step, whatever the size of the batch. What cannot be learned from raises an
         `InputError`, and a step after which something is not finite a `DivergedError`: in either
-        case, and if the process is interrupted here, the learner is exactly what it was. A
-        checkpoint that cannot be written is a `DataError`: the step was learned, but not saved.
+        case, and if the process is interrupted here, the learner is exactly what it was. If a
+        checkpoint could not be written, the next call raises a `DataError`, after its step.
         """
+        self._check_open()
         examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind
         labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
         batch = batch_of(examples, len(labels) if several else None, self._settings.device)
@@ -123,26 +119,25 @@ class Learner(Properties):
                 encoded(known.known[len(before.labels) :])
             engine = before.engine or first_engine(self._module, self._settings, batch, known)
             engine.kind.check(batch)
-            if predicted is None:
-                guessed = before.guesses(batch)
-            else:
-                guessed = np.array(known.numbers(predictions_of(predicted, len(labels), several)))
-            if len(known) > engine.outputs:
-                engine = engine.grown(len(known) + self._settings.spare)
-            numbers = np.array(known.numbers(labels), dtype=np.int64)
-            engine.begin()
-            try:
-                loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                record = before.record.after(numbers, numbers == guessed)
-                self._now = Snapshot(engine, known, record)
-            finally:
-                if self._now is before:
-                    engine.undo()
-            if self._checkpoints.due(self.steps):
+            with engine.threads(len(labels)):
+                if predicted is None:
+                    guessed = before.guesses(batch)
+                else:
+                    told = predictions_of(predicted, len(labels), several)
+                    guessed = np.array(known.numbers(told))
+                if len(known) > engine.outputs:
+                    engine = engine.grown(len(known) + self._settings.spare)
+                numbers = np.array(known.numbers(labels), dtype=np.int64)
+                engine.begin()
                 try:
-                    self._save_checkpoint()
-                except InputError as error:  # which would say that nothing was changed
-                    raise DataError(f"the step was learned, but not saved: {error}") from None
+                    loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
+                    record = before.record.after(numbers, numbers == guessed)
+                    engine.publish(known)
+                    self._now = Snapshot(engine, known, record)
+                finally:
+                    if self._now is before:
+                        engine.undo()
+            self._checkpoint_if_due()
         return loss
 
     def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
@@ -156,42 +151,6 @@ class Learner(Properties):
         for x, y in stream:
             yield self.observe(x, y)
 
-    def predict(self, x: Any) -> Any:
-        """The label of one example, or a list of labels for a batch."""
-        logits, several = self._logits(x)
-        known = self._now.labels.known
-        labels = [known[index] for index in logits.argmax(1).tolist()]
-        return labels if several else labels[0]
-
-    def predict_proba(self, x: Any) -> np.ndarray:
-        """The probability of every class in `classes`, `[n, classes]` for a batch."""
-        logits, several = self._logits(x)
-        shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
-        return shares if several else shares[0]
-
-    def metrics(self) -> Metrics:
-        """How well it predicted what it was about to learn: overall, lately, per class."""
-        now = self._now
-        return now.record.metrics(now.labels.known)
-
-    def trained_module(self) -> nn.Module:
-        """A copy of the network with all that was learned, for use without recollect."""
-        with self._lock:
-            return self._now.ready().trained()
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to one file: whole or not at all, and on the disk when this returns."""
-        with self._lock:
-            write(Path(path), self._packed())
-            self.saved = self.seen
-
-    def checkpoint(self, folder: str | Path | None = None) -> Path:
-        """Save into the folder of checkpoints now; the file. A `folder` becomes that folder."""
-        with self._lock:
-            if folder is not None and self._checkpoints.folder != Path(folder):
-                self._checkpoints = replace(self._checkpoints, folder=Path(folder), owned=False)
-            return self._save_checkpoint()
-
     @classmethod
     def load(
         cls,
@@ -204,32 +163,42 @@ class Learner(Properties):
         device: torch.device | str = "cpu",
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
-        keep: int = 3,
+        keep: int | None = None,
     ) -> Learner:
         """The learner that was saved, in a network of the same architecture.
 
         It continues as if it had never stopped. The weights of `module` do not matter. A
         `method` that is not the library's and transforms are passed again: a file has no code.
+
+        An older version with its folder as `checkpoints` is a rollback: with the first checkpoint
+        from there, what came after that version is no longer resumed. As many files stay as the
+        folder was made with, unless `keep` says otherwise.
         """
-        extras = {
-            "transform": transform, "replay_transform": replay_transform, "device": device,
-            "checkpoints": checkpoints, "checkpoint_every": checkpoint_every, "keep": keep,
-        }  # fmt: skip
-        with reading(path):
-            return cls._from_bytes(Path(path).read_bytes(), module, method, extras)
+        extras = {"transform": transform, "replay_transform": replay_transform, "device": device}
+        with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
+            return cls._read(Path(path), module, method, extras, owner)
 
     @classmethod
     def resume(
-        cls, folder: str | Path, module: nn.Module, *, checkpoints: str | Path | None = None,
-        **extras: Any,
+        cls, folder: str | Path, module: nn.Module, *, method: Method | None = None,
+        checkpoints: str | Path | None = None, checkpoint_every: int | None = None,
+        keep: int | None = None, **extras: Any,
     ) -> Learner | None:  # fmt: skip
         """The learner of the newest checkpoint in a folder, or None if there is none.
 
-        A file that is damaged is passed over for the one before. Checkpoints go on in the same
-        folder; the other arguments are those of `load`.
+        A file that is damaged is passed over for the one before, which is logged. Checkpoints go
+        on in the same folder; the other arguments are those of `load`.
         """
-        load = partial(cls.load, module=module, checkpoints=checkpoints or folder, **extras)
-        return Checkpoints(Path(folder)).newest(load)
+        if not has_versions(Path(folder)):
+            return None
+        # Locked before it is read: nobody saves there between the two.
+        checkpoints = checkpoints or folder
+        with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
+            read = partial(cls._read, module=module, method=method, extras=extras, owner=owner)
+            learner = newest(Path(folder), read)
+            if learner is None:  # it has gone meanwhile
+                owner.release()
+            return learner
 
     def resumed(self, folder: str | Path) -> Learner | None:
         """This learner as the newest checkpoint in a folder has it, or None if there is none.
@@ -239,7 +208,8 @@ class Learner(Properties):
         method, extras = self._settings.custom_method(), self._settings.not_saved()
         found = Learner.resume(folder, self._module, method=method, **extras)
         if found:
-            self._settings.check_same(found._settings, folder)
+            with found._checkpoints.handed_over():
+                self._settings.check_same(found._settings, folder)
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -258,21 +228,16 @@ class Learner(Properties):
             learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = dict(facts["notes"])
-        learner.saved = learner.seen
-        learner._checkpoints.owned = True
+        learner._checkpoints.note_saved(learner.seen)
         return learner
 
-    def _packed(self) -> bytes:
-        return snapshot.packed(self._settings, self._now, self.notes)
-
-    def _save_checkpoint(self) -> Path:
-        path = self._checkpoints.save(self._packed, self.seen)
-        self.saved = self.seen
-        return path
-
-    def _logits(self, x: Any) -> tuple[Tensor, bool]:
-        """The logits of the known classes `[n, classes]`, and whether x was a batch."""
-        examples = tensor_of(x)
-        with self._lock:
-            batch, several = self._now.ready().kind.batch(examples, self._settings.device)
-            return self._now.logits(batch), several
+    @classmethod
+    def _read(
+        cls, path: Path, module: nn.Module, method: Method | None, extras: Mapping[str, Any],
+        owner: Checkpoints,
+    ) -> Learner:  # fmt: skip
+        with reading(path):
+            learner = cls._from_bytes(path.read_bytes(), module, method, extras)
+        owner.continue_from(path, learner.seen)
+        learner._use(owner)
+        return learner

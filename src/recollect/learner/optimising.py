@@ -19,7 +19,13 @@ ENDLESS = 2**53
 
 
 class Numbers(TypedDict, total=False):
-    """The numbers of optimisers and schedules, with the names that `recollect.run` has for them."""
+    """The numbers of optimisers and schedules, with the names that `recollect.run` has for them.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> options: Numbers = {"momentum": 0.9, "clip": 1.0}
+    >>> Learner(MLP(4, 2), ER(), **options).lr
+    0.03
+    """
 
     momentum: float
     weight_decay: float

@@ -14,7 +14,7 @@ from recollect.methods import Method
 
 __all__ = ["Properties"]
 
-ASSIGNED = ("lr", "notes", "saved")
+ASSIGNED = ("lr", "notes")
 
 
 class Properties:
@@ -23,7 +23,6 @@ class Properties:
     _settings: Settings
     _now: Snapshot
     _lock: FairLock
-    saved: int | None
     notes: dict[str, Any]
 
     if not TYPE_CHECKING:  # with it, a type checker would let any attribute be set

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from recollect.errors import DataError, InputError, RecollectError
-from recollect.files import pack
+from recollect.files import as_json, pack
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
+from recollect.learner.image import Image
 from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.optimising import ADDED, check_lr
 from recollect.learner.record import Record
@@ -22,11 +23,14 @@ from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method, every_method, told
 
-__all__ = ["Snapshot", "arguments", "as_data_error", "as_made", "check_facts", "packed",
-           "restored"]  # fmt: skip
+__all__ = [
+    "Snapshot", "arguments", "as_data_error", "as_made", "check_facts", "image_of", "packed",
+    "restored",
+]  # fmt: skip
 
 # What tensors were called in files of version 0.1.
 OLD_NAMES = {"own": "state", "met": "counts"}
+MEMORY = "memory."
 
 
 class Snapshot(NamedTuple):
@@ -59,9 +63,26 @@ class Snapshot(NamedTuple):
 
 def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
     """The whole state of a learner, as its file has it."""
+    engine = snapshot.engine
+    tensors = _named(snapshot.record, engine.fleet.tensors() if engine else {})
+    return pack(_facts(settings, snapshot, notes), tensors)
+
+
+def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> Image:
+    """The same, to be written by another thread; steps may follow at once."""
+    facts, engine = as_json(_facts(settings, snapshot, notes)), snapshot.engine
+    if engine is None:
+        return Image(facts, _named(snapshot.record, {}))
+    tensors = engine.fleet.tensors().items()
+    few = {name: tensor for name, tensor in tensors if not name.startswith(MEMORY)}
+    image = Image(facts, _named(snapshot.record, few))
+    return image.with_memory(f"engine.{MEMORY}", engine.fleet.memory, engine.guard)
+
+
+def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
     engine, labels, record = snapshot
     kind = engine.kind if engine else None
-    facts = {
+    return {
         "method": settings.method.name,
         "hyperparameters": told(settings.method),
         **settings.saved(),
@@ -74,9 +95,11 @@ def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "window": len(record.ring),
         "notes": notes,
     }
-    parts = {"record": record.tensors(), "engine": engine.fleet.tensors() if engine else {}}
-    tensors = {f"{p}.{name}": t for p, part in parts.items() for name, t in part.items()}
-    return pack(facts, tensors)
+
+
+def _named(record: Record, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    parts = {"record": record.tensors(), "engine": engine}
+    return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
 def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]:
@@ -163,6 +186,7 @@ def restored(
     if _old(facts):
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    engine.publish(labels)
     return Snapshot(engine, labels, record)
 
 

@@ -13,7 +13,7 @@ from recollect.files import write_bytes
 
 __all__ = ["Predictions", "SettingsError", "StateFolder"]
 
-FACTS, LOCK, CHECKPOINTS = "stream.json", "lock", "*.recollect"
+FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
 FORMAT = 1
 START_OVER = "fresh=True starts over"
 
@@ -31,7 +31,7 @@ class SettingsError(InputError):
 
 @final
 class StateFolder:
-    """Checkpoints of a learner, beside what they were made with; for one process at a time.
+    """Checkpoints of a learner, which locks the folder, beside what they were made with.
 
     `stream.json` says how the stream is read and learned, and never changes. How far it was read
     is in every checkpoint, so that the two cannot differ.
@@ -41,19 +41,11 @@ class StateFolder:
         if path.is_file():
             raise InputError(f"the state goes into a folder, and {path} is a file")
         self.path = path
-        self._lock: int | None = None
-
-    def close(self) -> None:
-        """Let other processes use the folder."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
 
     def saved(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
         """What `begin` noted, if there is a checkpoint; refused if it has other settings."""
         if not any(self.path.glob(CHECKPOINTS)):
             return None
-        self._acquire()
         try:
             found: dict[str, Any] = json.loads((self.path / FACTS).read_text("utf-8"))
             if found["format"] != FORMAT or not {"layout", "shape", "image"} <= {*found}:
@@ -72,31 +64,13 @@ class StateFolder:
     def begin(self, facts: Mapping[str, Any]) -> None:
         """Start over: remove older checkpoints, and note what the next ones are made with."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            self._acquire()
-            for old in self.path.glob(CHECKPOINTS):
-                old.unlink()
+            for old in [*self.path.glob(CHECKPOINTS), self.path / VERSIONS]:
+                old.unlink(missing_ok=True)
             text = json.dumps({"format": FORMAT, **facts}, indent=1)
             write_bytes(self.path / FACTS, text.encode())
         except OSError as error:
             raise DataError(
                 f"cannot save the state in {self.path}: {error.strerror or error}"
-            ) from None
-
-    def _acquire(self) -> None:
-        if self._lock is not None:
-            return
-        try:
-            import fcntl
-        except ImportError:  # not on this system
-            return
-        self._lock = os.open(self.path / LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(
-                f"another process learns with the state in {self.path}: end it, or give another "
-                f"folder"
             ) from None
 
 

@@ -116,7 +116,8 @@ class LiveStream:
             if self._predictions is not None:
                 self._predictions.close()
             self._predictions = None
-            self._folder.close()
+            if self.learner is not None:
+                self.learner.release_folder()
         return self.learner if self.count else None
 
     def _resume(self) -> None:
@@ -127,7 +128,9 @@ class LiveStream:
         learner = self._made(like).resumed(self._folder.path)
         if learner is None:
             raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
-        self._use(learner)
+        self._use(learner)  # which has locked the folder
+        if self._folder.saved(self._settings) != saved:
+            raise DataError(f"the state in {self._folder.path} has just changed: start again")
         notes = learner.notes
         self.count = notes["count"]
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
@@ -188,7 +191,12 @@ class LiveStream:
         if labelled:
             labels = [batch[number].label for number in labelled]
             before = [guesses[number][0] for number in labelled] if guesses else None
-            self.learner.observe(x[labelled], labels, predicted=before)
+            steps = self.learner.steps
+            try:
+                self.learner.observe(x[labelled], labels, predicted=before)
+            except RecollectError:  # also if an earlier checkpoint failed, after the step
+                self._whole = self.learner.steps == steps
+                raise
         self._whole = False  # from here on, what is written must follow what was learned
         predictions = self._predictions or self._begin(batch[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
@@ -205,6 +213,8 @@ class LiveStream:
         """Make the folder and the files, now that a first batch could be learned."""
         layout, image = self.feed.reader.layout, first.x.dtype == np.uint8
         facts = {"layout": layout, "shape": [*first.x.shape], "image": image}
+        assert self.learner is not None
+        self.learner.use_folder(self._folder.path)
         self._folder.begin({"settings": self._settings, **facts})
         self._fresh, self._predictions = False, Predictions(self._output)
         return self._predictions
@@ -224,13 +234,15 @@ class LiveStream:
             "skipped": self.feed.faults.count,
             "predictions": self._predictions.lengths,
         }
-        self.learner.checkpoint(self._folder.path)
+        self.learner.checkpoint(wait=False)
         self._unsaved, self._saved_at = 0, time.monotonic()
 
     def _finish(self) -> None:
         """Save what is not yet saved, unless the last batch was only half done."""
         if self._unsaved and self._whole:
             self._save()
+        if self.learner is not None:
+            self.learner.flush()
 
 
 def _predicted(learner: Learner, x: np.ndarray) -> list[tuple[Hashable, float | None]]:

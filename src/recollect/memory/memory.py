@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 
 import torch
@@ -102,6 +103,12 @@ class Memory:
         """Everything that is stored, `[K, capacity, ...]`."""
         shape = (self.runs, self.capacity)
         return Stored({name: t[:-1].view(*shape, *t.shape[1:]) for name, t in self.tensors.items()})
+
+    def copy(self) -> Memory:
+        """A copy with tensors of its own."""
+        found = copy.copy(self)
+        found.tensors = {name: tensor.clone() for name, tensor in self.tensors.items()}
+        return found
 
     @property
     def bytes_per_run(self) -> int:

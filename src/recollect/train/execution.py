@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -26,6 +27,9 @@ WARM_UP = 3
 DEPTH = 128
 MOST_LANES = 16
 LONGEST_REASON = 160
+
+_fast_lock = Lock()
+_fast_before: list[tuple[bool, bool]] = []
 
 
 class Execution:
@@ -178,18 +182,22 @@ class Lanes:
 
 @contextmanager
 def fast_arithmetic(device: torch.device) -> Iterator[None]:
-    """TF32 products and the quickest convolutions on a GPU, while this lasts."""
+    """TF32 products and the quickest convolutions on a GPU, while this lasts in any thread."""
     if device.type != "cuda":
         yield
         return
     matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
-    before = matmul.allow_tf32, cudnn.benchmark
-    matmul.allow_tf32 = cudnn.benchmark = True
+    with _fast_lock:
+        _fast_before.append((matmul.allow_tf32, cudnn.benchmark))
+        matmul.allow_tf32 = cudnn.benchmark = True
     try:
         yield
     finally:
-        matmul.allow_tf32, cudnn.benchmark = before
+        with _fast_lock:  # the settings are global: the last thread brings the first one's back
+            before = _fast_before.pop()
+            if not _fast_before:
+                matmul.allow_tf32, cudnn.benchmark = before
 
 
 @cache

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from recollect.core.images import Images, as_input
+from recollect.core.images import Images
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
@@ -19,7 +19,7 @@ from recollect.core.weights import State, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
-from recollect.methods import Method, Query, Spec, Task, setup_of
+from recollect.methods import Method, Spec, Task, setup_of
 from recollect.methods.task import Requests
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
 from recollect.train.compiled import fast_steps
@@ -27,6 +27,7 @@ from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.guard import Guard
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 from recollect.train.planner import Planner, by_step
+from recollect.train.reader import Reader
 from recollect.train.stepper import FleetState, Stepper, stacked
 from recollect.train.training_logits import training_logits
 
@@ -85,15 +86,17 @@ class Fleet:
         self.device = torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
         self.images = images
+        self._blank = partial(torch.zeros, len(seeds), 2, *shape, dtype=stored, device=device)
         self.classes = classes
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
         built = setup.network(network)
-        self.network = Network(
-            built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
+        self._another_network = partial(
+            Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
             channels_last=self.device.type == "cuda",
         )  # fmt: skip
+        self.network = self._another_network()
         added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
@@ -101,6 +104,8 @@ class Fleet:
         self.model = Model(self.network, self.network.weights, self.network.buffers, rates)
         # A method with predictions of its own may have networks with any outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
+        nothing = State({}), Memory(len(seeds), 0, {}, self.device)
+        self._reader = Reader(self._method, self.model, *nothing, images, classes)
         outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
         stores, policy = setup.replay, setup.policy
         fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
@@ -118,6 +123,7 @@ class Fleet:
         self.planner.begin_schedule(0, steps)
         self.state = State(setup.state(self.model)).to(self.device)
         check_state(self.kind, self.state, self.runs)
+        self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
         whole = FleetState(
             self.weights, self.network.buffers, self._method, rates, self.state, self.optimiser
@@ -246,38 +252,25 @@ class Fleet:
 
     def logits(self, x: Tensor) -> Tensor:
         """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
-        return self._evaluated(self.model.logits, x)
+        return self._reader.logits(x)
 
     def predict(self, x: Tensor, task: int = 0) -> Tensor:
         """The scores `[K, n, C]` of which the method predicts the largest: logits, for most.
 
         The examples belong to a task, which only a method that needs it is told.
         """
+        return self._reader.predict(x, self.clock, task)
 
-        def scores(inputs: Tensor) -> Tensor:
-            return self._method.predict(
-                Query(inputs, task, self.classes, self.model, self.state, self.memory, self.clock,
-                      self._inputs)
-            )  # fmt: skip
+    def reader(self, tensors: Mapping[str, Tensor], memory: Memory) -> Reader:
+        """Predictions with these tensors, named as those of `tensors()`, and this memory.
 
-        if not self.kind.needs.task_id:
-            return self._evaluated(scores, x)
-        self.network.begin(task)
-        try:
-            return self._evaluated(scores, x)
-        finally:
-            self.network.begin(min(self.clock.task, self.clock.tasks - 1))
-
-    @torch.no_grad()
-    def _evaluated(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-        inputs = self._inputs(x).expand(self.runs, *x.shape[1:])
-        seeded = self.network.seeded(0) if self.network.noisy else nullcontext()
-        with fast_arithmetic(self.device), seeded, self.network.mode(training=False):
-            return function(inputs)
-
-    def _inputs(self, x: Tensor) -> Tensor:
-        dtype = self.network.dtype
-        return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
+        They have a network of their own, which another thread may call while this one learns.
+        """
+        network = self._another_network(strategy=self.network.strategy)
+        reader = self._reader.over(network, tensors, memory)
+        network.switch(training=False)
+        network.noisy = self.network.noisy and network.draws(reader.inputs(self._blank()))
+        return reader
 
     def _begin_task(self) -> None:
         if self.kind.needs.task_id and self.clock.task < self.clock.tasks:
@@ -290,7 +283,7 @@ class Fleet:
             return requests
         task = Task(
             self.clock, self.seeds, self.model, self.state, self.memory, count, batch,
-            self.planner.replay, examples, self._inputs,
+            self.planner.replay, examples, self._reader.inputs,
             partial(training_logits, self.network, self.images, self.seeds, steps, batch), requests,
         )  # fmt: skip
         with fast_arithmetic(self.device):

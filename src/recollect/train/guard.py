@@ -12,9 +12,11 @@ from torch import Tensor
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.memory import Memory
 
-__all__ = ["Guard"]
+__all__ = ["Guard", "Rows"]
 
 TRIED = 4
+
+Rows = tuple[Tensor, Mapping[str, Tensor]]  # rows of a memory `[K, n]`, and what they held
 
 
 @final
@@ -42,7 +44,8 @@ class Guard:
         self._memory = memory
         self._optimiser = optimiser
         self._kept: Mapping[str, Tensor] = {}
-        self._written: tuple[Tensor, Mapping[str, Tensor]] | None = None
+        self._written: Rows | None = None
+        self._logs: list[list[Rows]] = []
         self._noted = False
 
     def expect_seldom(self, tensors: Iterable[Tensor]) -> None:
@@ -74,6 +77,23 @@ class Guard:
     def note_rows(self, rows: Tensor) -> None:
         """The step is about to write these rows of the memory, `[K, n]`; one may occur twice."""
         self._written = rows, self._memory.read(rows)
+        for log in self._logs:
+            log.append(self._written)
+
+    def log_rows(self) -> list[Rows]:
+        """A list that gets the rows that steps overwrite, before they do, until `end_log`."""
+        log: list[Rows] = []
+        self._logs = [*self._logs, log]
+        return log
+
+    def end_log(self, log: list[Rows]) -> None:
+        """Add nothing more to a list; any thread may call this."""
+        self._logs = [other for other in self._logs if other is not log]
+
+    def copies(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Of these tensors, the copies that hold what was before the step, by the same names."""
+        found = {id(t): copy for t, copy in zip(self._tensors, self._before, strict=True)}
+        return {name: found[id(t)] for name, t in tensors.items() if id(t) in found}
 
     def finite(self, loss: Tensor) -> bool:
         """Whether the step led somewhere: its loss and all that it changed are numbers."""
