@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -19,6 +20,7 @@ __all__ = [
     "Strategy",
     "buffer_slots",
     "build_module",
+    "built",
     "maker",
     "network_size",
     "put_weights",
@@ -71,12 +73,28 @@ def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
     return sum(tensor.numel() for tensor in [*module.parameters(), *module.buffers()])
 
 
+def built(build: object) -> object:
+    """What a function builds, or what is given instead of one."""
+    if isinstance(build, nn.Module) or not callable(build):
+        return build
+    try:
+        inspect.signature(build).bind()
+    except TypeError as error:
+        name = getattr(build, "__name__", repr(build))
+        raise InputError(
+            f"the network {name} cannot be built without arguments ({error}): give a function that "
+            f"builds it, such as lambda: {name}(...)"
+        ) from None
+    except ValueError:  # it does not say what it takes
+        pass
+    return build()
+
+
 def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
     """A function that makes a network: a copy of the one given, or what the function makes."""
 
     def make() -> nn.Module:
-        given: object = build
-        module = given() if callable(given) and not isinstance(given, nn.Module) else given
+        module = built(build)
         if not isinstance(module, nn.Module):
             raise InputError(
                 f"the network must be a torch.nn.Module or a function that makes one, "
