@@ -59,7 +59,6 @@ SLOW = {
     "methods/test_views.py",
     "packaging/test_method_package.py",
     "packaging/test_wheel.py",
-    "proofs/test_proofs.py",
     "test_examples.py",
     "test_files.py",
     "testing/test_everything_conforms.py",

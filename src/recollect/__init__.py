@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from recollect.nets import MLP, ResNet18
     from recollect.streams import from_arrays, from_dataset, from_folder
-    from recollect.train import Callback, Fleet
+    from recollect.train import Callback, Fleet, encode
 
 __all__ = [
     "DER",
@@ -66,6 +66,7 @@ __all__ = [
     "TimeUp",
     "compare",
     "cross_entropy",
+    "encode",
     "from_arrays",
     "from_dataset",
     "from_folder",
@@ -93,7 +94,7 @@ _HOMES = {
     ),
     "nets": ("MLP", "ResNet18"),
     "streams": ("from_arrays", "from_dataset", "from_folder"),
-    "train": ("Callback", "Fleet"),
+    "train": ("Callback", "Fleet", "encode"),
 }  # fmt: skip
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _PACKAGES = {

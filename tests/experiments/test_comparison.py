@@ -43,7 +43,7 @@ def test_the_difference_is_that_of_the_paired_t_test() -> None:
     assert one.p_sign_flip == 2 / 16
     assert str(one) == (
         f"Class-IL: DER++ is 2.9 points better than ER, 95 % CI [{bounds.low:.1f}, "
-        f"{bounds.high:.1f}], p = {expected.pvalue:.2f}, 4 paired seeds"
+        f"{bounds.high:.1f}], p = {expected.pvalue:.4f}, 4 paired seeds"
         + ("" if expected.pvalue < 0.05 else "; not a significant difference")
     )
     assert [str(each) for each in found.differs] == [

@@ -6,6 +6,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,23 @@ def test_places_are_named() -> None:
     assert runner_named(None) is None
     with pytest.raises(InputError, match="unknown place"):
         runner_named("moon")
+    with pytest.raises(InputError, match="unknown place 'ray:': give ray, or ray:ADDRESS"):
+        runner_named("ray:")
+
+
+@contextmanager
+def answering(reply: bytes) -> Iterator[str]:
+    """The address of something that answers this to whoever says something."""
+
+    def answer() -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(reply)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        threading.Thread(target=answer, daemon=True).start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def test_an_address_where_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +153,17 @@ def test_an_address_where_nothing_is(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     monkeypatch.setattr(ray, "init", nowhere)
-    with socket.create_server(("127.0.0.1", 0)) as something_else:
-        address = f"127.0.0.1:{something_else.getsockname()[1]}"
-        with pytest.raises(RecollectError, match=f"no Ray cluster at {address}: nobody answers"):
-            OnRay(address)
+    settings = bytes([0, 0, 6, 4, 0, 0, 0, 0, 0])
+    with answering(settings) as address, pytest.raises(RecollectError, match="nobody answers"):
+        OnRay(address)
     monkeypatch.setattr(ray, "init", None)  # Ray itself is not asked where nothing listens
     with pytest.raises(RecollectError, match=f"no Ray cluster at {address}: Connection refused;"):
         OnRay(address)
     with pytest.raises(RecollectError, match=f"no Ray cluster at ray://{address}: Connection"):
         runner_named(f"ray://{address}")
+    for reply in (b"HTTP/1.1 400", b""):
+        with answering(reply) as other, pytest.raises(RecollectError, match="there is not Ray"):
+            OnRay(other)
 
 
 def test_an_address_that_does_not_answer_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

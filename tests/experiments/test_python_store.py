@@ -10,11 +10,12 @@ import pytest
 from torch import Tensor
 
 import recollect
-from recollect import InputError, Method, Step
+from recollect import Callback, InputError, Method, Step
 from recollect.cli.main import main
 from recollect.experiments.files import read_json
 from recollect.experiments.store import Store
 from recollect.streams import Stream, TaskStream
+from recollect.train import Point
 from recollect.train.provenance import commit
 
 
@@ -145,3 +146,54 @@ def test_what_cannot_be_searched_is_refused(toy_stream: TaskStream) -> None:
         recollect.search(stream, Plain, lr=0.1)
     with pytest.raises(InputError, match="has no hyper-parameter 'wide'"):
         recollect.search(stream, Plain, wide=[1, 2])
+
+
+class Watch(Callback):
+    """Counts its calls."""
+
+    only_observes = True
+
+    def __init__(self) -> None:
+        self.tasks: list[int] = []
+
+    def on_task_end(self, point: Point) -> None:
+        self.tasks.append(point.task)
+
+
+class Meddle(Callback):
+    """Sets all weights to zero at the end, without a trace in version counters."""
+
+    def on_task_start(self, point: Point) -> None:
+        for tensor in point.fleet.weights.named().values():
+            tensor.data.mul_(0.0)
+
+
+def test_callbacks_are_called_also_where_the_store_has_the_runs(
+    toy_stream: TaskStream, tmp_path: Path
+) -> None:
+    def run(*callbacks: Callback) -> recollect.Results:
+        return recollect.run(
+            toy_stream, "er", buffer=20, seeds=2, workers=1, store=tmp_path / "runs.sqlite",
+            callbacks=callbacks,
+        )  # fmt: skip
+
+    first, second = Watch(), Watch()
+    results = run(first)
+    assert first.tasks == [0, 1]
+    assert [*run()] == [*results], "one that only observes: its results are stored"
+    assert [each.identity for each in run(second)] == [each.identity for each in results]
+    assert second.tasks == [0, 1]
+
+
+def test_what_a_callback_may_have_changed_is_not_stored(
+    toy_stream: TaskStream, tmp_path: Path
+) -> None:
+    path = tmp_path / "runs.sqlite"
+    options: dict[str, Any] = {"buffer": 20, "seeds": 2, "workers": 1, "store": path}
+    with pytest.warns(UserWarning, match=r"not stored, because Meddle .*only_observes = True"):
+        changed = recollect.run(toy_stream, "er", callbacks=[Meddle()], **options)
+    assert Store(path).rows() == []
+    plain = recollect.run(toy_stream, "er", **options)
+    assert {each.identity.key for each in plain}.isdisjoint(each.identity.key for each in changed)
+    assert [row.result for row in Store(path).rows()] == [*plain]
+    assert len(recollect.Results([*plain, *changed]).summaries()) == 2

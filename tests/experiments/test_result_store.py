@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -247,3 +249,26 @@ def test_two_processes_write_at_once(trained: list[Result], tmp_path: Path) -> N
         process.join(60)
         assert process.exitcode == 0
     assert sorted(row.result.seed for row in Store(path).rows()) == list(range(60))
+
+
+def test_a_store_that_cannot_be_written_can_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only mount; files beside the store cannot be made there."""
+    store = Store(tmp_path / "a folder?" / "runs.sqlite")
+    first = run("seq-digits", "sgd", seeds=1, workers=1, store=store.path)[0]
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    opened: list[str] = []
+    connect = sqlite3.connect
+
+    def noted(path: str, **options: Any) -> Any:
+        opened.append(path)
+        return connect(path, **options)
+
+    monkeypatch.setattr(sqlite3, "connect", noted)
+    assert [row.result for row in store.rows()] == [first]
+    assert store.find([first.identity]) == [first]
+    assert all(path.endswith("?mode=ro&immutable=1") for path in opened)
+    assert [file.name for file in store.path.parent.iterdir()] == ["runs.sqlite"]
+    with pytest.raises(DataError, match=r"runs.sqlite cannot be used: it is read-only; name"):
+        store.add([])

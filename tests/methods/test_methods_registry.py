@@ -26,6 +26,7 @@ def test_hyperparameters_have_the_papers_symbols() -> None:
 def test_the_general_methods_need_no_boundaries_and_only_joint_needs_everything() -> None:
     general = {"joint", "sgd", "er", "mer", "gss", "agem-r", "der", "derpp"}
     general |= {"er-ring", "er-kmeans", "er-mof", "er-hybrid", "er-ace", "cls-er", "scr", "star"}
+    general |= {"ncm", "slda", "ranpac"}
     assert {n for n, kind in METHODS.items() if not kind.needs.boundaries} <= general
     assert [kind for kind in METHODS.values() if kind.needs.all_data] == [Joint]
 

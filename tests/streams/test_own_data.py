@@ -265,3 +265,23 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(case: str) -> None:
     arguments: dict[str, Any] = {"x": GREY, "y": Y, **given}
     with pytest.raises(InputError, match=message):
         from_arrays(**arguments)
+
+
+def test_images_with_channels_last_are_refused() -> None:
+    x = np.zeros((40, 8, 8, 3), np.uint8)
+    with pytest.raises(InputError, match=r"shape \[8, 8, 3\], which looks like .* channels last"):
+        from_arrays(x, np.arange(40) % 4, crop=1, flip=True)
+    assert from_arrays(x.transpose(0, 3, 1, 2), np.arange(40) % 4, crop=1).shape == (3, 8, 8)
+
+
+def test_a_class_that_is_not_tested_is_refused() -> None:
+    x, y = np.zeros((40, 6), np.float32), np.arange(40) % 4
+    with pytest.raises(InputError, match=r"no test examples of the classes \[3\] in task 1"):
+        from_arrays(x, y, test=(x[y != 3], y[y != 3]))
+
+
+def test_labels_that_no_example_has_are_said() -> None:
+    x, y = np.zeros((40, 6), np.float32), np.arange(40) % 4 + 1
+    with pytest.warns(UserWarning, match=r"lowest label is 1, so 1 of 5 outputs are never used"):
+        assert from_arrays(x, y).classes == 5
+    assert from_arrays(x, y, classes=5).classes == 5

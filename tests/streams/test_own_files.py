@@ -154,3 +154,10 @@ def test_a_long_reading_shows_progress(
     monkeypatch.setattr(reading, "EVERY", -1.0)
     from_dataset(TensorDataset(torch.rand(40, 3), LABELS))
     assert capsys.readouterr().err.endswith("\rreading the train set: 40 of 40\n")
+
+
+@pytest.mark.parametrize(("there", "missing"), [("train", "test"), ("test", "train")])
+def test_one_of_two_sets_alone_is_not_a_class(there: str, missing: str, tmp_path: Path) -> None:
+    (tmp_path / there / "cat").mkdir(parents=True)
+    with pytest.raises(DataError, match=rf"has {there} and no {missing}: add that folder, or give"):
+        from_folder(tmp_path)

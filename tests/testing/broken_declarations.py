@@ -237,3 +237,24 @@ class Restless(Replaying):
 
     def start_task(self, task: Task) -> None:
         task.rehearse(4 if task.clock.task else 0)
+
+
+@breaks("frozen", "it trains no weights: declare Needs(frozen=True)")
+@dataclass(frozen=True)
+class Counting(Plain):
+    """Counts examples, and does not say that it trains nothing."""
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"count": torch.zeros(spec.runs)})
+
+    def update(self, step: Step) -> Tensor:
+        step.state["count"].add_(step.y.shape[1])
+        return step.model.ones
+
+
+@breaks("frozen", "it declares `frozen`, and weights.")
+@dataclass(frozen=True)
+class Thawing(Plain):
+    """Trains weights, and says that it does not."""
+
+    needs: ClassVar[Needs] = Needs(frozen=True)

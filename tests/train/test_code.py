@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from torch import Tensor
 
 import recollect
-from recollect import ER, MLP, SGD, DERpp
+from recollect import ER, MLP, SGD, DERpp, Step
 from recollect.streams import TaskStream
 from recollect.train import code
 from recollect.train.code import code_fingerprint
 
 ROOT = Path(recollect.__file__).parent
 Edited = Callable[[str, Callable[[str], str]], str]
-CACHED = ("code_fingerprint", "_source", "_defining")
+CACHED = ("_fingerprint", "_source", "_defining")
 
 
 @pytest.fixture(autouse=True)
@@ -147,3 +148,24 @@ def test_a_class_without_a_file_is_known_by_its_name() -> None:
     kinds = [type(name, (ER,), {"__module__": "nowhere"}) for name in ("A", "A", "B")]
     found = [code_fingerprint(kind) for kind in kinds]
     assert found[0] == found[1] != found[2]
+
+
+WEIGHT = 1.0
+
+
+def weighted(weight: float) -> type:
+    class Weighted(ER):
+        def loss(self, step: Step) -> Tensor:
+            return weight * WEIGHT * super().loss(step)
+
+    return Weighted
+
+
+def test_values_that_a_class_refers_to_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    one, same, other = (code_fingerprint(weighted(each)) for each in (1.0, 1.0, 0.5))
+    assert one == same != other
+    assert code_fingerprint(ER, weighted(1.0)) != code_fingerprint(ER, weighted(0.5))
+    known = weighted(1.0)
+    assert code_fingerprint(known) == one
+    monkeypatch.setitem(globals(), "WEIGHT", 2.0)
+    assert code_fingerprint(known) != one, "a value of its module"

@@ -29,6 +29,7 @@ class Noted(Callback):
     """Notes every call, and measures in some."""
 
     every = 3
+    only_observes = True
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int, int]] = []

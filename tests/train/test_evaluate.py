@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -30,9 +32,14 @@ def stream_of(scenario: Scenario) -> TaskStream:
     x, y = np.zeros((8, 4), dtype=np.float32), np.arange(8) % 4
     test = (np.array(LOGITS, dtype=np.float32), np.array(LABELS))
     if scenario == "domain":
-        ids, test_ids = np.arange(8) // 4, np.array([0] * 4 + [1] * 3)
-        return from_arrays(x, y, scenario=scenario, test=test, task_ids=ids, test_task_ids=test_ids)
-    return from_arrays(x, y, scenario=scenario, test=test, tasks=2)
+        task_ids, test_ids = np.arange(8) // 4, np.array([0] * 4 + [1] * 3)
+        return from_arrays(
+            x, y, scenario=scenario, test=test, task_ids=task_ids, test_task_ids=test_ids
+        )
+    stream = from_arrays(x, y, scenario=scenario, test=(x, y), tasks=2)
+    tested = torch.from_numpy(test[0]), torch.from_numpy(test[1])
+    ids = torch.arange(4), torch.arange(4, 7)  # by hand, as a class is not tested
+    return replace(stream, test_x=tested[0], test_y=tested[1], test_ids=ids)
 
 
 def says(*rows: torch.Tensor) -> Fleet:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
-from tests.train.stopping import convolutional, mlp, photographs
+from tests.train.stopping import convolutional, job_of, mlp, photographs
 from torch import Tensor, nn
 
-from recollect import MLP, from_arrays
+from recollect import MLP, SGD, ResNet18, from_arrays
 from recollect.core.images import Images
+from recollect.core.modules import build_module
 from recollect.streams import Mnist360, TaskStream, benchmark
 from recollect.streams.data import Dataset
 from recollect.streams.pixels import pixel_map, rotate
@@ -162,3 +164,89 @@ def test_a_networks_name_leaves_the_random_numbers_as_they_were() -> None:
     state = torch.random.get_rng_state()
     NetworkFacts.of(mlp)
     assert torch.equal(torch.random.get_rng_state(), state)
+
+
+def linear(std: float) -> Callable[[], nn.Module]:
+    def build() -> nn.Module:
+        layer = nn.Linear(6, 4)
+        nn.init.normal_(layer.weight, 0, std)
+        return nn.Sequential(nn.Flatten(), layer)
+
+    return build
+
+
+def loaded(weights: dict[str, Tensor], build: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+    def make() -> nn.Module:
+        module = build()
+        module.load_state_dict(weights)
+        return module
+
+    return make
+
+
+def names_of(*networks: Callable[[], nn.Module]) -> list[str]:
+    return [NetworkFacts.of(each).fingerprint for each in networks]
+
+
+def test_the_weights_that_a_function_gives_count() -> None:
+    one, same, other = names_of(linear(0.1), linear(0.1), linear(2.0))
+    assert one == same != other
+    plain = linear(1.0)
+    first, second = (build_module(plain, seed).state_dict() for seed in (1, 2))
+    found = names_of(plain, loaded(first, plain), loaded(first, plain), loaded(second, plain))
+    assert found[1] == found[2]
+    assert len({*found}) == 3
+
+
+def test_weights_from_a_file_count_in_a_network_of_this_library() -> None:
+    weights = build_module(mlp, seed=5).state_dict()
+    usual, trained = names_of(mlp, loaded(weights, mlp))
+    assert usual != trained
+
+
+def test_the_usual_networks_have_the_names_that_stored_results_have() -> None:
+    assert names_of(partial(MLP, 784, 10), partial(ResNet18, 10)) == [
+        "7ced1d1e79f59b0b", "ba8869dd1e5b612b",
+    ]  # fmt: skip
+
+
+def activated(function: Callable[[Tensor], Tensor]) -> type[nn.Module]:
+    class Activated(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = nn.Linear(6, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return function(self.net(x))
+
+    return Activated
+
+
+class Acting(nn.Module):
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.net, self.function = nn.Linear(6, 4), function
+
+
+def test_what_a_layer_refers_to_counts() -> None:
+    one, same, other = names_of(*map(activated, (torch.relu, torch.relu, torch.tanh)))
+    assert one == same != other
+    one, same, other = names_of(
+        *(partial(Acting, each) for each in (torch.relu, torch.relu, torch.tanh))
+    )
+    assert one == same != other
+    heads = [partial(nn.MultiheadAttention, 4, heads) for heads in (1, 1, 2)]
+    one, same, other = names_of(*heads)
+    assert one == same != other, "an attribute that its text does not say"
+
+
+def test_a_network_is_built_once_for_a_job(toy_stream: TaskStream) -> None:
+    built: list[int] = []
+
+    def build() -> nn.Module:
+        built.append(1)
+        return nn.Sequential(nn.Flatten(), nn.Linear(6, 4))
+
+    job = job_of(toy_stream, SGD(), SGD(), SGD(), network=build)
+    assert len({each.network for part in job.split(1) for each in part.identities}) == 1
+    assert len(built) == 1

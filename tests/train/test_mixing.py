@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pytest
 import torch
 from tests.builders import fleet_of, learn_task
-from tests.proofs.slda import SLDA
 from torch import Tensor
 
 from recollect import MLP, SGD, Fleet, InputError, Method, Needs, Replay, Step, hyper, run
@@ -227,10 +226,7 @@ def strict(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-PROOFS: list[type[Method]] = [SLDA]
-
-
-@pytest.mark.parametrize("kind", [*METHODS.values(), *PROOFS], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("kind", METHODS.values(), ids=lambda kind: kind.name)
 @pytest.mark.parametrize("runs", [2, 3, BATCH])
 def test_no_method_is_refused(kind: type[Method], runs: int, strict: list[str]) -> None:
     """Also where the number of runs is that of classes or examples."""

@@ -224,8 +224,8 @@ def runner_named(where: str | None) -> OnRay | None:
     """What trains elsewhere, if --on asks for it."""
     if where is None:
         return None
-    name, _, address = where.partition(":")
-    if name != "ray":
+    name, colon, address = where.partition(":")
+    if name != "ray" or (colon and not address):
         raise InputError(f"unknown place {where!r}: give ray, or ray:ADDRESS")
     from recollect.experiments.on_ray import OnRay
 

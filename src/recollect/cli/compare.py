@@ -12,18 +12,20 @@ from recollect.cli.common import add_files
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import compact_table, console, notice
 from recollect.errors import InputError
-from recollect.experiments.comparison import Comparison, compare, p_words
+from recollect.experiments.comparison import Comparison, compare
 from recollect.experiments.files import read_json
 from recollect.experiments.labels import SCORES, setting_title
+from recollect.experiments.paired import p_words
 from recollect.methods import method
 from recollect.train import Result
+from recollect.train.optimisation import Optimisation
 
 if TYPE_CHECKING:
     from rich.table import Table
 
 FIELDS = (
     "benchmark", "method", "buffer", "seed", "epochs", "validation", "network", "network_class",
-    "stream", "code", "precision", "optimiser",
+    "stream", "code", "precision", "optimiser", "schedule",
 )  # fmt: skip
 
 
@@ -97,6 +99,8 @@ def _test(name: str, value: str) -> Callable[[Result], bool]:
                 or (name == "network" and run.network_class == value)
             )
         )
+    if name == "schedule":
+        return lambda run: value.lower() in (_words(run, name), _words(run, name).split()[0])
     number = _number(value)
     return lambda run: (
         _words(run, name).lower() == value.lower()
@@ -105,6 +109,11 @@ def _test(name: str, value: str) -> Callable[[Result], bool]:
 
 
 def _words(run: Result, name: str) -> str:
+    if name in ("optimiser", "schedule"):
+        names = Optimisation.read(run.optimiser)
+        per = "" if names.schedule == "constant" else f" per {names.per}"
+        nesterov = " nesterov" if names.nesterov else ""
+        return f"{names.optimiser}{nesterov}" if name == "optimiser" else names.schedule + per
     value = getattr(run, name) if name in FIELDS else run.hyperparameters.get(name)
     return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recollect.cli.common import add_store
 from recollect.cli.screen import add_groups, compact_table, console, notice
@@ -71,13 +71,13 @@ def command(chosen: argparse.Namespace) -> int:
     for path, rows in read:
         new = store.add(rows)
         notice(f"{path}: {len(rows)} runs, {new} of them new")
-    found = store.rows(
-        benchmark=chosen.benchmark,
-        method=chosen.method and _named(chosen.method),
-        buffer=... if chosen.buffer is None else chosen.buffer,
-        validation=True if chosen.validation else None if out else False,
-        all_codes=chosen.all_code,
-    )
+    filters: dict[str, Any] = {
+        "benchmark": chosen.benchmark,
+        "method": chosen.method and _named(chosen.method),
+        "buffer": ... if chosen.buffer is None else chosen.buffer,
+        "validation": True if chosen.validation else None if out else False,
+    }
+    found = store.rows(**filters, all_codes=chosen.all_code)
     results = Results([row.result for row in found])
     if not results:
         notice(_nothing(store, chosen))
@@ -92,7 +92,24 @@ def command(chosen: argparse.Namespace) -> int:
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
     screen.print(_table(results, scores or ["accuracy"]))
+    for (benchmark, name, _), codes in _codes(results).items():
+        if len(codes) > 1 and not chosen.all_code:
+            notice(
+                f"the rows of {name} on {benchmark} were made by {len(codes)} versions of the code"
+            )
+    if not chosen.all_code:
+        hidden = len(store.rows(**filters, all_codes=True)) - len(found)
+        if hidden:
+            notice(f"{hidden} run{'s' if hidden > 1 else ''} of older code not shown: --all-code")
     return 0
+
+
+def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
+    """The codes that made the runs of a method with one network on one benchmark."""
+    found: dict[tuple[str, str, str], set[str]] = {}
+    for run in results:
+        found.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
+    return found
 
 
 def _named(method: str) -> str:
@@ -124,6 +141,6 @@ def _table(results: Results, scores: list[str]) -> Table:
 
 
 def _row(summary: Summary, columns: list[Column]) -> list[str]:
-    benchmark, method, buffer, seeds, *means = mean_cells(summary, columns)
-    counts = ", ".join(filter(None, (seeds, summary.remarks)))
+    benchmark, method, buffer, _, *means = mean_cells(summary, columns)
+    counts = ", ".join(filter(None, (str(len(summary.runs)), summary.remarks)))
     return [benchmark, method, buffer, counts, *means, summary.values]

@@ -32,6 +32,8 @@ from recollect.train import Result
 if TYPE_CHECKING:
     from rich.table import Table
 
+ALL_DIVERGED = 3
+
 
 def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
     """Add the options of the command, with the hyper-parameters of these methods (or all)."""
@@ -75,6 +77,9 @@ def command(chosen: argparse.Namespace) -> int:
             screen.print(line, style="dim")
     elif any(run.curves is not None for run in results):
         screen.print(_table(summaries, measured(results, MORE_SCORES)))
+    if all(run.diverged for run in results):
+        notice("all runs diverged, and their scores mean nothing: take a lower --lr")
+        return ALL_DIVERGED
     return 0
 
 
@@ -138,8 +143,8 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
     varied = _varied(summaries)
     values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
     step = min(summary.seconds / summary.first.steps for summary in summaries) * 1e6
-    size = max(run.memory_bytes for run in results) / 1024
-    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {size:.0f} KiB a run"
+    sizes = dict.fromkeys(f"{run.memory_bytes / 1024:.0f}" for run in results)
+    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {' / '.join(sizes)} KiB a run"
     counts = {
         "diverged": sum(run.diverged for run in results),
         "far below the others": sum(len(summary.far_below) for summary in summaries),

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from recollect.errors import InputError
+
 __all__ = ["PartNorm", "keep_parts_apart"]
 
 KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -76,6 +78,11 @@ class PartNorm(nn.Module):
 
     def _normalise(self, x: Tensor, *, training: bool) -> Tensor:
         mean, var = self.running_mean, self.running_var
+        if training and x.numel() == x.shape[1]:
+            raise InputError(
+                "a batch of one example cannot be batch-normalised: choose a batch size (bs) above "
+                "1 that leaves no single example over, or a network without batch normalisation"
+            )
         return functional.batch_norm(
             x, mean, var, self.weight, self.bias, training, self.momentum, self.eps
         )

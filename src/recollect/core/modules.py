@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -19,9 +20,11 @@ __all__ = [
     "Strategy",
     "buffer_slots",
     "build_module",
+    "built",
     "maker",
     "network_size",
     "put_weights",
+    "replace_head",
     "seeded",
     "shares_tensors",
     "strategy_for",
@@ -70,12 +73,28 @@ def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
     return sum(tensor.numel() for tensor in [*module.parameters(), *module.buffers()])
 
 
+def built(build: object) -> object:
+    """What a function builds, or what is given instead of one."""
+    if isinstance(build, nn.Module) or not callable(build):
+        return build
+    try:
+        inspect.signature(build).bind()
+    except TypeError as error:
+        name = getattr(build, "__name__", repr(build))
+        raise InputError(
+            f"the network {name} cannot be built without arguments ({error}): give a function that "
+            f"builds it, such as lambda: {name}(...)"
+        ) from None
+    except ValueError:  # it does not say what it takes
+        pass
+    return build()
+
+
 def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
     """A function that makes a network: a copy of the one given, or what the function makes."""
 
     def make() -> nn.Module:
-        given: object = build
-        module = given() if callable(given) and not isinstance(given, nn.Module) else given
+        module = built(build)
         if not isinstance(module, nn.Module):
             raise InputError(
                 f"the network must be a torch.nn.Module or a function that makes one, "
@@ -98,6 +117,22 @@ def strategy_for(module: nn.Module) -> Strategy:
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]
     return "vmap" if all(isinstance(leaf, DENSE) for leaf in leaves) else "loop"
+
+
+def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
+    """The module, changed in place, with another last dense layer; the layer itself if it is that.
+
+    >>> net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> net = replace_head(net, nn.Identity())
+    >>> net(torch.zeros(5, 4)).shape
+    torch.Size([5, 3])
+    """
+    old = Features(module).head
+    if old is module:
+        return head
+    path, _, last = next(n for n, each in module.named_modules() if each is old).rpartition(".")
+    setattr(module.get_submodule(path), last, head)
+    return module
 
 
 class Head(nn.Sequential):

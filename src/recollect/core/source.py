@@ -6,19 +6,29 @@ import ast
 import functools
 import hashlib
 import inspect
+import sys
+import sysconfig
 import textwrap
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum
+from functools import cache
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["source_of"]
+__all__ = ["captured_by", "code_of", "facts_of", "source_of"]
 
 LETTERS = 16
-INSTALLED = ("torch", "torchvision", "numpy", "builtins")
+LIBRARY = ("builtins", "numpy", "recollect", "torch", "torchvision")
+SAYS_ITSELF = (
+    bool, int, float, complex, str, bytes, np.generic, torch.dtype, torch.device, range, slice,
+    PurePath, Enum,
+)  # fmt: skip
+Met = dict[int, object]  # by id; the objects too, so that no id is used twice
 
 
 def source_of(function: Callable[..., Any] | None) -> str:
@@ -35,25 +45,49 @@ def source_of(function: Callable[..., Any] | None) -> str:
     """
     if function is None:
         return ""
-    facts = _facts(function, set())
-    return hashlib.sha256(repr(facts).encode()).hexdigest()[:LETTERS]
+    return hashlib.sha256(repr(facts_of(function)).encode()).hexdigest()[:LETTERS]
 
 
-def _facts(value: object, met: set[int]) -> object:
-    """Plain data that differ where the value does."""
-    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+def code_of(kind: type) -> str:
+    """The code of a class without comments and docstrings, wherever it is defined.
+
+    Nothing where it cannot be read, as in an interactive session.
+
+    >>> from recollect.nets import MLP
+    >>> "relu" in code_of(MLP)
+    True
+    """
+    return _code(kind)
+
+
+def facts_of(value: object) -> object:
+    """Plain data that differ where the value does: code, numbers, and what is made of them."""
+    return _facts(value, {})
+
+
+def captured_by(*kinds: type) -> list[object]:
+    """What the functions in the bodies of classes refer to: closures and values of their modules.
+
+    Classes of installed packages have no part in it. It is empty where there is nothing.
+    """
+    met: Met = {id(kind): kind for kind in kinds}
+    return [each for kind in kinds for each in _captured(kind, met)]
+
+
+def _facts(value: object, met: Met) -> object:
+    if value is None or isinstance(value, SAYS_ITSELF):
         return repr(value)
     if isinstance(value, Tensor | np.ndarray):
-        tensor = torch.as_tensor(value).detach().cpu().contiguous()
-        digest = hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().data).hexdigest()
-        return [str(tensor.dtype), [*tensor.shape], digest]
+        return _array(value)
     if isinstance(value, types.ModuleType):
         return value.__name__
     if id(value) in met:
-        return "again"
-    met = {*met, id(value)}
+        return f"again {[*met].index(id(value))}"
+    met[id(value)] = value
     if isinstance(value, tuple | list):
         return [_facts(each, met) for each in value]
+    if isinstance(value, set | frozenset):
+        return sorted(repr(_facts(each, met)) for each in value)
     if isinstance(value, dict):
         return [[repr(key), _facts(each, met)] for key, each in value.items()]
     if isinstance(value, functools.partial):
@@ -63,12 +97,76 @@ def _facts(value: object, met: set[int]) -> object:
     if isinstance(value, types.FunctionType):
         return _function(value, met)
     kind = value if isinstance(value, type) else type(value)
-    name = f"{kind.__module__}.{getattr(value, '__qualname__', kind.__qualname__)}"
-    inside = {} if value is kind else getattr(value, "__dict__", {})
-    return [name, _code(kind) if _is_own(kind) else "", _facts(inside, met)]
+    said = getattr(value, "__qualname__", getattr(value, "__name__", kind.__qualname__))
+    inside = {} if value is kind else _inside(value)
+    facts = [f"{kind.__module__}.{said}", _code(kind) if _is_own(kind) else ""]
+    return [*facts, _facts(inside, met), *_captured(kind, met)]
 
 
-def _function(function: types.FunctionType, met: set[int]) -> object:
+def _array(value: Tensor | np.ndarray[Any, Any]) -> object:
+    if isinstance(value, np.ndarray) and value.dtype.kind not in "biufc":
+        return repr(value.tolist())
+    tensor = torch.as_tensor(value).detach().cpu().contiguous()
+    digest = hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().data).hexdigest()
+    return [str(tensor.dtype), [*tensor.shape], digest]
+
+
+def _inside(value: object) -> dict[str, object]:
+    slots = [name for kind in type(value).__mro__ for name in _slots(kind) if hasattr(value, name)]
+    return {**{name: getattr(value, name) for name in slots}, **getattr(value, "__dict__", {})}
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    names = vars(kind).get("__slots__", ())
+    named = (names,) if isinstance(names, str) else tuple(names)
+    return tuple(name for name in named if _is_own(kind) and not name.startswith("__"))
+
+
+def _captured(kind: type, met: Met) -> list[object]:
+    found: list[object] = []
+    for each in kind.__mro__:
+        if not _is_own(each):
+            continue
+        for name, member in vars(each).items():
+            for function in _functions(member):
+                if used := _used(function, met):
+                    found.append([name, used])
+    return found
+
+
+def _functions(member: object) -> Iterator[types.FunctionType]:
+    """The functions that a member of a class is made of; those that Python wrote aside."""
+    if isinstance(member, property):
+        parts: tuple[object, ...] = (member.fget, member.fset)
+    else:
+        parts = (getattr(member, "func", getattr(member, "__func__", member)),)
+    for part in parts:
+        # A dataclass writes functions whose source is a string, with fields in their closures.
+        if isinstance(part, types.FunctionType) and not (
+            part.__code__.co_filename == "<string>" and part.__name__.startswith("__")
+        ):
+            yield part
+
+
+def _used(function: types.FunctionType, met: Met) -> list[object]:
+    """The values of a closure and of a module that a function refers to, by name."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    used = [[name, _facts(_cell(cell), met)] for name, cell in cells if name != "__class__"]
+    defined = function.__globals__
+    for name in sorted(_names(function.__code__) & defined.keys()):
+        if not _is_fixed(defined[name]):
+            used.append([name, _facts(defined[name], met)])
+    return [*used]
+
+
+def _is_fixed(value: object) -> bool:
+    """Whether a name's value is a module, or a class or function of an installed package."""
+    if isinstance(value, types.ModuleType):
+        return True
+    return isinstance(value, type | types.FunctionType) and not _is_own(value)
+
+
+def _function(function: types.FunctionType, met: Met) -> object:
     if not _is_own(function):
         return f"{function.__module__}.{function.__qualname__}"
     cells = [_cell(cell) for cell in function.__closure__ or ()]
@@ -86,7 +184,16 @@ def _cell(cell: types.CellType) -> object:
 
 
 def _is_own(thing: Any) -> bool:
-    return str(thing.__module__).partition(".")[0] not in INSTALLED
+    return not _is_installed(str(thing.__module__).partition(".")[0])
+
+
+@cache
+def _is_installed(package: str) -> bool:
+    if package in LIBRARY:
+        return True
+    file = getattr(sys.modules.get(package), "__file__", None)
+    folders = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
+    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -73,8 +73,12 @@ def _transformed(transform: Transform | None, x: Tensor, views: Tensor) -> Tenso
         with seeded(x.device, seed):
             # A transform may work in place, and what arrived is stored as it is.
             found: object = transform(run.clone())
-        if not isinstance(found, Tensor) or len(found) != x.shape[1]:
-            raise InputError(f"a transform must give a tensor of {x.shape[1]} examples back")
+        if not isinstance(found, Tensor) or found.shape != run.shape:
+            given = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"a transform must give a tensor of the shape that it got, {list(run.shape)}, "
+                f"not {given}: examples that are stored or tested keep theirs"
+            )
         changed.append(found)
     return torch.stack(changed)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple, final
 
 from recollect.errors import InputError
 from recollect.experiments.labels import method_title, setting_title
-from recollect.experiments.paired import interval, sign_flip_p, t_p
+from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
 
@@ -74,6 +74,10 @@ class Difference:
         first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
         n = len(self.differences)
+        where = setting_title(self.setting)
+        if not any(self.differences.values()):
+            alike = "forget the same" if lower_wins else "are equal"
+            return f"{where}: {self.names[0]} and {self.names[1]} {alike} in all of {_seeds(n)}"
         found = [f"{n} paired seed{'s' if n > 1 else ''}"]
         p = self.p if self.p is not None else self.p_sign_flip
         if p is not None and n > 1:
@@ -81,12 +85,14 @@ class Difference:
         if bounds := self.interval:
             sign = -1 if self.mean < 0 else 1
             low, high = sorted(sign * bound for bound in bounds)
-            found.insert(0, f"95 % CI [{low:.1f}, {high:.1f}]")
+            digits = 1 if min(abs(low), abs(high)) >= 0.05 else 3  # the sign must be seen
+            found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
         verb = f"forgets {abs(self.mean):.1f} points less" if lower_wins else (
             f"is {abs(self.mean):.1f} points better"
         )  # fmt: skip
-        doubt = "" if n > 1 and p is not None and p < LEVEL else "; not a significant difference"
-        said = f"{setting_title(self.setting)}: {better} {verb} than {other}"
+        doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
+        doubt = "; one seed cannot be tested" if n == 1 else doubt
+        said = f"{where}: {better} {verb} than {other}"
         return ", ".join([said, *found]) + doubt
 
 
@@ -277,7 +283,8 @@ def _names(a: Summary, b: Summary, differs: Sequence[Differs]) -> tuple[str, str
     if len(differs) == 1:
         (only,) = differs
         values = (only.a or "-", only.b or "-")
-        return f"{titles[0]} with {only.name} {values[0]}", f"{only.name} {values[1]}"
+        first, second = (f"{titles[0]} with {only.name} {value}" for value in values)
+        return first, second
     return "A", "B"
 
 
@@ -288,10 +295,5 @@ def _side(summary: Summary) -> str:
     return f"{run.benchmark} {title}{buffer} ({summary.seeds}; {summary.values})"
 
 
-def p_words(p: float) -> str:
-    """A p value as it is printed.
-
-    >>> p_words(0.0213), p_words(0.0021), p_words(2e-7)
-    ('= 0.02', '= 0.002', '< 0.0001')
-    """
-    return "< 0.0001" if p < 0.0001 else f"= {p:.1g}" if p < 0.01 else f"= {p:.2f}"
+def _seeds(count: int) -> str:
+    return f"{count} paired seed{'s' if count > 1 else ''}"

@@ -118,7 +118,7 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
     """What all rows have in common (or nothing), a head, and a row for every configuration.
 
     Hyper-parameters that vary within a method have a column each, and so have epochs and split.
-    The others are in words in the last column, unless they are the same in all rows.
+    Those that are the same in all rows are the note; the others are in words in the last column.
     """
     summaries = results.summaries()
     asked = any(run.curves is not None for run in results)
@@ -127,17 +127,19 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
                if len({getattr(run, name) for run in results}) > 1]  # fmt: skip
     spanned = _spanned(summaries)
     rest = [_rest(each, spanned) for each in summaries]
-    same = len({*rest}) == 1
+    shared = [word for word in rest[0] if all(word in words for words in rest)]
+    others = [", ".join(word for word in words if word not in shared) for words in rest]
+    same = not any(others)
     head = ["benchmark", "method", "buffer", *spanned, *varying, "seeds"]
     head += [each.title for each in means]
     rows = []
-    for each, others in zip(summaries, rest, strict=True):
+    for each, other in zip(summaries, others, strict=True):
         run = each.first
         start, (seeds, *cells) = (row := mean_cells(each, means))[:3], row[3:]
         values = [_number(run.hyperparameters.get(name)) for name in spanned]
         more = [str(getattr(run, name)).lower() for name in varying]
-        rows.append([*start, *values, *more, seeds, *cells, *([] if same else [others])])
-    note = [f"All rows: {rest[0]}."] if same and rest[0] else []
+        rows.append([*start, *values, *more, seeds, *cells, *([] if same else [other])])
+    note = [f"All rows: {', '.join(shared)}."] if shared else []
     return [note, head + ([] if same else ["values"]), *rows]
 
 
@@ -150,10 +152,10 @@ def _spanned(summaries: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(name for (*_, name), values in found.items() if len(values) > 1))
 
 
-def _rest(summary: Summary, spanned: Sequence[str]) -> str:
+def _rest(summary: Summary, spanned: Sequence[str]) -> list[str]:
     values = summary.first.hyperparameters.items()
     said = [f"{name} {value:g}" for name, value in values if name not in spanned]
-    return ", ".join([*said, *filter(None, [summary.apart])])
+    return [*said, *summary.optimiser, *filter(None, [summary.apart])]
 
 
 def _number(value: float | None) -> str:
@@ -168,11 +170,13 @@ def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:
     """The start of a row: benchmark, method, buffer, seeds, and a mean for each column."""
     run, count = summary.first, len(summary.runs)
     means = (summary.mean(*column) for column in columns)
+    lost = sum(run.diverged for run in summary.runs)
+    diverged = f"{lost} diverged" if lost else ""
     return [
         run.benchmark,
         method_title(run),
         "" if run.buffer is None else str(run.buffer),
-        str(count),
+        ", ".join(filter(None, (str(count), diverged))),
         *("" if mean is None else mean.beside(count) for mean in means),
     ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from dataclasses import fields
@@ -21,8 +22,11 @@ __all__ = ["OnRay"]
 
 RETRIES = 5
 POLL_SECONDS = 1.0
-PATIENCE = 10.0
+PATIENCE = 5.0
 ANYWHERE = ("auto", "local")
+# HTTP/2, which Ray speaks: what a client says first, with empty settings, and a server's reply.
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
+SETTINGS_FRAME = 4
 
 
 @final
@@ -34,6 +38,8 @@ class OnRay:
     """
 
     def __init__(self, address: str | None = None) -> None:
+        if address is not None:  # Ray tries 20 times, a second each, and warns every time
+            os.environ.setdefault("RAY_NUM_REDIS_GET_RETRIES", "5")
         with needs("ray", extra="ray", what="--on ray"):
             import ray
         self._ray: Any = ray
@@ -120,8 +126,8 @@ def _check_reachable(address: str) -> None:
 
     def connect() -> None:
         try:
-            socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
-            found.append("")
+            with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as connection:
+                found.append(_greet(connection))
         except (OSError, UnicodeError) as error:
             found.append(str(getattr(error, "strerror", None) or error))
 
@@ -137,14 +143,26 @@ def _check_reachable(address: str) -> None:
         )
 
 
+def _greet(connection: socket.socket) -> str:
+    """Why what listens cannot be Ray; empty if it can. A gateway may accept any connection."""
+    if os.environ.get("RAY_USE_TLS", "0") == "1":
+        return ""
+    connection.sendall(GREETING)
+    reply = connection.recv(9)
+    return "" if len(reply) > 3 and reply[3] == SETTINGS_FRAME else "what listens there is not Ray"
+
+
 def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
+    names = {field.name for field in fields(Job)}
+    job = Job(stream=stream, **{name: parts[name] for name in names & parts.keys()})
+    vars(job).update(parts)  # the fingerprints that it has: files may differ on another machine
     with one_thread():
-        return train(Job(stream=stream, **parts), lambda steps: None, None)
+        return train(job, lambda steps: None, None)
 
 
 def _but_stream(piece: Job) -> dict[str, Any]:
     """A piece without the data, which travel once for all pieces."""
-    return {f.name: getattr(piece, f.name) for f in fields(Job) if f.name != "stream"}
+    return {name: value for name, value in vars(piece).items() if name != "stream"}
 
 
 def _cause(error: Any) -> Exception:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["interval", "sign_flip_p", "t_p", "t_quantile", "t_two_sided"]
+__all__ = ["interval", "p_words", "sign_flip_p", "t_p", "t_quantile", "t_two_sided"]
 
 MOST_FLIPPED = 16  # 2**16 sign patterns are enumerated; for more pairs the t test is enough
 FRACTIONS, TINY, PRECISE = 1000, 1e-300, 1e-15
@@ -81,6 +81,19 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
     sums = np.abs((1 - 2 * bits) @ np.asarray(differences, float))
     found = abs(math.fsum(differences))
     return float(np.mean(sums >= found - 1e-9 * max(1.0, found)))
+
+
+def p_words(p: float) -> str:
+    """A p value as it is printed.
+
+    >>> p_words(0.0213), p_words(0.0021), p_words(2e-7)
+    ('= 0.02', '= 0.002', '< 0.0001')
+    >>> p_words(0.0496)  # which side of 0.05 it is on must be seen
+    '= 0.0496'
+    """
+    if 0.045 <= p < 0.055:
+        return f"= {p:.4f}"
+    return "< 0.0001" if p < 0.0001 else f"= {p:.1g}" if p < 0.01 else f"= {p:.2f}"
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:

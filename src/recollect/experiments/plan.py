@@ -104,7 +104,7 @@ def plan(
         size,
         checked_epochs(epochs, benchmark),
         validation,
-        benchmark.network if benchmark else "mlp",
+        _default_network(kind, benchmark),
         optimisation,
     )
 
@@ -118,7 +118,15 @@ def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
     return [dict(zip(axes, point, strict=True)) for point in product(*axes.values())]
 
 
+def _default_network(kind: type[Method], benchmark: Benchmark | None) -> str:
+    if kind.needs.frozen:
+        return "none"
+    return benchmark.network if benchmark else "mlp"
+
+
 _NETWORKS: dict[str, Callable[[Stream], Network]] = {
     "mlp": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes),
+    # A linear layer alone, whose features are the examples.
+    "none": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes, hidden=()),
     "resnet18": lambda stream: partial(ResNet18, stream.classes),
 }

@@ -39,15 +39,17 @@ class Recorder:
     _made: dict[str, Provenance] = field(default_factory=dict)
 
     def find(self, job: Job) -> list[Result | None]:
-        """The stored result of each run of a job."""
+        """The stored result of each run of a job; none where callbacks wait for the training."""
         commit()  # known before training: files may be edited meanwhile
-        return self.store.find(job) if self.store else [None] * len(job.runs)
+        if self.store is None or job.details.callbacks:
+            return [None] * len(job.runs)
+        return self.store.find(job)
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
         """Note where, when and how these were trained, and store them."""
         made = Provenance.here(job, self.command)
         self._made.update((run.identity.key, made) for run in results)
-        if self.store:
+        if self.store and not job.details.changing:
             self.store.add(job, results)
 
     def results(self, runs: Sequence[Result]) -> Results:

@@ -19,7 +19,7 @@ from recollect.train import Result
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Mean", "Results", "Summary", "apart"]
+__all__ = ["Mean", "Results", "Summary", "apart", "distinct", "optimiser_words"]
 
 FEWEST = 4
 POINTS = 15.0
@@ -74,11 +74,13 @@ class Summary:
     """Runs that differ in their seed alone.
 
     Where others have the same names and hyper-parameters, `apart` says what is different, such as
-    `network 7ced1d1e`, or `network MyNet` if that class is your own.
+    `network 7ced1d1e`, or `network MyNet` if that class is your own. `chosen` has epochs and split
+    in words where some of the results differ in them.
     """
 
     runs: tuple[Result, ...]
     apart: str = ""
+    chosen: tuple[str, ...] = ()
 
     @property
     def first(self) -> Result:
@@ -108,7 +110,13 @@ class Summary:
     def values(self) -> str:
         """The hyper-parameters in words, and what else tells these runs apart from others."""
         values = [f"{name} {value:g}" for name, value in self.first.hyperparameters.items()]
-        return ", ".join([*values, *filter(None, [self.apart])])
+        return ", ".join([*values, *self.optimiser, *self.chosen, *filter(None, [self.apart])])
+
+    @property
+    def optimiser(self) -> list[str]:
+        """Optimiser and schedule in words, unless it is plain SGD or `apart` says them."""
+        said = self.first.optimiser == "sgd" or "optimiser " in self.apart
+        return [] if said else optimiser_words(self.first)
 
     @property
     def seconds(self) -> float:
@@ -191,14 +199,14 @@ class Results(Sequence[Result]):
         names; `Summary.apart` says what is different.
         """
         groups: dict[str, list[Result]] = {}
-        for run in self._runs:
+        for run in distinct(self._runs):
             groups.setdefault(run.identity.key_without("seed"), []).append(run)
         alike: dict[str, list[Result]] = {}
         names = [runs[0].identity.key_without("seed", *FINGERPRINTS) for runs in groups.values()]
         for name, runs in zip(names, groups.values(), strict=True):
             alike.setdefault(name, []).append(runs[0])
         return [
-            Summary(tuple(runs), apart(runs[0], alike[name]))
+            Summary(tuple(runs), apart(runs[0], alike[name]), _chosen(runs[0], self._runs))
             for name, runs in zip(names, groups.values(), strict=True)
         ]
 
@@ -209,6 +217,13 @@ class Results(Sequence[Result]):
         """
         write_json(path, [run.as_json() for run in self._runs])
 
+    @classmethod
+    def load(cls, *paths: Path | str) -> Results:
+        """Read what `save` or `--json` wrote: files, files of one run a line, folders of them."""
+        from recollect.experiments.files import read_json
+
+        return cls([row.result for path in paths for row in read_json(path)])
+
     def to_pandas(self) -> DataFrame:
         """The runs as a pandas DataFrame, one row per run, with the columns of a CSV export."""
         from recollect.experiments.exports import columns
@@ -216,6 +231,41 @@ class Results(Sequence[Result]):
         with needs("pandas", extra="pandas", what="Results.to_pandas"):
             from pandas import DataFrame
         return DataFrame(columns(self))
+
+
+def distinct(runs: Iterable[Result]) -> list[Result]:
+    """The runs in order; of the same run with the same accuracies, found twice, only the first."""
+    kept: list[Result] = []
+    met: dict[str, list[Result]] = {}
+    for run in runs:
+        same = met.setdefault(run.identity.key, [])
+        if all(each.accuracy != run.accuracy for each in same):
+            same.append(run)
+            kept.append(run)
+    return kept
+
+
+def optimiser_words(run: Result) -> list[str]:
+    """Optimiser and schedule as a table says them: the stored text, in two parts.
+
+    >>> from types import SimpleNamespace
+    >>> optimiser_words(SimpleNamespace(optimiser="Adam, cosine per task"))
+    ['optimiser Adam', 'schedule cosine per task']
+    """
+    name, _, schedule = run.optimiser.partition(", ")
+    said = [f"optimiser {'SGD' if name == 'sgd' else name}"]
+    return [*said, f"schedule {schedule}"] if schedule not in ("", "constant") else said
+
+
+def _chosen(run: Result, among: Iterable[Result]) -> tuple[str, ...]:
+    """Epochs and split in words, where results on the same stream differ in them."""
+    others = [each for each in among if each.benchmark == run.benchmark]
+    words = []
+    if any(each.epochs != run.epochs for each in others):
+        words.append(f"epochs {run.epochs}")
+    if any(each.validation != run.validation for each in others):
+        words.append("validation split" if run.validation else "test set")
+    return tuple(words)
 
 
 def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRINTS) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -48,7 +49,7 @@ def run(
     curve_examples: int = CURVE_EXAMPLES,
     confusion: bool = False,
     save_networks: Path | str | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[Callback] | Callback = (),
     **hyperparameters: float | Iterable[float],
 ) -> Results:
     """Train a method on a benchmark, all seeds (and all given values) as one fleet.
@@ -75,7 +76,8 @@ def run(
     `curves=100` records loss and accuracy every 100 steps (`True`: every 200), on at most
     `curve_examples` test examples of each task, and `confusion=True` confusion matrices; both are
     fields of `Result`. `save_networks` is a folder for the trained networks, which
-    `Result.module` gives back. `callbacks` are called while training, in this process alone.
+    `Result.module` gives back. `callbacks` are called while training, in this process alone: all
+    runs are then trained, and stored only if every callback says that it only observes.
 
     >>> results = run("seq-digits", "derpp", buffer=50, seeds=2, lr=[0.03, 0.1])
     >>> [(r.seed, r.hyperparameters["lr"]) for r in results]
@@ -108,6 +110,8 @@ def run(
     jobs = [job for each in plans for job in each.jobs(stream, network, where, full_precision)]
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)
+    if recording.store and details.changing:
+        warnings.warn(_not_stored(details.changing[0]), stacklevel=2)
     return recording.results(
         train_all(
             jobs,
@@ -115,6 +119,13 @@ def run(
             checkpoints=saving and saving.of(jobs, workers),
             store=recording,
         )
+    )
+
+
+def _not_stored(callback: Callback) -> str:
+    return (
+        f"results are not stored, because {type(callback).__name__} may change what is trained: "
+        f"if it does not, give the class the line `only_observes = True`"
     )
 
 

@@ -125,6 +125,12 @@ class Store:
         try:
             if create:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self._is_read_only():
+                if create:
+                    raise OSError("it is read-only")
+                with closing(self._connect_read_only()) as database:
+                    yield database
+                return
             with closing(sqlite3.connect(self.path, timeout=PATIENCE)) as database, database:
                 database.execute("PRAGMA journal_mode = WAL")
                 database.execute("PRAGMA synchronous = FULL")
@@ -135,6 +141,19 @@ class Store:
                 f"the result store {self.path} cannot be used: {error}; name another one with "
                 f"--store or RECOLLECT_STORE"
             ) from None
+
+    def _is_read_only(self) -> bool:
+        """Whether the file is there and cannot be written, or nothing beside it."""
+        places = (self.path, self.path.parent)
+        return self.path.exists() and not all(os.access(each, os.W_OK) for each in places)
+
+    def _connect_read_only(self) -> sqlite3.Connection:
+        """A connection that writes no file, also none beside the store."""
+        address = f"{self.path.absolute().as_uri()}?mode=ro"
+        if not self.path.with_name(f"{self.path.name}-wal").exists():
+            # Nobody is writing; otherwise SQLite would want to create files for those who do.
+            address += "&immutable=1"
+        return sqlite3.connect(address, timeout=PATIENCE, uri=True)
 
 
 @final

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 from recollect.errors import InputError
@@ -56,4 +58,13 @@ def _checked(kind: object) -> type[Method]:
     for name in ("name", "title"):
         if not hasattr(kind, name):
             raise InputError(f'{kind.__name__} has no {name}: give it one, as in {name} = "mine"')
+    if kind.loss is Method.loss and kind.update is Method.update:
+        raise InputError(f"{kind.__name__} must define loss or update")
+    known = {field.name for field in fields(kind)}
+    for name, said in inspect.get_annotations(kind).items():
+        if name not in known and "ClassVar" not in str(said):
+            raise InputError(
+                f"{name!r} is not a hyper-parameter of {kind.__name__} yet: put "
+                f"@dataclass(frozen=True) above the class"
+            )
     return kind

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import re
@@ -29,6 +30,12 @@ Values = Mapping[str, float | Iterable[float]]
 
 LEARNING_RATE, BATCH = 0.1, 10
 MOST_SEEDS = 100_000
+# Arguments of `run` that are not hyper-parameters, of which a misspelt one may be meant.
+OPTIONS = (
+    "buffer", "callbacks", "checkpoint", "confusion", "curves", "device", "epochs",
+    "full_precision", "nesterov", "network", "optimiser", "save_networks", "schedule",
+    "schedule_per", "seeds", "store", "time_limit", "validation", "workers",
+)  # fmt: skip
 
 
 def seeds_from(text: str) -> list[int]:
@@ -117,6 +124,8 @@ def axes_of(
             hint = ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
             if name in NUMBERS:
                 raise optimisation.foreign(name)
+            near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.75)
+            hint = hint or (f": did you mean {near[0]}=?" if near else "")
             known = ", ".join(n for n in by_symbol if n not in numbers)
             raise InputError(
                 f"{kind.title} has no hyper-parameter {name!r} (it has: {known}; the optimiser: "

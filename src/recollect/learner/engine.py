@@ -16,7 +16,6 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError
 from recollect.learner import log
 from recollect.learner.examples import Kind
-from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
     outputs_of,
@@ -48,9 +47,8 @@ class Engine:
         self._user_errors = UserErrors(settings.method)
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
-        self._blank = blank = as_input(
-            torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype
-        )
+        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
+        self.blank = blank
         with Work.counted(module, examples=2) as self._work:
             self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
@@ -255,13 +253,9 @@ class Engine:
         unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
         return torch.cat([chosen, unused])
 
-    def exported(self, outputs: int) -> nn.Module:
-        """A copy of the user's module as it is now, with its first outputs alone."""
-        return with_first_outputs(self.trained(), (outputs, self.outputs), self._blank)
-
     @torch.no_grad()
     def trained(self) -> nn.Module:
-        """A copy of the user's module with the weights and buffers that were learned.
+        """A copy of the user's module with all that was learned, and the encoder before it.
 
         Where the method trains another network made of it, that one.
         """
@@ -272,7 +266,9 @@ class Engine:
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
-        return module
+        encoder = self.settings.encoder
+        module = self.settings.method.export(module, self.fleet.state)
+        return encoder.before(module) if encoder else module
 
 
 def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
@@ -285,9 +281,8 @@ def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
     ]
 
 
-def first_engine(module: nn.Module, settings: Settings, batch: Tensor, labels: Labels) -> Engine:
-    """The engine for a stream that begins with this batch `[n, ...]` of these labels."""
-    kind = Kind(tuple(batch.shape[1:]), batch.dtype)
+def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:
+    """The engine for a stream of examples of this kind that begins with these labels."""
     engine = Engine(module, settings, kind, len(labels))
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine

@@ -27,10 +27,24 @@ NOT_NUMBERS = {"O": "objects", "U": "texts", "S": "bytes"}  # by numpy's letter
 @final
 @dataclass(frozen=True)
 class Kind:
-    """The shape and the type that every example of a stream has."""
+    """The shape and the type that every example of a stream has.
+
+    `before` is the kind of what arrives, if an encoder makes examples of this kind of it.
+    """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
+    before: Kind | None = None
+
+    @classmethod
+    def of(cls, batch: Tensor, before: Kind | None = None) -> Kind:
+        """The kind of the examples of a batch `[n, ...]`."""
+        return cls(tuple(batch.shape[1:]), batch.dtype, before)
+
+    @property
+    def arriving(self) -> Kind:
+        """The kind of what arrives."""
+        return self.before or self
 
     def check(self, x: Tensor) -> None:
         """Refuse a batch `[n, ...]` of another kind."""

@@ -19,8 +19,9 @@ from recollect.learner import log, snapshot
 from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.durable import Durable
+from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
-from recollect.learner.examples import device_of
+from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.optimising import Numbers, Optimising
@@ -47,10 +48,12 @@ class Learner(Durable):
     or far outside of what the stream has shown, are left out and counted (`on_outlier="skip"`),
     or raise an error ("raise"); "learn" accepts them if they are finite.
 
+    An `encoder` is frozen; its features are what is learned and stored.
     `transform` and `replay_transform` change the batches that are learned and replayed, but not
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
-    every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless the folder was made with another number). No other learner may use the folder
-    until this one is closed, by `close`, `with` or garbage collection.
+    every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
+    the folder was made with another number). No other learner may use the folder until this one is
+    closed, by `close`, `with` or garbage collection.
 
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
@@ -80,6 +83,7 @@ class Learner(Durable):
         schedule: str = "constant",
         schedule_steps: int | None = None,
         classes: Sequence[Hashable] | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -97,7 +101,7 @@ class Learner(Durable):
         )
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
-            device_of(device), max_classes, on_outlier,
+            device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
@@ -122,21 +126,23 @@ class Learner(Durable):
         self._check_open()
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
-        arrived = arriving(x, y, self._now.engine and self._now.engine.kind, how)
+        arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
         with self._lock:
             before = self._now
             if before.engine:
-                before.engine.kind.check(arrived.examples)
+                before.engine.kind.arriving.check(arrived.examples)
             examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, how)
             if not labels:
                 self._now = before._replace(watch=watch)
                 log.tell_change(before, self._now, left_out)
                 return math.nan
-            batch = examples.to(self._settings.device)
+            batch = self._settings.encoded(examples.to(self._settings.device))
             known = before.labels.with_new(labels, self._settings.max_classes)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
-            engine = before.engine or first_engine(self._module, self._settings, batch, known)
+            kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
+            engine = before.engine or first_engine(self._module, self._settings, kind, known)
+            engine.kind.check(batch)
             with engine.threads(len(labels)):
                 if predicted is None:
                     guessed = before.guesses(batch)
@@ -176,6 +182,7 @@ class Learner(Durable):
         module: nn.Module,
         *,
         method: Method | None = None,
+        encoder: nn.Module | None = None,
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
@@ -185,14 +192,17 @@ class Learner(Durable):
     ) -> Learner:
         """The learner that was saved, in a network of the same architecture.
 
-        It continues as if it had never stopped. The weights of `module` do not matter. A
-        `method` that is not the library's and transforms are passed again: a file has no code.
+        It continues as if it had never stopped. The weights of `module` do not matter. A `method`
+        that is not the library's, encoder and transforms are passed again: a file has no code.
 
         An older version with its folder as `checkpoints` is a rollback: with the first checkpoint
         from there, what came after that version is no longer resumed. As many files stay as the
         folder was made with, unless `keep` says otherwise.
         """
-        extras = {"transform": transform, "replay_transform": replay_transform, "device": device}
+        extras = {
+            "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
+            "device": device,
+        }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
             return cls._read(Path(path), module, method, extras, owner)
 

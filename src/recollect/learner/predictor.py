@@ -10,6 +10,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from recollect.learner.examples import tensor_of
+from recollect.learner.exported import with_first_outputs
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
 from recollect.learner.properties import Properties
@@ -51,12 +52,14 @@ class Predictor(Properties):
         It has one output for every class in `classes`, in that order.
         """
         with self._lock:
-            return self._now.ready().exported(len(self._now.labels))
+            engine, classes = self._now.ready(), len(self._now.labels)
+            return with_first_outputs(engine.trained(), (classes, engine.outputs), engine.blank)
 
     def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
         examples, engine = tensor_of(x), self._now.ready()
-        batch, several = engine.kind.batch(examples, self._settings.device)
+        arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
+        batch = self._settings.encoded(arrived)
         with self._lock if engine.draws else nullcontext():
             logits, labels = engine.scores(batch)
         return logits, labels.known, several

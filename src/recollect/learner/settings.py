@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any, final
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.arriving import check_on_outlier
+from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, Method, Spec, every_method, setup_of
@@ -30,9 +31,10 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 @final
 @dataclass(frozen=True)
 class Settings:
-    """The arguments of a learner that its steps depend on; transforms and device are not saved.
+    """The arguments of a learner that its steps depend on.
 
-    `lr` is the learning rate now, and `first_lr` the one that the learner was made with.
+    `lr` is the learning rate now, and `first_lr` the one that the learner was made with. Encoder,
+    transforms and device are not saved.
     """
 
     method: Method
@@ -48,6 +50,11 @@ class Settings:
     device: torch.device
     max_classes: int
     on_outlier: str
+    encoder: Encoder | None = None
+
+    def encoded(self, batch: Tensor) -> Tensor:
+        """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
+        return batch if self.encoder is None else self.encoder.features(batch)
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory stores, of this kind and with so many logits."""
@@ -78,7 +85,8 @@ class Settings:
     def not_saved(self) -> dict[str, Any]:
         """The arguments that are not saved, and passed again, besides the method."""
         names = ("transform", "replay_transform", "device")
-        return {name: getattr(self, name) for name in names}
+        encoder = self.encoder and self.encoder.module
+        return {"encoder": encoder, **{name: getattr(self, name) for name in names}}
 
     @property
     def transforms(self) -> Transforms | None:
@@ -123,12 +131,13 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
     if next(module.parameters(), None) is None:
         raise InputError("the network has no weights, so there is nothing that could learn")
-    if not any(weight.requires_grad for weight in module.parameters()):
+    method = settings.method
+    frozen = isinstance(method, Method) and method.needs.frozen
+    if not frozen and not any(weight.requires_grad for weight in module.parameters()):
         raise InputError(
             "all weights of the network are frozen, so there is nothing that could learn: leave "
             "those of its last layer with requires_grad=True"
         )
-    method = settings.method
     if not isinstance(method, Method):
         raise InputError(
             f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"

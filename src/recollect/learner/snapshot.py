@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
+from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
 from recollect.learner.image import Image
@@ -88,12 +89,14 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
     engine, labels, record, watch = snapshot
-    kind = engine.kind if engine else None
+    kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
         "hyperparameters": told(settings.method),
         **settings.saved(),
-        "kind": kind and {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]},
+        "kind": kind and _plain(kind),
+        "encoder": encoder
+        and {"weights": encoder.weights, "kind": kind and kind.before and _plain(kind.before)},
         "outputs": engine.outputs if engine else 0,
         "clock": asdict(engine.fleet.clock) if engine else None,
         "labels": [encoded(label) for label in labels.known],
@@ -178,13 +181,15 @@ def restored(
     """The snapshot that was saved as facts and tensors."""
     labels = Labels(tuple(decoded(each) for each in facts["labels"]), facts["fixed"])
     record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
+    encoder = facts.get("encoder")  # a file of an older version does not say
+    check_encoder(encoder, settings.encoder)
     if "watch" in facts:
         watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
     else:  # a file of an older version
         watch = replace(Watch.empty(), arrived=record.seen)
     if facts["kind"] is None:
         return Snapshot(None, labels, record, watch)
-    kind = _kind(facts["kind"])
+    kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         engine = Engine(module, settings, kind, facts["outputs"])
     except InputError as error:
@@ -204,11 +209,15 @@ def restored(
     return Snapshot(engine, labels, record, watch)
 
 
-def _kind(saved: Mapping[str, Any]) -> Kind:
+def _plain(kind: Kind) -> dict[str, Any]:
+    return {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]}
+
+
+def _kind(saved: Mapping[str, Any], before: Kind | None = None) -> Kind:
     dtype = getattr(torch, saved["dtype"])
     if not isinstance(dtype, torch.dtype):
         raise DataError(f"{saved['dtype']!r} is not a type of examples")
-    return Kind(tuple(int(size) for size in saved["shape"]), dtype)
+    return Kind(tuple(int(size) for size in saved["shape"]), dtype, before)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from recollect.methods.icarl import ICaRL
 from recollect.methods.located import is_location, located
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
+from recollect.methods.ncm import NCM
 from recollect.methods.options import (
     Hyperparameter,
     hyper,
@@ -36,10 +37,12 @@ from recollect.methods.packages import Others, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
+from recollect.methods.ranpac import RanPAC
 from recollect.methods.scr import SCR
 from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
+from recollect.methods.slda import SLDA
 from recollect.methods.star import STAR
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
@@ -60,6 +63,7 @@ __all__ = [
     "HAT",
     "MER",
     "METHODS",
+    "NCM",
     "OEWC",
     "PC",
     "PNN",
@@ -67,6 +71,7 @@ __all__ = [
     "SCR",
     "SGD",
     "SI",
+    "SLDA",
     "STAR",
     "XDER",
     "DERpp",
@@ -83,6 +88,7 @@ __all__ = [
     "Needs",
     "PackNet",
     "Query",
+    "RanPAC",
     "Replay",
     "Setup",
     "Spec",
@@ -112,7 +118,7 @@ METHODS: dict[str, type[Method]] = {
     for m in (
         Joint, SGD, OEWC, EWC, SI, LwF, PC, PNN, PackNet, HAT, ER, MER, GEM, AGEM, AGEMR, ICaRL,
         FDR, GSS, HAL, DER, DERpp, ERRing, ERKMeans, ERMoF, ERHybrid,
-        ERACE, CLSER, XDER, SCR, STAR,
+        ERACE, CLSER, XDER, SCR, STAR, NCM, SLDA, RanPAC,
     )
 }  # fmt: skip
 

@@ -6,8 +6,9 @@ from abc import ABC
 from dataclasses import dataclass
 from typing import ClassVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.methods.options import hyper, told
 from recollect.methods.setup import Needs, Replay, Setup, Spec
@@ -93,6 +94,13 @@ class Method(ABC):
     def predict(self, query: Query) -> Tensor:
         """The scores `[K, n, C]` of which the largest is the prediction."""
         return query.model.logits(query.x)
+
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        """The network of one run for use without recollect: `module`, as it was trained.
+
+        A method whose predictions are not the outputs of its network may change the module.
+        """
+        return module
 
 
 def _repr(method: Method) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal, TypedDict, cast
 
@@ -67,7 +68,8 @@ def from_arrays(
 
     Args:
         x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32).
-        y: Labels, `[N]`, integers from 0.
+        y: Labels, `[N]`, integers from 0. If they begin later, outputs stay unused, and a warning
+            says so unless `classes` is given.
         scenario: What a task is. `class`: some of the classes. `task`: the examples with one of
             `task_ids`, scored over the classes of the task as well if no other task has them.
             `domain`: the same, with every class in every task. `rotated`, `permuted`: all examples,
@@ -88,7 +90,8 @@ def from_arrays(
         normalise: Whether images are normalised by the mean and standard deviation of each channel
             of the training set, or by a pair of your own, (mean, std), of numbers from 0 to 1.
         transform: A function that changes a batch `[n, ...]` which is learned, with torch's
-            generator seeded for each run and step. What is stored or tested is not changed.
+            generator seeded for each run and step (numpy's is not: its numbers would differ from
+            call to call). It must keep the shape. What is stored or tested is not changed.
         replay_transform: The same for a batch that is replayed; without it, that is not changed.
         name: What to call the stream.
 
@@ -142,12 +145,19 @@ def from_arrays(
         test_ids = tuple(examples_of(tested.task, [number]) for number in numbers)
         found = [tuple(_distinct(train.y[ids])) for ids in train_ids]
         groups = found if scenario == "task" else [tuple(range(head))] * len(found)
-    _check_tested(tested, groups, test_ids)
+    exact = scenario in ("class", "task") and view != "reordered"
+    _check_tested(tested, groups, test_ids, exact)
     if view == "reordered":
         _check_reordered(train.y, tested.y)
         train_ids, test_ids = (
             tuple(ids[usable(labels)[ids]] for ids in found)
             for labels, found in ((train.y, train_ids), (tested.y, test_ids))
+        )
+    if classes is None and (lowest := int(train.y.min())):
+        warnings.warn(
+            f"the lowest label is {lowest}, so {lowest} of {head} outputs are never used: subtract "
+            f"it from the labels, or pass classes={head} if it is meant",
+            stacklevel=2,
         )
     return TaskStream(
         name=name,
@@ -245,9 +255,12 @@ def _split(everything: Examples) -> tuple[Examples, ...]:
 
 
 def _check_tested(
-    test: Examples, groups: Sequence[tuple[int, ...]], test_ids: Sequence[Tensor]
+    test: Examples, groups: Sequence[tuple[int, ...]], test_ids: Sequence[Tensor], exact: bool
 ) -> None:
-    """Refuse a test set with examples of no task, or a task without test examples."""
+    """Refuse a test set with examples of no task, or a task without test examples.
+
+    Where the groups are `exact`, every class of a task must be tested.
+    """
     tested = sum(len(ids) for ids in test_ids)
     if tested < len(test.y):
         raise InputError(
@@ -257,9 +270,15 @@ def _check_tested(
     for task, (group, ids) in enumerate(zip(groups, test_ids, strict=True)):
         if not len(ids):
             raise InputError(f"task {task} has no test example: pass test= with some of each task")
-        unknown = sorted(set(test.y[ids].tolist()) - set(group))
+        tested_on = set(test.y[ids].tolist())
+        unknown = sorted(tested_on - set(group))
         if unknown:
             raise InputError(
                 f"task {task} is tested on the classes {unknown}, of which it has no training "
                 "example: remove those test examples"
+            )
+        if exact and (missing := sorted(set(group) - tested_on)):
+            raise InputError(
+                f"there are no test examples of the classes {missing} in task {task}, so accuracy "
+                f"would leave them out: pass test= with some of each class"
             )

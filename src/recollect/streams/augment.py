@@ -14,6 +14,7 @@ from recollect.errors import InputError
 
 __all__ = ["Statistics", "augmentation"]
 
+CHANNELS = (1, 3, 4)
 Statistics = tuple[Sequence[float], Sequence[float]]
 
 
@@ -49,6 +50,11 @@ def augmentation(
         raise InputError(
             f"crop, flip and normalise are for images, [N, C, H, W] or grey [N, H, W], and x has "
             f"the shape {list(x.shape)}: reshape it, or leave them out"
+        )
+    if x.dim() == 4 and x.shape[-1] in CHANNELS and x.shape[1] not in CHANNELS:
+        raise InputError(
+            f"an example has the shape {list(x.shape[1:])}, which looks like an image with its "
+            f"channels last: transpose x to [N, C, H, W], as with x.transpose(0, 3, 1, 2) in numpy"
         )
     if not isinstance(crop, int) or not 0 <= crop < min(x.shape[-2:]):
         raise InputError(

@@ -56,6 +56,12 @@ def from_folder(
     both = (root / "train").is_dir() and (root / "test").is_dir()
     folders = [root / "train", root / "test"] if both else [root]
     classes = _classes(folders[0])
+    if classes in (["train"], ["test"]):
+        other = "test" if classes == ["train"] else "train"
+        raise DataError(
+            f"{root} has {classes[0]} and no {other}: add that folder, or give "
+            f"{root / classes[0]}, of which a fifth of every class is then held out"
+        )
     if both and (unknown := sorted(set(_classes(folders[1])) - set(classes))):
         raise DataError(f"{folders[1]} has classes that {folders[0]} has not: {', '.join(unknown)}")
     files = [

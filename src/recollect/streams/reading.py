@@ -13,16 +13,22 @@ T = TypeVar("T")
 PATIENCE, EVERY = 2.0, 0.5
 
 
-def with_progress(items: Iterable[T], total: Sized | int, what: str) -> Iterator[T]:
-    """The items; if they take longer than two seconds, how many there were is printed."""
+def with_progress(
+    items: Iterable[T], total: Sized | int, what: str, doing: str = "reading", each: int = 1
+) -> Iterator[T]:
+    """The items; if they take longer than two seconds, how many there were is printed.
+
+    An item may stand for several: `each` of them.
+    """
     count = total if isinstance(total, int) else len(total)
     began = last = time.monotonic()
     shown = False
     for number, item in enumerate(items):
         now = time.monotonic()
         if now - began > PATIENCE and now - last > EVERY:
-            print(f"\rreading {what}: {number:,} of {count:,}", end="", file=sys.stderr, flush=True)
+            done = f"\r{doing} {what}: {number * each:,} of {count:,}"
+            print(done, end="", file=sys.stderr, flush=True)
             last, shown = now, True
         yield item
     if shown:
-        print(f"\rreading {what}: {count:,} of {count:,}", file=sys.stderr, flush=True)
+        print(f"\r{doing} {what}: {count:,} of {count:,}", file=sys.stderr, flush=True)

@@ -204,6 +204,20 @@ def revisits(trial: Trial) -> None:
         raise Broken("it declares `revisits`, and reads no example again: do not declare it")
 
 
+def frozen(trial: Trial) -> None:
+    """It trains the weights of the network, or declares that it does not."""
+    before, after = state_of(trial.fleet()), state_of(trial.end)
+    parts = ("weights.", "buffers.")
+    changed = [n for n in before if n.startswith(parts) and not torch.equal(before[n], after[n])]
+    if trial.kind.needs.frozen and changed:
+        raise Broken(f"it declares `frozen`, and {changed[0]} changes: do not declare it")
+    if not trial.kind.needs.frozen and not changed:
+        raise Broken(
+            "it trains no weights: declare Needs(frozen=True), and where no network is given its "
+            "features are the examples"
+        )
+
+
 def task_id(trial: Trial) -> None:
     """Its predictions depend on the task, if it declares that it needs it."""
     fleet = trial.end

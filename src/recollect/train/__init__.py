@@ -6,6 +6,7 @@ from recollect.train.checkpoint import Checkpoints
 from recollect.train.curves import Curves
 from recollect.train.details import Details
 from recollect.train.devices import device_named
+from recollect.train.encoding import encode
 from recollect.train.evaluate import accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job, Run
@@ -27,6 +28,7 @@ __all__ = [
     "TimeUp",
     "accuracy",
     "device_named",
+    "encode",
     "inputs_of",
     "train",
     "train_all",

@@ -12,7 +12,14 @@ from recollect.core.network import Network
 from recollect.errors import InputError
 from recollect.methods import Method, static
 
-__all__ = ["check_alike", "check_batch", "check_network", "check_runs", "check_state"]
+__all__ = [
+    "check_alike",
+    "check_batch",
+    "check_network",
+    "check_no_gradient",
+    "check_runs",
+    "check_state",
+]
 
 
 def check_runs(
@@ -45,6 +52,16 @@ def check_state(kind: type[Method], state: Mapping[str, Tensor], runs: int) -> N
             raise InputError(
                 f"the state {name!r} of {kind.title} has the shape {list(tensor.shape)} for {runs} "
                 f"runs: make it [K, ...], such as torch.zeros(spec.runs)"
+            )
+
+
+def check_no_gradient(kind: type[Method], state: Mapping[str, Tensor]) -> None:
+    """Refuse state through which the gradient of a later step would flow."""
+    for name, tensor in state.items():
+        if tensor.requires_grad:
+            raise InputError(
+                f"the state {name!r} of {kind.title} was changed by a value with a gradient: "
+                f"detach the value first, as in loss.detach()"
             )
 
 
@@ -83,6 +100,11 @@ def check_network(
         raise InputError(
             f"the network cannot take examples of shape {list(shape)}: {str(error).splitlines()[0]}"
         ) from None
+    except (AttributeError, TypeError) as error:
+        raise InputError(
+            f"the network must give a tensor of logits, [n, {outputs}], for n examples of shape "
+            f"{list(shape)}, and fails: {error}"
+        ) from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
         raise InputError(f"the network must give {outputs} logits for an example, not {found[1:]}")
     return found[1]

@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
+from recollect.core.source import captured_by
+
 __all__ = ["code_fingerprint"]
 
 LETTERS = 12
@@ -29,14 +31,21 @@ APART = {
 }  # fmt: skip
 
 
-@cache
 def code_fingerprint(method: type, *others: type) -> str:
     """A short name for the code that trains a method, without comments, docstrings and layout.
 
     That is the module of the method, the modules of `others` (the classes of the stream and of the
     network's layers) and recollect's training loop, with all that they import from recollect, and
-    what the method imports from its own package. Other methods are not in it.
+    what the method imports from its own package. Other methods are not in it. Values that classes
+    of yours refer to, in a closure or in their module, are.
     """
+    code, values = _fingerprint(method, *others), captured_by(method, *others)
+    text = f"{code} {values!r}"  # the values may change between two calls
+    return hashlib.sha256(text.encode()).hexdigest()[:LETTERS] if values else code
+
+
+@cache
+def _fingerprint(method: type, *others: type) -> str:
     packages = {"recollect", method.__module__.partition(".")[0]}
     waiting = [TRAINING, *(kind.__module__ for kind in (method, *others))]
     found: dict[str, str] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.errors import InputError
-from recollect.train.callbacks import Callback
+from recollect.train.callbacks import Callback, check_callback
 
 if TYPE_CHECKING:
     from recollect.train.result import Result
@@ -22,7 +22,7 @@ CURVE_EXAMPLES = 100
 @final
 @dataclass(frozen=True)
 class Details:
-    """What a job gives beside its scores; none of it changes how it trains.
+    """What a job gives beside its scores; only callbacks can change how it trains.
 
     Attributes:
         curves: The number of steps between two points of the curves; 0 for no curves.
@@ -45,7 +45,7 @@ class Details:
         examples: int = CURVE_EXAMPLES,
         confusion: bool = False,
         networks: Path | str | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[Callback] | Callback = (),
     ) -> Details:
         """What a person asked for, checked; `curves=True` is the usual interval."""
         every = CURVE_STEPS if curves is True else curves
@@ -55,16 +55,9 @@ class Details:
             raise InputError(
                 f"the number of test examples for curves must be at least 1, not {examples!r}"
             )
-        for each in callbacks:
-            if not isinstance(each, Callback):
-                raise InputError(
-                    f"a callback must be an instance of recollect.Callback, not {each!r}"
-                )
-            if not isinstance(each.every, int) or each.every < 1:
-                raise InputError(
-                    f"`every` of {type(each).__name__} must be a whole number of steps from 1 on, "
-                    f"not {each.every!r}"
-                )
+        given = (callbacks,) if isinstance(callbacks, Callback) else tuple(callbacks)
+        for each in given:
+            check_callback(each)
         folder = None if networks is None else Path(networks).absolute()
         if folder is not None:
             try:
@@ -73,7 +66,12 @@ class Details:
                 raise InputError(
                     f"networks cannot be saved in {str(networks)!r}: {error.strerror or error}"
                 ) from None
-        return cls(int(every), examples, bool(confusion), folder, tuple(callbacks))
+        return cls(int(every), examples, bool(confusion), folder, given)
+
+    @property
+    def changing(self) -> tuple[Callback, ...]:
+        """The callbacks that may change what is trained."""
+        return tuple(each for each in self.callbacks if not each.only_observes)
 
     @property
     def key(self) -> list[Any]:

@@ -14,14 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recollect.core.modules import built, seeded
 from recollect.core.network import CONVOLUTIONS
+from recollect.core.source import captured_by, facts_of
 from recollect.streams.stream import Stream
+from recollect.train.networks import ARGUMENTS
 
-__all__ = ["NetworkFacts", "stream_fingerprint"]
+__all__ = ["NetworkFacts", "stream_fingerprint", "weights_fingerprint"]
 
 BLOCK, BLOCKS = 64, 8
 SAMPLE = 64
 LETTERS = 16
+SEED = 0
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 @final
@@ -29,6 +34,8 @@ LETTERS = 16
 class NetworkFacts:
     """A network's fingerprint, the classes of its layers, and whether it has convolutions.
 
+    A function that builds a network is called once, with torch's generator seeded: the weights
+    that it gives then, from an initialisation of its own or from a file, are in the fingerprint.
     `name` is that of its class, and empty for a network of this library.
     """
 
@@ -40,34 +47,82 @@ class NetworkFacts:
     @classmethod
     def of(cls, network: Callable[[], nn.Module] | nn.Module) -> NetworkFacts:
         """Those of a network that is given as a module or as a function that builds one."""
-        module = _built(network)
+        with seeded(torch.device("cpu"), SEED):
+            module = built(network)
         if not isinstance(module, nn.Module):
             return cls(repr(module), (), False)  # it will be refused where the fleet is made
         tensors = [*module.named_parameters(), *module.named_buffers()]
         weights = hashlib.sha256()
-        for _, tensor in tensors if module is network else ():
+        usual = module is not network and _is_usual(module)
+        for _, tensor in () if usual else tensors:
             weights.update(_bytes(tensor))
-        facts = [repr(module), [(n, [*t.shape]) for n, t in tensors], weights.hexdigest()]
-        facts += [_attributes(module)] if _attributes(module) else []
+        facts: list[object] = [
+            repr(module),
+            [(n, [*t.shape]) for n, t in tensors],
+            weights.hexdigest(),
+        ]
+        facts += [found] if (found := _attributes(module)) else []
         kinds = {type(layer) for layer in module.modules()}
         own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
+        own.sort(key=lambda kind: (kind.__module__, kind.__qualname__))
+        facts += [values] if (values := captured_by(*own)) else []
         return cls(
             hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS],
-            tuple(sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__))),
+            tuple(own),
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
             "" if type(module).__module__.startswith("recollect.") else type(module).__name__,
         )
 
 
-def _attributes(module: nn.Module) -> list[list[str]]:
-    """The plain attributes of layers of other packages: what they compute may depend on them."""
-    return [
-        [f"{path}.{name}", repr(value)]
-        for path, layer in module.named_modules()
-        if type(layer).__module__.partition(".")[0] not in ("torch", "recollect")
-        for name, value in sorted(vars(layer).items())
-        if name != "training" and isinstance(value, bool | int | float | str | tuple | None)
-    ]
+def weights_fingerprint(module: nn.Module) -> str:
+    """A short name for the weights and buffers of a module, whatever its code is.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> weights_fingerprint(first) == weights_fingerprint(second)
+    False
+    """
+    found = hashlib.sha256()
+    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
+        found.update(_bytes(tensor))
+    return found.hexdigest()[:LETTERS]
+
+
+def _is_usual(module: nn.Module) -> bool:
+    """Whether a network of this library, built with `SEED`, has the weights that it begins with.
+
+    Those of other networks are a part of their fingerprints: a function may load them from a file.
+    """
+    arguments = ARGUMENTS.get(type(module))
+    if arguments is None or not _is_library(module):
+        return False
+    with seeded(torch.device("cpu"), SEED):
+        mine, usual = module.state_dict(), type(module)(**arguments(module)).state_dict()
+    return mine.keys() == usual.keys() and all(
+        torch.equal(tensor.cpu(), usual[name]) for name, tensor in mine.items()
+    )
+
+
+def _is_library(module: nn.Module) -> bool:
+    kinds = {type(layer).__module__.partition(".")[0] for layer in module.modules()}
+    return type(module) in ARGUMENTS and kinds <= {"torch", "recollect"}
+
+
+def _attributes(module: nn.Module) -> list[object]:
+    """Attributes and hooks of layers: what they compute may depend on them.
+
+    A network of this library says all of it in other parts of its fingerprint.
+    """
+    if _is_library(module):
+        return []
+    found: list[object] = []
+    for path, layer in module.named_modules():
+        for name, value in sorted(vars(layer).items()):
+            if name in HOOKS and value:
+                found.append([f"{path}.{name}", facts_of([*value.values()])])
+            elif not name.startswith("_") and name != "training":
+                found.append([f"{path}.{name}", facts_of(value)])
+    return found
 
 
 def stream_fingerprint(stream: Stream) -> str:
@@ -136,13 +191,6 @@ def _spread(count: int, most: int) -> Tensor:
     ([0, 50, 100], [0, 1])
     """
     return torch.linspace(0, count - 1, min(count, most), dtype=torch.float64).round().long()
-
-
-def _built(network: Callable[[], nn.Module] | nn.Module) -> object:
-    if isinstance(network, nn.Module) or not callable(network):
-        return network
-    with torch.random.fork_rng(devices=[]):
-        return network()
 
 
 def _bytes(tensor: Tensor) -> memoryview:

@@ -124,13 +124,19 @@ class Job:
         Code and data are read the first time that it is asked for: before training, so that files
         which are edited during a long run do not count.
         """
+        return self._identities(**self._environment)
+
+    @cached_property
+    def _environment(self) -> dict[str, str]:
         network = self._network_facts
-        return self._identities(
-            stream=stream_fingerprint(self.stream),
-            network=network.fingerprint,
-            code=code_fingerprint(self.kind, type(self.stream), *network.classes),
-            precision=precision_class(self.precision),
-        )
+        changing = {type(each): None for each in self.details.changing}
+        others = (type(self.stream), *network.classes, *changing)
+        return {
+            "stream": stream_fingerprint(self.stream),
+            "network": network.fingerprint,
+            "code": code_fingerprint(self.kind, *others),
+            "precision": precision_class(self.precision),
+        }
 
     def _identities(self, **known: str) -> tuple[Identity, ...]:
         return tuple(
@@ -199,9 +205,29 @@ class Job:
                 f"tasks share classes"
             )
 
+        for run in self.runs:
+            self._check_warmup(int(run.numbers.get("warmup", 0)))
+
+    def _check_warmup(self, warmup: int) -> None:
+        per_task = self.optimisation.per == "task"
+        tasks = range(self.arriving.tasks)
+        steps = min(map(self.task_steps, tasks)) if per_task else self.steps
+        if warmup and warmup >= steps:
+            raise InputError(
+                f"a warm-up of {warmup} steps is not shorter than the {steps} steps of "
+                f"{'a task' if per_task else 'a run'}: the learning rate would never be reached"
+            )
+
     def split(self, runs: int) -> list[Job]:
         """The same work as smaller fleets of at most so many runs, as even as can be."""
         pieces = math.ceil(len(self.runs) / runs)
         size, extra = divmod(len(self.runs), pieces)
         bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
-        return [replace(self, runs=self.runs[a:b]) for a, b in pairwise(bounds)]
+        return [self.with_runs(self.runs[a:b]) for a, b in pairwise(bounds)]
+
+    def with_runs(self, runs: tuple[Run, ...]) -> Job:
+        """The same job for some of its runs, with the fingerprints that it has."""
+        part = replace(self, runs=runs)
+        vars(part)["_network_facts"] = self._network_facts  # the network is built once
+        vars(part)["_environment"] = self._environment
+        return part

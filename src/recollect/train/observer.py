@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
+from recollect.errors import InputError
 from recollect.streams.stream import Batch, Stream, shuffled
 from recollect.train.callbacks import Point
 from recollect.train.curves import Curves
@@ -44,7 +45,7 @@ class Observer:
     def task_start(self, point: Point) -> None:
         """A task begins."""
         for callback in self._details.callbacks:
-            callback.on_task_start(point)
+            _call(callback.on_task_start, point)
 
     def steps(self, point: Point) -> None:
         """Some steps were taken."""
@@ -54,7 +55,7 @@ class Observer:
             self._add(point, {name: percent.tolist() for name, percent in found.items()})
         for callback in self._details.callbacks:
             if taken % callback.every == 0:
-                callback.on_steps(point)
+                _call(callback.on_steps, point)
 
     def task_end(self, point: Point, measured: Mapping[str, Matrix]) -> None:
         """A task was learned, and after it this was measured, `[K, tasks]` per setting."""
@@ -64,12 +65,12 @@ class Observer:
             seen = self._seen(point.task)
             self._add(point, {name: row[:, :seen].tolist() for name, row in measured.items()})
         for callback in self._details.callbacks:
-            callback.on_task_end(point)
+            _call(callback.on_task_end, point)
 
     def run_end(self, point: Point) -> None:
         """All tasks were learned."""
         for callback in self._details.callbacks:
-            callback.on_run_end(point)
+            _call(callback.on_run_end, point)
 
     def saved(self) -> dict[str, Any]:
         """What was recorded so far, as plain data."""
@@ -117,6 +118,16 @@ class Observer:
         self._points.append(
             {"step": self._fleet.steps, "task": point.task, "loss": loss, "accuracy": percent}
         )
+
+
+def _call(function: Callable[[Point], None], point: Point) -> None:
+    try:
+        function(point)
+    except StopIteration:
+        raise InputError(
+            "a callback raised StopIteration, and a run cannot end early, since its scores are of "
+            "all tasks: raise an error of your own to end all runs, or write the loop yourself"
+        ) from None
 
 
 @final

@@ -6,7 +6,7 @@ import math
 import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from multiprocessing.connection import Connection, wait
@@ -19,7 +19,6 @@ from recollect.errors import InputError, RecollectError, TimeUp
 from recollect.train.checkpoint import Checkpoints
 from recollect.train.devices import cores, free_memory, one_thread
 from recollect.train.execution import say_slower
-from recollect.train.fingerprint import stream_fingerprint
 from recollect.train.interrupts import ending, noting_signals, stop_asked, stopped_words
 from recollect.train.job import Job
 from recollect.train.loop import train
@@ -84,8 +83,6 @@ def train_all(
         workers = 1 if here else cores()
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
-    for job in jobs:
-        stream_fingerprint(job.stream)  # read once, here: forked processes share it
     with checkpoints.locked() if checkpoints else nullcontext():
         return _train_all(jobs, workers, progress, finished, notice, checkpoints, store, runner)
 
@@ -181,7 +178,7 @@ class _Piece:
     def rest(self) -> Job:
         """The runs that are not stored."""
         pairs = zip(self.job.runs, self.stored, strict=True)
-        return replace(self.job, runs=tuple(run for run, result in pairs if result is None))
+        return self.job.with_runs(tuple(run for run, result in pairs if result is None))
 
 
 Event = tuple[int, str, Any]

@@ -20,6 +20,7 @@ from recollect.core.weights import State, Weights
 from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Stored
 from recollect.methods import Method, Step, static, varying
+from recollect.train.checks import check_no_gradient
 from recollect.train.compiled import Compiled
 from recollect.train.execution import Execution, Lanes, Sizes, Stacks
 from recollect.train.guard import Guard
@@ -261,6 +262,7 @@ class Stepper:
             state.state, given["slots"], given["key"], augmentation, self._noted,
         )  # fmt: skip
         found = {LOSS: state.method.update(step)}
+        check_no_gradient(type(state.method), state.state)
         found |= {FIELD + name: value for name, value in step.outcome.fields.items()}
         if step.outcome.slots is not None:
             found[SLOTS] = step.outcome.slots

@@ -26,7 +26,7 @@ from recollect.experiments.report.commands import again
 from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
 from recollect.experiments.report.figures import figures_of
 from recollect.experiments.report.recorded import recorded, recorded_by
-from recollect.experiments.results import Mean, Results, Summary
+from recollect.experiments.results import Mean, Results, Summary, optimiser_words
 from recollect.experiments.store import newest_code
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
@@ -110,6 +110,7 @@ def _row(
         "validation": run.validation,
         "hyperparameters": dict(run.hyperparameters),
         "apart": each.apart,
+        "optimiser": dict(word.split(" ", 1) for word in optimiser_words(run)),
         "usual": usual(run),
         "steps": run.steps,
         "bytes": max(run.memory_bytes for run in each.runs),

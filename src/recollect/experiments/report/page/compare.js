@@ -49,6 +49,7 @@ function differing(a, b) {
   const value = (row, name) => (name in row.hyperparameters ? number(row.hyperparameters[name]) : "–");
   return [
     ["Method", titled(a), titled(b)], ["Buffer", bufferName(a.buffer), bufferName(b.buffer)], ["Epochs a task", a.epochs, b.epochs],
+    ["Optimiser", optimiserOf(a), optimiserOf(b)], ["Schedule", scheduleOf(a), scheduleOf(b)],
     ...names.map((name) => [name, value(a, name), value(b, name)]), ["Network or data", a.variant || a.apart || "–", b.variant || b.apart || "–"],
     ["Fingerprint of the network", each(a, "network"), each(b, "network")], ["Fingerprint of the data", each(a, "data"), each(b, "data")],
     ["Precision", each(a, "precision"), each(b, "precision")], ["Computed by", each(a, "where"), each(b, "where")], ["Code", each(a, "code"), each(b, "code")],

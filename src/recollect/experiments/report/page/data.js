@@ -79,7 +79,17 @@ function varied(row) {
   const alike = siblings(row);
   return Object.keys(row.hyperparameters)
     .filter((name) => alike.some((other) => other.hyperparameters[name] !== row.hyperparameters[name]))
-    .map((name) => `${name} ${number(row.hyperparameters[name])}`).concat(row.apart && row.apart !== row.variant ? row.apart : []).join(", ");
+    .map((name) => `${name} ${number(row.hyperparameters[name])}`)
+    .concat(chosenOptimiser(row, alike), row.apart && row.apart !== row.variant && !row.apart.startsWith("optimiser ") ? row.apart : []).join(", ");
+}
+
+const optimiserOf = (row) => row.optimiser?.optimiser ?? "SGD";
+const scheduleOf = (row) => row.optimiser?.schedule ?? "constant";
+
+// Optimiser and schedule, where others have another one or it is not plain SGD.
+function chosenOptimiser(row, alike) {
+  const all = (named, usual) => named(row) !== usual || alike.some((other) => named(other) !== named(row));
+  return [...(all(optimiserOf, "SGD") ? [optimiserOf(row)] : []), ...(all(scheduleOf, "constant") ? [`${scheduleOf(row)} schedule`] : [])];
 }
 
 // Accuracies in percent, one line after each task; null where not measured. Over runs: the mean.

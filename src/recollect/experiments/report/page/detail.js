@@ -86,6 +86,7 @@ function facts(row, runs) {
   const lines = [
     ["Network or data", row.variant],
     ["Hyper-parameters", values(row) + (row.usual ? "" : " (other values than the paper's)")],
+    ["Optimiser", `${optimiserOf(row)}, ${scheduleOf(row)} learning rate`],
     ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
     ["Bytes held", bytes(row.bytes)],
     ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task, ${row.steps} steps, ${seconds(time)} a run`],

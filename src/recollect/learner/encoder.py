@@ -1,0 +1,70 @@
+"""A frozen encoder in front of a learner's network."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.images import as_input
+from recollect.errors import InputError
+from recollect.train.encoding import features_of
+from recollect.train.fingerprint import weights_fingerprint
+
+__all__ = ["Encoder", "check_encoder", "encoder_of"]
+
+ROWS = 100  # of what is encoded at once
+
+
+@final
+@dataclass(frozen=True)
+class Encoder:
+    """A copy of a module in evaluation mode that gives features and is never trained.
+
+    `weights` is a fingerprint of its weights and buffers.
+    """
+
+    module: nn.Module
+    weights: str
+    dtype: torch.dtype
+
+    def features(self, batch: Tensor) -> Tensor:
+        """The features `[n, ...]` of a batch `[n, ...]` as it arrived."""
+        parts = batch.split(ROWS)  # type: ignore[no-untyped-call]
+        # A copy: the encoder may work in place, and the examples are the user's.
+        found = [features_of(self.module, as_input(part, self.dtype).clone()) for part in parts]
+        return found[0] if len(found) == 1 else torch.cat(found)
+
+    def before(self, head: nn.Module) -> nn.Module:
+        """The encoder and a trained head as one module."""
+        return nn.Sequential(copy.deepcopy(self.module), head)
+
+
+def encoder_of(module: object, device: torch.device) -> Encoder | None:
+    """A frozen copy of a module on a device; None if there is none."""
+    if module is None:
+        return None
+    if not isinstance(module, nn.Module):
+        raise InputError(f"the encoder must be a torch.nn.Module, not {type(module).__name__}")
+    copied = copy.deepcopy(module).eval().requires_grad_(False).to(device)
+    floats = (p.dtype for p in copied.parameters() if p.is_floating_point())
+    return Encoder(copied, weights_fingerprint(copied), next(floats, torch.float32))
+
+
+def check_encoder(saved: Mapping[str, Any] | None, given: Encoder | None) -> None:
+    """Refuse another encoder than the one that the saved features are of."""
+    if saved is None and given is not None:
+        raise InputError("the saved learner has no encoder: leave encoder= out")
+    if saved is not None and given is None:
+        raise InputError(
+            "the saved learner has an encoder, which is not in the file: pass it as encoder=..."
+        )
+    if saved is not None and given is not None and saved["weights"] != given.weights:
+        raise InputError(
+            "the encoder has other weights than the one that the saved learner was made with, "
+            "whose features it has stored: pass that one"
+        )

@@ -1,0 +1,63 @@
+"""NCM: the class with the nearest mean feature (Mensink et al., 2013; Rebuffi et al., 2017)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.weights import State
+from recollect.memory.by_features import unit
+from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, hyper
+from recollect.methods.closed_form import (
+    UNSEEN,
+    add_to_means,
+    from_means,
+    known_only,
+    linear_head,
+    means_and_counts,
+)
+from recollect.nets.heads import UnitLinear
+
+
+@dataclass(frozen=True)
+class NCM(Method):
+    """Keeps the mean feature of every class, and names the class with the nearest one.
+
+    The network is not trained. Neither the order of the examples nor the batch size matters.
+
+    >>> NCM(normalise=1)
+    NCM(normalise=1)
+    """
+
+    normalise: int = hyper(0, "1 to scale features and means to length 1, as iCaRL does")
+
+    name: ClassVar[str] = "ncm"
+    title: ClassVar[str] = "NCM"
+    needs: ClassVar[Needs] = Needs(frozen=True)
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: means_and_counts(spec, model.feature_size))
+
+    def update(self, step: Step) -> Tensor:
+        """Move the means; the mean squared distance of examples to theirs, as it was, `[K]`."""
+        features = self._scaled(step.model.features(step.x).double())
+        away, _ = from_means(features, step.y, step.state)
+        add_to_means(features, step.y, step.state)
+        return away.square().sum(2).mean(1).to(step.model.rate.dtype)
+
+    def predict(self, query: Query) -> Tensor:
+        """Minus half the squared distance to the mean of each class, `[K, n, C]`."""
+        features = self._scaled(query.model.features(query.x).double())
+        means = self._scaled(query.state["means"])
+        scores = features @ means.mT - means.square().sum(2).unsqueeze(1) / 2
+        shared = features.square().sum(2, keepdim=True) / 2
+        return known_only(scores - shared, query.state, query.model)
+
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        means = self._scaled(state["means"])[0]
+        bias = torch.where(state["counts"][0] == 0, UNSEEN, -means.square().sum(1) / 2)
+        return linear_head(module, means.mT, bias, UnitLinear if self.normalise else nn.Linear)
+
+    def _scaled(self, features: Tensor) -> Tensor:
+        return unit(features) if self.normalise else features

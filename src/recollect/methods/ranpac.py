@@ -1,0 +1,80 @@
+"""RanPAC: random projections and ridge regression on fixed features (McDonnell et al., 2023)."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.model import Model
+from recollect.core.weights import State
+from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, hyper
+from recollect.methods.closed_form import UNSEEN, known_only, linear_head, solution
+from recollect.methods.solved import Solved
+from recollect.nets.heads import projected
+
+_solved = Solved[Tensor]()
+
+
+@dataclass(frozen=True)
+class RanPAC(Method):
+    """Projects features at random, and solves a ridge regression of the labels on the result.
+
+    It keeps two sums: of the products of projected features with each other, and with the labels.
+    The network and the projection are not trained. Neither the order of the examples nor the batch
+    size matters.
+
+    >>> RanPAC(M=500)
+    RanPAC(M=500, lambda_=1.0)
+    """
+
+    M: int = hyper(1000, "size of the random projection; memory grows with its square")
+    lambda_: float | Tensor = hyper(1.0, "weight of the squared norm of the regression, above 0")
+
+    name: ClassVar[str] = "ranpac"
+    title: ClassVar[str] = "RanPAC"
+    needs: ClassVar[Needs] = Needs(frozen=True)
+
+    def setup(self, spec: Spec) -> Setup:
+        def state(model: Model) -> dict[str, Tensor]:
+            zeros = partial(torch.zeros, dtype=torch.float64)
+            return {
+                "gram": zeros(spec.runs, self.M, self.M),
+                "products": zeros(spec.runs, self.M, spec.classes),
+                "counts": zeros(spec.runs, spec.classes),
+            }
+
+        return Setup(state=state, network=partial(projected, size=self.M))
+
+    def update(self, step: Step) -> Tensor:
+        """Add to the sums; the mean squared distance to the mean of the class before, `[K]`."""
+        gram, products, counts = (step.state[n] for n in ("gram", "products", "counts"))
+        features = step.model.features(step.x).double()  # projected, [K, B, M]
+        member = _one_hot(step.y, counts.shape[1])
+        means = products / counts.clamp(min=1).unsqueeze(1)
+        away = features - member @ means.mT
+        gram.baddbmm_(features.mT, features)
+        products.baddbmm_(features.mT, member)
+        counts.add_(member.sum(1))
+        return away.square().sum(2).mean(1).to(step.model.rate.dtype)
+
+    def predict(self, query: Query) -> Tensor:
+        """What the regression says of every class, `[K, n, C]`: near 1 for the right one."""
+        steps, gram = query.clock.steps, query.state["gram"]
+        weights = _solved(self, gram, steps, lambda: self._weights(query.state))
+        scores = query.model.features(query.x).double() @ weights
+        return known_only(scores, query.state, query.model)
+
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        bias = torch.where(state["counts"][0] == 0, UNSEEN, 0.0)
+        return linear_head(module, self._weights(state)[0], bias)
+
+    def _weights(self, state: State) -> Tensor:
+        """The solution of the regression, `[K, M, C]`."""
+        return solution(state["gram"], self.lambda_, state["products"], "lambda")
+
+
+def _one_hot(y: Tensor, classes: int) -> Tensor:
+    """A one for the class of each label `[K, B]` and zeros for the others, `[K, B, C]`."""
+    return (y[:, :, None] == torch.arange(classes, device=y.device)).double()

@@ -1,0 +1,157 @@
+"""Mistakes in what a person gives to `run`: one sentence each, before or in the first step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import recollect
+from recollect import Callback, InputError, Method, Setup, Spec, Step
+from recollect.streams import TaskStream
+from recollect.train import Point
+
+
+class NotDataclass(Method):
+    weight: float = 1.0
+    name: ClassVar[str] = "undecorated"
+    title: ClassVar[str] = "Undecorated"
+
+    def loss(self, step: Step) -> Tensor:
+        (now,) = step.net(step.x)
+        return step.criterion(now, step.y)
+
+
+@dataclass(frozen=True)
+class NoLoss(Method):
+    name: ClassVar[str] = "idle"
+    title: ClassVar[str] = "Idle"
+
+
+@dataclass(frozen=True)
+class Remembers(Method):
+    name: ClassVar[str] = "remembers"
+    title: ClassVar[str] = "Remembers"
+
+    def setup(self, spec: Spec) -> Setup:
+        return Setup(state=lambda model: {"mean": torch.zeros(spec.runs)})
+
+    def loss(self, step: Step) -> Tensor:
+        (now,) = step.net(step.x)
+        loss = step.criterion(now, step.y)
+        step.state["mean"].mul_(0.9).add_(0.1 * loss)
+        return loss + step.state["mean"]
+
+
+class Stops(Callback):
+    def on_task_end(self, point: Point) -> None:
+        raise StopIteration
+
+
+class Misspelt(Callback):
+    def on_step(self, point: Point) -> None: ...
+
+
+class Idle(Callback):
+    """Nothing."""
+
+
+class Pair(nn.Linear):
+    def forward(self, x: Tensor) -> Any:
+        return super().forward(x), x
+
+
+def normalised() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 4))
+
+
+def run(method: Any = "sgd", stream: TaskStream | None = None, **options: Any) -> recollect.Results:
+    x = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    stream = stream or recollect.from_arrays(x, np.arange(40) % 4)
+    return recollect.run(stream, method, **{"seeds": 2, "workers": 1, **options})
+
+
+def transformed(change: Callable[[Tensor], Any]) -> TaskStream:
+    x = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    return recollect.from_arrays(x, np.arange(40) % 4, transform=change)
+
+
+MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
+    "a class that needs arguments": (
+        lambda: run(network=nn.Linear),
+        r"Linear cannot be built without arguments .*in_features.*: give .* lambda: Linear\(...\)",
+    ),
+    "a network that gives a pair": (
+        lambda: run(network=lambda: Pair(6, 4)),
+        r"must give a tensor of logits, \[n, 4\], for n examples of shape \[6\]",
+    ),
+    "one example to batch-normalise": (
+        lambda: run(network=normalised, bs=1),
+        "a batch of one example cannot be batch-normalised: choose",
+    ),
+    "a transform that changes the shape": (
+        lambda: run("er", transformed(lambda x: x[:, :3]), buffer=10),
+        r"a transform must give a tensor of the shape that it got, \[10, 6\], not \[10, 3\]",
+    ),
+    "a transform that gives nothing": (
+        lambda: run("er", transformed(lambda x: None), buffer=10),
+        r"of the shape that it got, \[10, 6\], not NoneType",
+    ),
+    "no dataclass": (
+        lambda: run(NotDataclass),
+        r"'weight' is not a hyper-parameter of NotDataclass yet: put @dataclass\(frozen=True\)",
+    ),
+    "no loss": (lambda: run(NoLoss), "NoLoss must define loss or update"),
+    "state with a gradient": (
+        lambda: run(Remembers),
+        r"the state 'mean' of Remembers was changed by a value with a gradient: detach",
+    ),
+    "the same in one run": (lambda: run(Remembers, seeds=1), "a value with a gradient: detach"),
+    "a callback that stops": (lambda: run(callbacks=[Stops()]), "a run cannot end early"),
+    "a misspelt callback": (
+        lambda: run(callbacks=[Misspelt()]),
+        "Misspelt has on_step, which is never called: did you mean on_steps?",
+    ),
+    "a callback that does nothing": (
+        lambda: run(callbacks=Idle()),
+        "Idle does nothing: define on_task_start, on_steps, on_task_end or on_run_end",
+    ),
+    "an American spelling": (
+        lambda: run(optimizer="Adam"),
+        "no hyper-parameter 'optimizer' .*: did you mean optimiser=?",
+    ),
+    "a warm-up longer than the run": (
+        lambda: run(warmup=100),
+        "a warm-up of 100 steps is not shorter than the 4 steps of a run",
+    ),
+    "a warm-up longer than a task": (
+        lambda: run(warmup=3, schedule_per="task"),
+        "a warm-up of 3 steps is not shorter than the 2 steps of a task",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", MISTAKES)
+def test_a_mistake_is_one_sentence(what: str) -> None:
+    call, sentence = MISTAKES[what]
+    with pytest.raises(InputError, match=sentence) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_one_callback_needs_no_list() -> None:
+    class Counts(Callback):
+        only_observes = True
+        tasks = 0
+
+        def on_task_end(self, point: Point) -> None:
+            self.tasks += 1
+
+    counts = Counts()
+    run(callbacks=counts)
+    assert counts.tasks == 2
