@@ -16,6 +16,7 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError
 from recollect.learner import log
 from recollect.learner.examples import Kind
+from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
     outputs_of,
@@ -48,7 +49,7 @@ class Engine:
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
-        self.blank = blank
+        self._blank = blank
         with Work.counted(module, examples=2) as self._work:
             self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
@@ -254,10 +255,10 @@ class Engine:
         return torch.cat([chosen, unused])
 
     @torch.no_grad()
-    def trained(self) -> nn.Module:
+    def trained(self, outputs: int | None = None) -> nn.Module:
         """A copy of the user's module with all that was learned, and the encoder before it.
 
-        Where the method trains another network made of it, that one.
+        Where the method trains another network made of it, that one. With its first `outputs`.
         """
         capacity, classes = self.fleet.memory.capacity, self.outputs
         spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
@@ -268,6 +269,7 @@ class Engine:
             tensor.copy_(tensors[name][0])
         encoder = self.settings.encoder
         module = self.settings.method.export(module, self.fleet.state)
+        module = with_first_outputs(module, (outputs or classes, classes), self._blank)
         return encoder.before(module) if encoder else module
 
 

@@ -10,7 +10,6 @@ import numpy as np
 from torch import Tensor, nn
 
 from recollect.learner.examples import tensor_of
-from recollect.learner.exported import with_first_outputs
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
 from recollect.learner.properties import Properties
@@ -52,8 +51,7 @@ class Predictor(Properties):
         It has one output for every class in `classes`, in that order.
         """
         with self._lock:
-            engine, classes = self._now.ready(), len(self._now.labels)
-            return with_first_outputs(engine.trained(), (classes, engine.outputs), engine.blank)
+            return self._now.ready().trained(len(self._now.labels))
 
     def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
