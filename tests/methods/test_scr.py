@@ -110,7 +110,7 @@ def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
         torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
         + 4 * torch.eye(6)[torch.arange(30) % 3]
     )
-    for start in range(0, 30, 3):
+    for start in [*range(0, 30, 3)] * 10:
         learner.observe(x[start : start + 3], ["a", "b", "c"])
     assert learner.predict(x[:3]) == ["a", "b", "c"]
     module = learner.trained_module()
