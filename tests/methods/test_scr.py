@@ -105,7 +105,7 @@ def test_the_projection_takes_the_place_of_the_last_layer(network: nn.Module, si
 
 def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
     torch.manual_seed(0)
-    learner = Learner(MLP(6, 1, hidden=(5,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
+    learner = Learner(MLP(6, 1, hidden=(32,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
     x = (
         torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
         + 4 * torch.eye(6)[torch.arange(30) % 3]
