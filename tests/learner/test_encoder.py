@@ -16,7 +16,7 @@ from tests.learner.some_stream import engine_of
 from torch import Tensor, nn
 
 from recollect import ER, MLP, DERpp, InputError, Learner, Method
-from recollect.methods import NCM, SLDA, RanPAC
+from recollect.methods import NCM, SLDA, ClosedForm, RanPAC
 from recollect.train.fingerprint import weights_fingerprint
 
 SHAPE, SIZE = (3, 6, 6), 7
@@ -55,7 +55,7 @@ def pictures(steps: int, size: int = 8) -> Iterator[tuple[np.ndarray, list[str]]
 def learner_with(method: Method, steps: int = 12, **more: Any) -> Learner:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        head = MLP(SIZE, 1, hidden=() if method.needs.frozen else (9,))
+        head = MLP(SIZE, 1, hidden=() if isinstance(method, ClosedForm) else (9,))
     learner = Learner(head, method, encoder=Encoder(), memory=20, lr=0.1, **more)
     for x, y in pictures(steps):
         learner.observe(x, y)

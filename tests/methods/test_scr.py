@@ -104,12 +104,13 @@ def test_the_projection_takes_the_place_of_the_last_layer(network: nn.Module, si
 
 
 def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
-    learner = Learner(MLP(6, 1, hidden=(5,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
+    torch.manual_seed(0)
+    learner = Learner(MLP(6, 1, hidden=(32,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
     x = (
         torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
         + 4 * torch.eye(6)[torch.arange(30) % 3]
     )
-    for start in range(0, 30, 3):
+    for start in [*range(0, 30, 3)] * 10:
         learner.observe(x[start : start + 3], ["a", "b", "c"])
     assert learner.predict(x[:3]) == ["a", "b", "c"]
     module = learner.trained_module()

@@ -7,10 +7,12 @@ from typing import Any, ClassVar
 
 import torch
 from tests.testing.broken import Plain, Replaying, breaks
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect import ER, Field, Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.core.weights import State
 from recollect.memory import TaskShares
+from recollect.methods import ClosedForm
 
 
 @breaks("declarations", "it has no title: give it one")
@@ -239,7 +241,7 @@ class Restless(Replaying):
         task.rehearse(4 if task.clock.task else 0)
 
 
-@breaks("frozen", "it trains no weights: declare Needs(frozen=True)")
+@breaks("trains", "it trains no weights: make it a `ClosedForm`")
 @dataclass(frozen=True)
 class Counting(Plain):
     """Counts examples, and does not say that it trains nothing."""
@@ -252,9 +254,16 @@ class Counting(Plain):
         return step.model.ones
 
 
-@breaks("frozen", "it declares `frozen`, and weights.")
+@breaks("trains", "it is a `ClosedForm`, and weights.")
 @dataclass(frozen=True)
-class Thawing(Plain):
+class Thawing(ClosedForm):
     """Trains weights, and says that it does not."""
 
-    needs: ClassVar[Needs] = Needs(frozen=True)
+    name: ClassVar[str] = "thawing"
+    title: ClassVar[str] = "Thawing"
+
+    def loss(self, step: Step) -> Tensor:
+        return Plain().loss(step)
+
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        return module

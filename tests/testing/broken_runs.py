@@ -75,7 +75,7 @@ class Rebinding(Plain):
         return super().loss(step)
 
 
-@breaks("finite", "state.n has become a part of the gradient: write detached values to it")
+@breaks("steps", "the state 'n' of Plain was changed by a value with a gradient: detach")
 @dataclass(frozen=True)
 class Attached(Plain):
     """Averages its loss, and the gradient with it."""

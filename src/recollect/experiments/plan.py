@@ -18,7 +18,7 @@ from recollect.experiments.values import (
     checked_epochs,
     checked_seeds,
 )  # fmt: skip
-from recollect.methods import Method, hyperparameters, static, varying
+from recollect.methods import ClosedForm, Method, hyperparameters, static, varying
 from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
 from recollect.train import Job, Run
@@ -119,7 +119,7 @@ def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
 
 
 def _default_network(kind: type[Method], benchmark: Benchmark | None) -> str:
-    if kind.needs.frozen:
+    if issubclass(kind, ClosedForm):
         return "none"
     return benchmark.network if benchmark else "mlp"
 

@@ -16,7 +16,7 @@ from recollect.learner.arriving import check_on_outlier
 from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
-from recollect.methods import METHODS, Method, Spec, every_method, setup_of
+from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
 
 __all__ = ["LARGEST", "LATER", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
 
@@ -132,8 +132,8 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     if next(module.parameters(), None) is None:
         raise InputError("the network has no weights, so there is nothing that could learn")
     method = settings.method
-    frozen = isinstance(method, Method) and method.needs.frozen
-    if not frozen and not any(weight.requires_grad for weight in module.parameters()):
+    trained = any(weight.requires_grad for weight in module.parameters())
+    if not trained and not isinstance(method, ClosedForm):
         raise InputError(
             "all weights of the network are frozen, so there is nothing that could learn: leave "
             "those of its last layer with requires_grad=True"

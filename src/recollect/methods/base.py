@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,7 +16,18 @@ from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
 
 # All that the file of a method imports.
-__all__ = ["Method", "Needs", "Query", "Replay", "Setup", "Spec", "Step", "Task", "hyper"]
+__all__ = [
+    "ClosedForm",
+    "Method",
+    "Needs",
+    "Query",
+    "Replay",
+    "Setup",
+    "Spec",
+    "Step",
+    "Task",
+    "hyper",
+]
 
 # Declarations of the first version, of which nothing else would tell that they are ignored.
 RENAMED = {
@@ -27,6 +38,12 @@ RENAMED = {
     "needs_task": "needs = Needs(task_id=True)",
     "needs_all_data": "needs = Needs(all_data=True)",
 }
+
+
+def _repr(method: Method) -> str:
+    # Not the dataclass's, which would show hyper-parameters that were added later and are off.
+    values = (f"{name}={value!r}" for name, value in told(method).items())
+    return f"{type(method).__name__}({', '.join(values)})"
 
 
 @dataclass(frozen=True)
@@ -95,15 +112,18 @@ class Method(ABC):
         """The scores `[K, n, C]` of which the largest is the prediction."""
         return query.model.logits(query.x)
 
+
+class ClosedForm(Method):
+    """A method that solves for its predictions instead of training weights, which stay.
+
+    It defines `update`, which changes its state, `predict`, and `export`. Where no network is
+    given, its features are the examples.
+
+    >>> from recollect.methods import NCM, DERpp
+    >>> issubclass(NCM, ClosedForm), issubclass(DERpp, ClosedForm)
+    (True, False)
+    """
+
+    @abstractmethod
     def export(self, module: nn.Module, state: State) -> nn.Module:
-        """The network of one run for use without recollect: `module`, as it was trained.
-
-        A method whose predictions are not the outputs of its network may change the module.
-        """
-        return module
-
-
-def _repr(method: Method) -> str:
-    # Not the dataclass's, which would show hyper-parameters that were added later and are off.
-    values = (f"{name}={value!r}" for name, value in told(method).items())
-    return f"{type(method).__name__}({', '.join(values)})"
+        """The network of one run with what was learned in its last layer: its outputs predict."""

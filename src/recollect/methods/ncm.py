@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from recollect.core.weights import State
 from recollect.memory.by_features import unit
-from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, hyper
+from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
 from recollect.methods.closed_form import (
     UNSEEN,
     add_to_means,
@@ -21,7 +21,7 @@ from recollect.nets.heads import UnitLinear
 
 
 @dataclass(frozen=True)
-class NCM(Method):
+class NCM(ClosedForm):
     """Keeps the mean feature of every class, and names the class with the nearest one.
 
     The network is not trained. Neither the order of the examples nor the batch size matters.
@@ -34,7 +34,6 @@ class NCM(Method):
 
     name: ClassVar[str] = "ncm"
     title: ClassVar[str] = "NCM"
-    needs: ClassVar[Needs] = Needs(frozen=True)
 
     def setup(self, spec: Spec) -> Setup:
         return Setup(state=lambda model: means_and_counts(spec, model.feature_size))

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from recollect.core.model import Model
 from recollect.core.weights import State
-from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, hyper
+from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
 from recollect.methods.closed_form import UNSEEN, known_only, linear_head, solution
 from recollect.methods.solved import Solved
 from recollect.nets.heads import projected
@@ -18,7 +18,7 @@ _solved = Solved[Tensor]()
 
 
 @dataclass(frozen=True)
-class RanPAC(Method):
+class RanPAC(ClosedForm):
     """Projects features at random, and solves a ridge regression of the labels on the result.
 
     It keeps two sums: of the products of projected features with each other, and with the labels.
@@ -34,7 +34,6 @@ class RanPAC(Method):
 
     name: ClassVar[str] = "ranpac"
     title: ClassVar[str] = "RanPAC"
-    needs: ClassVar[Needs] = Needs(frozen=True)
 
     def setup(self, spec: Spec) -> Setup:
         def state(model: Model) -> dict[str, Tensor]:

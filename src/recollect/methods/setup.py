@@ -42,7 +42,6 @@ class Needs:
         revisits: It reads examples of a task apart from its epochs.
         grows: Its size depends on the number of tasks.
         batch_size: The batch size that it is defined for, if it is.
-        frozen: It trains no weights. Where no network is given, its features are the examples.
     """
 
     boundaries: bool = False
@@ -51,7 +50,6 @@ class Needs:
     revisits: bool = False
     grows: bool = False
     batch_size: int | None = None
-    frozen: bool = False
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

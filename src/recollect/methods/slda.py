@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from recollect.core.model import Model
 from recollect.core.weights import State
-from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, hyper
+from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
 from recollect.methods.closed_form import (
     UNSEEN,
     add_to_means,
@@ -24,7 +24,7 @@ _solved = Solved[tuple[Tensor, Tensor]]()
 
 
 @dataclass(frozen=True)
-class SLDA(Method):
+class SLDA(ClosedForm):
     """Keeps the mean feature of every class and their common covariance; weights do not change.
 
     A prediction is that of linear discriminant analysis, with the covariance shrunk towards the
@@ -39,7 +39,6 @@ class SLDA(Method):
 
     name: ClassVar[str] = "slda"
     title: ClassVar[str] = "SLDA"
-    needs: ClassVar[Needs] = Needs(frozen=True)
 
     def setup(self, spec: Spec) -> Setup:
         def state(model: Model) -> dict[str, Tensor]:

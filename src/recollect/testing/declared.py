@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 import torch
 from torch import Tensor
 
-from recollect.methods import Method, Setup, hyperparameters
+from recollect.methods import ClosedForm, Method, Setup, hyperparameters
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
 from recollect.testing.compare import (
@@ -204,18 +204,16 @@ def revisits(trial: Trial) -> None:
         raise Broken("it declares `revisits`, and reads no example again: do not declare it")
 
 
-def frozen(trial: Trial) -> None:
-    """It trains the weights of the network, or declares that it does not."""
+def trains(trial: Trial) -> None:
+    """It trains weights of the network, or is a `ClosedForm`."""
     before, after = state_of(trial.fleet()), state_of(trial.end)
     parts = ("weights.", "buffers.")
     changed = [n for n in before if n.startswith(parts) and not torch.equal(before[n], after[n])]
-    if trial.kind.needs.frozen and changed:
-        raise Broken(f"it declares `frozen`, and {changed[0]} changes: do not declare it")
-    if not trial.kind.needs.frozen and not changed:
-        raise Broken(
-            "it trains no weights: declare Needs(frozen=True), and where no network is given its "
-            "features are the examples"
-        )
+    closed = issubclass(trial.kind, ClosedForm)
+    if closed and changed:
+        raise Broken(f"it is a `ClosedForm`, and {changed[0]} changes: make it a `Method`")
+    if not closed and not changed:
+        raise Broken("it trains no weights: make it a `ClosedForm`, with `export`")
 
 
 def task_id(trial: Trial) -> None:

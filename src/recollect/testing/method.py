@@ -74,7 +74,7 @@ def method_checks(
         check("restored", runs.restored, (trial,)),
         check("learner", runs.learner, (trial,), skipped=no_learner),
         check("boundaries", declared.boundaries, (trial,), skipped=joint),
-        check("frozen", declared.frozen, (trial,)),
+        check("trains", declared.trains, (trial,)),
         check("revisits", declared.revisits, (trial,), skipped=joint),
         check("task", declared.task_id, (trial,), skipped=no_task),
         check("tasks", declared.bounded_over_tasks, (trial,), skipped=joint),

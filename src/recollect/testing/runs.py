@@ -42,11 +42,6 @@ def finite(trial: Trial) -> None:
     """It learns: all numbers are finite, and the weights change."""
     for step, snapshot in enumerate(trial.trajectory.snapshots, 1):
         for name, tensor in {"the loss": snapshot.loss, **snapshot.state}.items():
-            if tensor.requires_grad and name.startswith("state."):
-                raise Broken(
-                    f"{name} has become a part of the gradient: write detached values to it, such "
-                    f"as loss.detach()"
-                )
             if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
                 raise Broken(
                     f"after step {step}, {name} is not finite: look for a logarithm or a root of "
