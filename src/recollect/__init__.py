@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,8 @@ __all__ = [
 ]
 
 __version__ = "0.1.0"
+
+logging.getLogger("recollect").addHandler(logging.NullHandler())  # whoever listens decides
 
 # Names are imported when they are first used: importing PyTorch takes seconds, and
 # `recollect --version` or a feed that reads files needs none of it.

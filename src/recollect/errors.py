@@ -36,10 +36,10 @@ class InputError(RecollectError, ValueError):
 
     >>> from recollect import ER, MLP, Learner
     >>> try:
-    ...     Learner(MLP(2, 1), ER()).observe([float("nan"), 0.0], "a")
+    ...     Learner(MLP(2, 1), ER()).observe([[1.0, 0.0]], ["a", "b"])
     ... except InputError as error:
     ...     print(error)
-    an example has values that are not finite (NaN or infinity)
+    there are 2 labels and 1 examples
     """
 
 

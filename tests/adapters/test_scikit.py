@@ -83,8 +83,9 @@ def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
     first = len(np.unique(y[:25]))
     by_hand = DERpp() if method == "derpp" else ER() if method == "er" else method
     learner = Learner(
-        network_for(model, 4, first, seed), by_hand, memory=60, lr=0.1, seed=seed, replay=10
-    )
+        network_for(model, 4, first, seed), by_hand, memory=60, lr=0.1, seed=seed, replay=10,
+        on_outlier="learn",
+    )  # fmt: skip
     for start in range(0, 95, 25):
         stop = min(start + 25, 95)
         for step in range(start, stop, 10):
@@ -105,7 +106,7 @@ def test_optimisers_and_schedules_have_the_learners_names() -> None:
     model = small(batch=10, **how).partial_fit(x, y)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     learner = Learner(network_for(model, 4, 3, seed), DERpp(), memory=60, lr=0.1, seed=seed,
-                      replay=10, **how)  # fmt: skip
+                      replay=10, on_outlier="learn", **how)  # fmt: skip
     for start in range(0, 60, 10):
         learner.observe(x[start : start + 10].astype(np.float32), y[start : start + 10])
     assert model.learner_._packed() == learner._packed()

@@ -47,7 +47,9 @@ class Fed:
             if self.learner is None:
                 torch.manual_seed(0)
                 network = MLP(record.x.size, 1, hidden=(4,))
-                self.learner = Learner(network, DERpp(), memory=6, replay=3, lr=0.1)
+                self.learner = Learner(
+                    network, DERpp(), memory=6, replay=3, lr=0.1, on_outlier="raise"
+                )
             before = self.state()
             try:
                 self.learner.observe(record.x.ravel(), record.label)

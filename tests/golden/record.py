@@ -96,7 +96,7 @@ def learned(name: str, kind: str) -> dict[str, Any]:
         learner = Learner(all_of_them, method, classes=classes, **told)
         losses = [learner.observe(x, y) for x, y in batches]
     x = torch.cat([x for x, _ in batches[::3]])
-    state = dict(learner.trained_module().state_dict())
+    state = dict(learner._now.ready().trained().state_dict())
     state["probabilities"] = torch.as_tensor(learner.predict_proba(x))
     places = [learner.classes.index(label) for label in learner.predict(x)]
     found = {"grows": grows, "losses": losses, "predicted": places, "state": state}

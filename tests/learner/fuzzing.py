@@ -73,15 +73,17 @@ def learners() -> dict[str, Learner]:
     """Learners that have seen something; they stay what they are, as the tests show."""
     torch.manual_seed(0)
     method = DERpp(0.2, 1.0)
+    usual: dict[str, Any] = {"memory": 20, "on_outlier": "raise", "max_classes": 12}
     made = {
-        "growing": Learner(MLP(FEATURES, 1, hidden=(5,)), method, memory=20, replay=4),
-        "fixed": Learner(MLP(FEATURES, 3, hidden=(5,)), method, memory=20, classes=[0, 1, 2]),
+        "growing": Learner(MLP(FEATURES, 1, hidden=(5,)), method, replay=4, **usual),
+        "fixed": Learner(MLP(FEATURES, 3, hidden=(5,)), method, classes=[0, 1, 2], **usual),
         "adam": Learner(
-            Troubled(), method, memory=20, replay=4, optimiser="AdamW", lr=0.01, window=7
+            Troubled(), method, replay=4, optimiser="AdamW", lr=0.01, window=7, **usual
         ),
         "transformed": Learner(
-            MLP(FEATURES, 1, hidden=(5,)), method, memory=20, replay=4, optimiser="SGD",
+            MLP(FEATURES, 1, hidden=(5,)), method, replay=4, optimiser="SGD",
             optimiser_options={"momentum": 0.9}, transform=lambda x: _troubled(x, lambda x: x + 1),
+            **usual,
         ),
     }  # fmt: skip
     rng = np.random.default_rng(0)

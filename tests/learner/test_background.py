@@ -106,7 +106,7 @@ def test_a_checkpoint_is_the_state_at_its_step_however_late_it_is_written(
     for step in range(3, 3 + later):
         learner.observe(*batch(step))
     with pytest.raises(InputError, match="finite"):
-        learner.observe([[float("nan")] * 4], ["class 0"])
+        learner.observe([[float("nan")] * 4], ["class 0"], on_outlier="raise")
     if later == 12:
         learner.observe(batch(0)[0], [f"new {number}" for number in range(4)])
         learner.observe(batch(1)[0], [f"newer {number}" for number in range(4)])
@@ -126,7 +126,7 @@ def test_a_step_that_is_undone_meanwhile_changes_nothing(gate: Gate, tmp_path: P
     expected = learner._packed()
     path = learner.checkpoint(wait=False)
     with pytest.raises(DivergedError, match="finite"):
-        learner.observe([[3e38, 3e38, -3e38, 3e38]] * 4, batch(1)[1])
+        learner.observe([[3e38, 3e38, -3e38, 3e38]] * 4, batch(1)[1], on_outlier="learn")
     gate.open()
     learner.close()
     assert Learner.load(path, network())._packed() == expected == learner._packed()

@@ -96,7 +96,7 @@ def test_a_step_that_is_taken_back_leaves_the_shares_alone() -> None:
         learner.observe(some(3, step)[:, :4], ["a", "b", "a"])
     before = learner._packed()
     with pytest.raises(InputError):
-        learner.observe(some(2, 9)[:, :4] * float("nan"), ["c", "a"])
+        learner.observe(some(2, 9)[:, :4] * float("nan"), ["c", "a"], on_outlier="raise")
     assert learner._packed() == before
 
 

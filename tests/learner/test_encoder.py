@@ -176,7 +176,7 @@ def test_a_learner_that_has_seen_nothing_is_saved_with_its_encoder(tmp_path: Pat
     [
         (np.zeros((2, 3, 5, 5), np.uint8), r"must have the shape \[3, 6, 6\]"),
         (np.zeros((2, *SHAPE), np.float32), "must be uint8, as the first ones were"),
-        (np.full((2, *SHAPE), np.nan), "not finite"),
+        (np.full((2, *SHAPE), np.nan), "must be uint8, as the first ones were"),
     ],
 )
 def test_wrong_examples_are_refused_and_change_nothing(x: np.ndarray, sentence: str) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from recollect import MLP, DataError, DivergedError, InputError, Learner
 from recollect.files import pack, unpack
 
-DAMAGED, SENSELESS = times(900), times(800)
+DAMAGED, SENSELESS = times(1100), times(1000)
 
 
 @cache

@@ -77,7 +77,7 @@ def test_an_optimiser_whose_past_overflows_has_diverged() -> None:
     learner.observe(X, Y)
     before = learner._packed()
     with pytest.raises(DivergedError):
-        learner.observe(X * 1e25, Y)
+        learner.observe(X * 1e25, Y, on_outlier="learn")
     assert learner._packed() == before
 
 
@@ -110,14 +110,21 @@ def test_a_network_without_weights_is_refused() -> None:
         Learner(nn.Flatten(), ER())
 
 
-@pytest.mark.parametrize("label", [float("inf"), -float("inf"), 2**5000, -(2**5000), "\ud800"])
-def test_every_label_that_is_learned_can_be_saved(label: Hashable, tmp_path: Path) -> None:
-    learner = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
+@pytest.mark.parametrize(
+    "label", [float("inf"), -float("inf"), 2**5000, -(2**5000), "\ud800", None, 0.5], ids=range(7)
+)
+def test_every_listed_class_can_be_saved(label: Hashable, tmp_path: Path) -> None:
+    """Those that would be refused if they arrived are allowed in a list, and in files of before."""
+    learner = Learner(
+        MLP(4, 2), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1,
+        classes=[label, "other"],
+    )  # fmt: skip
     learner.observe(X[:2], [label, "other"])
     learner.close()
-    again = Learner.resume(tmp_path, MLP(4, 1))
+    again = Learner.resume(tmp_path, MLP(4, 2))
     assert again is not None
     assert again.classes == [label, "other"]
+    again.observe(X[:2], [label, "other"])
 
 
 def test_a_label_with_a_nan_inside_would_be_new_every_time() -> None:

@@ -129,7 +129,7 @@ def test_frozen_weights_that_stay_are_not_copied_at_every_step(
     learner.observe(X, Y)
     assert copied == [torch.Size([1, 2 + 10, 300]), torch.Size([1, 2 + 10])]
     with pytest.raises((DivergedError, InputError)):
-        learner.observe(np.full_like(X, 3e38), Y)
+        learner.observe(np.full_like(X, 3e38), Y, on_outlier="learn")
 
 
 def test_a_saved_learner_has_its_own_frozen_weights() -> None:
@@ -146,5 +146,5 @@ def test_a_saved_learner_has_its_own_frozen_weights() -> None:
     engine.fleet.restore(state, engine.fleet.clock)
     before = learner._packed()
     with pytest.raises((DivergedError, InputError)):
-        learner.observe(np.full_like(X, 3e38), Y)
+        learner.observe(np.full_like(X, 3e38), Y, on_outlier="learn")
     assert learner._packed() == before

@@ -157,7 +157,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
 def test_what_cannot_be_learned_from_is_refused_and_changes_nothing(
     x: Any, y: Any, said: str
 ) -> None:
-    learner = Learner(MLP(4, 1), DERpp(), memory=10, optimiser="Adam")
+    learner = Learner(MLP(4, 1), DERpp(), memory=10, optimiser="Adam", on_outlier="raise")
     learner.observe(np.eye(4), ["a", "b", "a", "b"])
     before, classes = learner._packed(), learner.classes
     with pytest.raises(InputError, match=said):
@@ -202,7 +202,7 @@ def test_a_step_to_nowhere_is_taken_back() -> None:
         learner.observe(np.eye(4), ["a", "b", "a", "b"])
         before = learner._packed()
         with pytest.raises(DivergedError, match="taken back"):
-            learner.observe(np.full((2, 4), 3e38), ["b", "c"])
+            learner.observe(np.full((2, 4), 3e38), ["b", "c"], on_outlier="learn")
         assert learner._packed() == before
         learner.observe(np.eye(4), ["a", "b", "a", "b"])
 
@@ -213,7 +213,7 @@ def test_a_step_that_breaks_the_optimiser_is_taken_back() -> None:
     learner.observe(np.eye(4), ["a", "b", "a", "b"])
     before = learner._packed()
     with pytest.raises(DivergedError):
-        learner.observe(np.full((2, 4), 1e25), ["a", "b"])
+        learner.observe(np.full((2, 4), 1e25), ["a", "b"], on_outlier="learn")
     assert learner._packed() == before
 
 

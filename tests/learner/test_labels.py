@@ -15,13 +15,13 @@ from recollect.learner.labels import Labels, decoded, encoded, labels_of
 
 KINDS: list[list[Hashable]] = [
     [0, 1, 2],
-    [-5, 10**30, 7],
+    [-5, 2**63 - 1, 7],
     ["cat", "dog", ""],
     ["ä", "\ud800", "\n"],
     [("a", 1), ("a", 2), ("a", (2, None))],
-    [None, "None", 0],
+    ["None", 0, -1],
     [b"x", "x", b""],
-    [0.5, float("inf"), (-2.0, float("-inf"))],
+    [(0.5,), (-2.0, float("-inf")), (None,)],
     [True, False, "True"],
     [1, "1", (1,)],
 ]
@@ -167,3 +167,64 @@ def test_plain_data_and_back(label: Hashable) -> None:
     again = decoded(encoded(label))
     assert again == label
     assert type(again) is type(label)
+
+
+@pytest.mark.parametrize(
+    ("label", "said"),
+    [
+        (0.5, "regression"), (np.float32(2.25), "regression"), (float("inf"), "regression"),
+        (None, "None is not a label"), (2**63, "too large"), (1e300, "too large"),
+        (-(2**70), "too large"), ("x" * 1001, "too large"), (tuple(range(1001)), "too large"),
+    ],
+    ids=["half", "float32", "inf", "None", "2^63", "1e300", "-2^70", "text", "tuple"],
+)  # fmt: skip
+def test_what_cannot_be_the_name_of_a_class_is_refused(label: Any, said: str) -> None:
+    learner = Learner(MLP(2, 1), SGD())
+    for before in (0, 2):
+        packed = learner._packed()
+        with pytest.raises(InputError, match=said):
+            learner.observe(np.eye(2), ["a", label])
+        with pytest.raises(InputError, match=said):
+            learner.observe(np.ones(2), label)
+        assert (learner._packed(), learner.seen) == (packed, before)
+        learner.observe(np.eye(2), ["a", "b"])
+
+
+def test_an_array_of_quantities_is_refused_and_one_of_whole_numbers_is_not() -> None:
+    learner = Learner(MLP(2, 1), SGD())
+    with pytest.raises(InputError, match="regression"):
+        learner.observe(np.eye(2), np.array([0.1, 0.7]))
+    learner.observe(np.eye(2), np.array([1.0, 2.0]))
+    learner.observe(np.eye(2), [2, 1])
+    assert learner.classes == [1, 2]
+    assert [type(label) for label in learner.classes] == [int, int]
+
+
+def test_more_classes_than_allowed_are_refused() -> None:
+    learner = Learner(MLP(2, 1), SGD(), max_classes=3)
+    learner.observe(np.eye(2), ["a", "b"])
+    before = learner._packed()
+    with pytest.raises(InputError, match=r"'c' would be class number 4, .* 3 at most"):
+        learner.observe(np.eye(2), ["c", "d"])
+    assert learner._packed() == before
+    learner.observe(np.eye(2), ["c", "a"])
+    with pytest.raises(InputError, match="max_classes"):
+        learner.observe(np.ones(2), "typo")
+    for wrong in (0, -1, 2.5, True):
+        with pytest.raises(InputError, match="max_classes must be"):
+            Learner(MLP(2, 1), SGD(), max_classes=wrong)  # type: ignore[arg-type]
+
+
+def test_a_thousand_classes_are_allowed_by_default_and_listed_ones_are_not_counted(
+    tmp_path: Path,
+) -> None:
+    learner = Learner(MLP(2, 1), SGD())
+    with pytest.raises(InputError, match="1000 at most"):
+        learner.observe(np.ones((1001, 2)), list(range(1001)))
+    many = Learner(MLP(2, 1), SGD(), classes=range(1001), max_classes=5)
+    many.observe(np.ones(2), 1000)
+    few = Learner(MLP(2, 1), SGD(), max_classes=2)
+    few.observe(np.eye(2), ["a", "b"])
+    few.save(tmp_path / "few")
+    with pytest.raises(InputError, match="2 at most"):
+        Learner.load(tmp_path / "few", MLP(2, 1)).observe(np.ones(2), "c")

@@ -33,7 +33,7 @@ MASKED = np.ma.array(np.zeros((2, 4)), mask=np.eye(2, 4, 3, dtype=bool))
     ids=["array", "list of arrays", "nothing", "labels", "list of labels"],
 )
 def test_what_is_masked_is_not_there(x: Any, y: Any) -> None:
-    learner = Learner(MLP(4, 1), ER())
+    learner = Learner(MLP(4, 1), ER(), on_outlier="raise")
     with pytest.raises(InputError, match="masked"):
         learner.observe(x, y)
     learner.observe(np.zeros((2, 4)), [0, 1])

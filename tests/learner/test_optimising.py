@@ -187,9 +187,9 @@ def test_a_step_that_diverges_leaves_the_averages_as_they_were(case: str) -> Non
         twin.observe(*batch(step))
     before, packed = state(learner), learner._packed()
     with pytest.raises(DivergedError, match="taken back"):
-        learner.observe(np.full((2, 4), 3e38, "float32"), [0, 1])
+        learner.observe(np.full((2, 4), 3e38, "float32"), [0, 1], on_outlier="learn")
     with pytest.raises(DivergedError, match="taken back"):  # with an output more
-        learner.observe(np.full((2, 4), 3e38, "float32"), [0, "new"])
+        learner.observe(np.full((2, 4), 3e38, "float32"), [0, "new"], on_outlier="learn")
     torch.testing.assert_close(state(learner), before, rtol=0, atol=0)
     assert learner._packed() == packed
     assert learner.observe(*batch(3)) == twin.observe(*batch(3))

@@ -51,7 +51,7 @@ class HeldStep:
 
     def _observe(self, learner: Learner, x: object, y: object) -> None:
         try:
-            learner.observe(x, y)
+            learner.observe(x, y, on_outlier="learn")
         except Exception as error:
             self.errors.append(error)
 

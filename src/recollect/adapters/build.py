@@ -75,6 +75,7 @@ def learner_for(
         schedule_steps=_plain(arguments.schedule_steps),
         classes=classes,
         device=arguments.device,
+        on_outlier="learn",  # these libraries expect every row to be learned, or an error
         **numbers,
     )
 

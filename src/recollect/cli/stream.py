@@ -12,21 +12,24 @@ from recollect.cli.common import Methods, add_optimiser
 from recollect.cli.hyperparameters import add_hyperparameters
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
-from recollect.cli.stream_learner import Asked, fit_for_streams
-from recollect.cli.stream_screen import print_table, showing
+from recollect.cli.stream_learner import MAX_CLASSES, Asked, fit_for_streams
+from recollect.cli.stream_screen import print_table, showing, showing_warnings
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
+from recollect.learner.outliers import ON_OUTLIER
 from recollect.live import LiveStream, stop_at_signals
 from recollect.live.state import SettingsError
 from recollect.methods import every_method
 
-INTERRUPTED = 130
+INTERRUPTED, ALL_BAD = 130, 1
 # What the library calls its arguments (a pattern), and the command its options.
 OPTIONS = {
     r"fresh=True of a LiveStream": "--fresh",
     r"\b(fresh|follow|replayed)=True": r"--\1",
     r"skip_bad=True": "--skip-bad",
-    r"classes=\[\.\.\.\]": "--classes A B C",
+    r"\bclasses=\[\.\.\.\]": "--classes A B C",
+    r"\(max_classes\)": "(--max-classes)",
+    r"observe\(\.\.\., on_outlier='learn'\)": "--on-outlier learn",
     r"ignore=\[(.*?)\] leaves": r"--ignore \1 leaves",
     r"size=\(height, width\)": "--size HxW",
     r"give kind='(\w+)'": r"give --format \1",
@@ -85,6 +88,10 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--standardise", action=argparse.BooleanOptionalAction,
         help="bring features to one scale (default: yes, but for images)")
     add("--classes", nargs="+", metavar="LABEL", help="all there will be (default: they arrive)")
+    add("--max-classes", type=int, default=MAX_CLASSES, metavar="N",
+        help="refuse more classes than so many, if they arrive (default: 1000)")
+    add("--on-outlier", choices=ON_OUTLIER, default="skip",
+        help="what happens to rows far outside of what the stream has shown (default: skip)")
     add("--seed", type=int, default=0, metavar="N")
     add("--device", metavar="NAME", help="cpu, cuda or cuda:N (default: cpu, for resnet18 a GPU)")
     add_hyperparameters(parser, fit_for_streams(methods), use, {})
@@ -133,14 +140,26 @@ def _command(chosen: argparse.Namespace) -> int:
         settings=asked.settings,
         say=lambda text: notice(_in_options(text)),
     )
-    with stop_at_signals(live.stop), asked.threads(), showing(chosen.window) as report:
+    with (
+        stop_at_signals(live.stop), asked.threads(), showing_warnings(),
+        showing(chosen.window) as report,
+    ):  # fmt: skip
         learner = live.run(report)
     if feed.faults.count:
         notice(f"left out, because they could not be read: {feed.faults.count}")
     if learner is None:
         notice("nothing arrived that could be learned from")
     else:
+        if learner.outliers:
+            number, reason = learner.outliers[-1]
+            notice(
+                f"left out, because they could not be trusted: {learner.metrics().left_out} (the "
+                f"last was example {number + 1:,}: {reason})"
+            )
         print_table(learner, chosen.window, stderr=to_output)
+    if live.bad and not live.learned:
+        notice("no row was learned: all that have a label were left out")
+        return ALL_BAD
     endless = chosen.follow or asked.sources == [STDIN]
     if live.stopped and not endless:
         notice("interrupted; all is saved, and the same command continues")

@@ -35,7 +35,7 @@ from recollect.train import device_named
 from recollect.train.optimisation import NUMBERS
 from recollect.train.parallel import one_thread
 
-BATCH, MEMORY = 10, 500
+BATCH, MEMORY, MAX_CLASSES = 10, 500, 1000
 TAB = ("tab", "\\t")
 SETTINGS = (
     "label", "features", "ignore", "delimiter", "header", "order", "size", "lr", "replay",
@@ -78,7 +78,10 @@ class Asked:
         # None where nothing was chosen, as in states from before there was such a choice.
         values = {**dict.fromkeys(untold(type(self.method))), **told(self.method)}
         found |= {symbol(name): value for name, value in values.items()}
-        usual = {"nesterov": False, "schedule": "constant", "schedule_steps": None}
+        usual = {
+            "nesterov": False, "schedule": "constant", "schedule_steps": None,
+            "max_classes": MAX_CLASSES, "on_outlier": "skip",
+        }  # fmt: skip
         later = {name: getattr(self.chosen, name) for name in usual}
         found |= {name: None if v == usual[name] else v for name, v in later.items()}
         return {**dict.fromkeys(NUMBERS), **found, **self._numbers}
@@ -129,6 +132,8 @@ class Asked:
             classes=classes,
             device=self.device,
             window=chosen.window,
+            max_classes=chosen.max_classes,
+            on_outlier=chosen.on_outlier,
             **self._numbers,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from recollect.learner import Learner
 from recollect.live import LiveStream
 
 REFRESH, NOW_AND_THEN = 0.2, 10.0
-MOST_CLASSES = 40
+MOST_CLASSES, MOST_WARNINGS = 40, 5
 
 
 @contextmanager
@@ -31,6 +32,28 @@ def showing(window: int) -> Iterator[Callable[[LiveStream], None]]:
     with ExitStack() as stack:
         draw = _live_line(stack) if sys.stderr.isatty() else notice
         yield report
+
+
+@contextmanager
+def showing_warnings() -> Iterator[None]:
+    """The first warnings of the library on standard error; how many there were is said later."""
+    handler, logger = _Warnings(logging.WARNING), logging.getLogger("recollect")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        if handler.count > MOST_WARNINGS:
+            notice(f"... and {handler.count - MOST_WARNINGS} more warnings")
+
+
+class _Warnings(logging.Handler):
+    count = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.count += 1
+        if self.count <= MOST_WARNINGS:
+            notice(record.getMessage())
 
 
 def _live_line(stack: ExitStack) -> Callable[[str], None]:
@@ -71,6 +94,7 @@ def _line(live: LiveStream, rate: float, window: int) -> str:
         f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "
         f"{min(window, found.seen):,}: {percent(found.recent)} · {classes} "
         f"class{'es' if classes != 1 else ''}"
+        f"{f' · {found.left_out:,} left out' if found.left_out else ''}"
     )
 
 

@@ -2,6 +2,7 @@
 
 from recollect.learner.learner import Learner
 from recollect.learner.optimising import Numbers
+from recollect.learner.outliers import Outlier
 from recollect.learner.record import Metrics
 
-__all__ = ["Learner", "Metrics", "Numbers"]
+__all__ = ["Learner", "Metrics", "Numbers", "Outlier"]

@@ -14,7 +14,9 @@ from recollect.core.images import as_input
 from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError
+from recollect.learner import log
 from recollect.learner.examples import Kind
+from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
     outputs_of,
@@ -47,6 +49,7 @@ class Engine:
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
+        self._blank = blank
         with Work.counted(module, examples=2) as self._work:
             self.outputs = outputs_of(module, blank)
         if self.outputs < outputs:
@@ -105,6 +108,7 @@ class Engine:
             with self._user_errors:
                 return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
         except DivergedError:
+            log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(
                 "the loss or the weights are not finite after this step, which was taken "
                 "back: take a lower lr, or scale the examples"
@@ -186,6 +190,7 @@ class Engine:
                 state[name] = padded(stored, larger[name].shape)
         bigger.fleet.restore(state, self.fleet.clock)
         bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
+        log.tell_grown(self.outputs, bigger.outputs)
         return bigger
 
     def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
@@ -250,10 +255,10 @@ class Engine:
         return torch.cat([chosen, unused])
 
     @torch.no_grad()
-    def trained(self) -> nn.Module:
+    def trained(self, outputs: int | None = None) -> nn.Module:
         """A copy of the user's module with all that was learned, and the encoder before it.
 
-        Where the method trains another network made of it, that one.
+        Where the method trains another network made of it, that one. With its first `outputs`.
         """
         capacity, classes = self.fleet.memory.capacity, self.outputs
         spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
@@ -265,6 +270,7 @@ class Engine:
         encoder, method = self.settings.encoder, self.settings.method
         if isinstance(method, ClosedForm):
             module = method.export(module, self.fleet.state)
+        module = with_first_outputs(module, (outputs or classes, classes), self._blank)
         return encoder.before(module) if encoder else module
 
 

@@ -69,9 +69,11 @@ class Kind:
                 f"an example must have the shape [{shape}], as the first ones had, and a batch of "
                 f"them [n, {shape}], not {list(x.shape)}"
             )
-        batch = batch_of(x, len(x) if several else None, device)
+        batch = batch_of(x, len(x) if several else None)
         self.check(batch)
-        return batch, several
+        if batch.is_floating_point() and not _finite(batch):
+            raise InputError("an example has values that are not finite (NaN or infinity)")
+        return batch.to(device), several
 
 
 def tensor_of(x: object) -> Tensor:
@@ -101,8 +103,8 @@ def tensor_of(x: object) -> Tensor:
     return found
 
 
-def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
-    """A batch of `count` examples, or of the one that x is, on a device; all of it finite."""
+def batch_of(x: Tensor, count: int | None) -> Tensor:
+    """A batch of `count` examples, or of the one that x is."""
     if count is None:
         x = x.unsqueeze(0)
     elif not x.dim() or len(x) != count:
@@ -111,9 +113,7 @@ def batch_of(x: Tensor, count: int | None, device: torch.device) -> Tensor:
         )
     if not x.numel():
         raise InputError(f"there are no examples in an input of shape {list(x.shape)}")
-    if x.is_floating_point() and not _finite(x):
-        raise InputError("an example has values that are not finite (NaN or infinity)")
-    return x.to(device)
+    return x
 
 
 def holds_labels(y: object, examples: Tensor, kind: Kind | None) -> bool:

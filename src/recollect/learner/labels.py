@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, final
@@ -12,12 +13,15 @@ from torch import Tensor
 
 from recollect.errors import DataError, InputError
 
-__all__ = ["Labels", "decoded", "encoded", "labels_of", "listed", "predictions_of"]
+__all__ = ["Labels", "as_number", "decoded", "encoded", "labels_of", "listed", "no_class",
+           "predictions_of"]  # fmt: skip
 
 PLAIN_BITS = 1024
+MOST, LONGEST = 1000, 1000  # classes, and characters in the name of one
 DECODERS: dict[str, Callable[[str], Hashable]] = {
     "bytes": bytes.fromhex, "int": lambda text: int(text, 16), "float": float,
 }  # fmt: skip
+NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
 ALWAYS_LABELS = "iubUS"  # numpy's letters for whole numbers, truth values, texts and bytes
 
 
@@ -45,8 +49,14 @@ class Labels:
     def __len__(self) -> int:
         return len(self.known)
 
-    def with_new(self, labels: Iterable[Hashable]) -> Labels:
-        """These labels and the unknown ones of `labels`; refused if the classes are fixed."""
+    def __contains__(self, label: object) -> bool:
+        return label in self._index
+
+    def with_new(self, labels: Iterable[Hashable], most: int = MOST) -> Labels:
+        """These labels and the unknown ones of `labels`; refused if the classes are fixed.
+
+        Refused are also labels that are not classes, and more than `most` of them.
+        """
         if all(label in self._index for label in labels):
             return self
         new = [label for label in dict.fromkeys(labels) if label not in self._index]
@@ -56,7 +66,18 @@ class Labels:
                 f"({', '.join(repr(label) for label in self.known[:10])}"
                 f"{', ...' if len(self.known) > 10 else ''})"
             )
-        return Labels((*self.known, *new))
+        for label in new:
+            if why := no_class(label):
+                raise InputError(why)
+        if len(self) + len(new) > most:
+            raise InputError(
+                f"the label {new[0]!r:.60} would be class number {len(self) + len(new)}, and this "
+                f"learner takes {most} at most (max_classes): if the labels are classes, make one "
+                f"that takes more, or say which there will be (classes=[...]); if they are typing "
+                f"errors, ids or quantities, correct them before"
+            )
+        whole = [int(label) if isinstance(label, float) else label for label in new]
+        return Labels((*self.known, *whole))
 
     def numbers(self, labels: Iterable[Hashable]) -> list[int]:
         """The outputs of known labels; -1 for one that is unknown."""
@@ -89,6 +110,40 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
     if isinstance(y, list):
         return [_plain(label) for label in y], True
     return [_plain(y.item() if isinstance(y, np.ndarray) else y)], False
+
+
+def no_class(label: Hashable) -> str | None:
+    """Why a label cannot become a class, or None if it can.
+
+    >>> no_class("cat"), no_class(3), no_class(3.0)
+    (None, None, None)
+    """
+    if label is None:
+        return "None is not a label: leave examples without one out, or only predict them"
+    if isinstance(label, float) and not label.is_integer():
+        return (
+            f"the label {label!r} is not a class: a quantity to be estimated (regression) is a "
+            f"target that a learner does not have; for classes, give whole numbers or texts"
+        )
+    length = len(label) if isinstance(label, str | bytes | tuple) else 0
+    huge = isinstance(label, int | float) and not -(2**63) <= label < 2**63
+    if huge or length > LONGEST:
+        return (
+            f"a label is too large for the name of a class ({repr(label)[:40]}...): whole numbers "
+            f"have at most 64 bits, and texts and tuples {LONGEST} elements"
+        )
+    return None
+
+
+def as_number(label: Hashable) -> Hashable:
+    """The number that the text of a label is, if it has a decimal point and is one.
+
+    >>> as_number("0.5"), as_number("1e-3"), as_number("12"), as_number("cat"), as_number("inf")
+    (0.5, 0.001, '12', 'cat', 'inf')
+    """
+    if isinstance(label, str) and NUMBER.fullmatch(label):
+        return float(label)
+    return label
 
 
 def predictions_of(predicted: Any, count: int, several: bool) -> list[Hashable]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,14 +15,15 @@ from torch import nn
 
 from recollect.core.transforms import Transform
 from recollect.files import unpack
-from recollect.learner import snapshot
+from recollect.learner import log, snapshot
+from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.durable import Durable
 from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
-from recollect.learner.examples import Kind, batch_of, device_of, holds_labels, tensor_of
+from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
-from recollect.learner.labels import Labels, encoded, labels_of, listed, predictions_of
+from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.settings import Settings, check_arguments
 from recollect.learner.snapshot import Snapshot
@@ -42,7 +44,11 @@ class Learner(Durable):
     Labels are any hashable values. A new one gets an unused output of the network; when there is
     none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
     like those of classes that do not occur. With `classes`, which lists all labels there will be,
-    no output is added. An `encoder` is frozen; its features are what is learned and stored.
+    no output is added; without, more than `max_classes` are refused. Examples that are not finite,
+    or far outside of what the stream has shown, are left out and counted (`on_outlier="skip"`),
+    or raise an error ("raise"); "learn" accepts them if they are finite.
+
+    An `encoder` is frozen; its features are what is learned and stored.
     `transform` and `replay_transform` change the batches that are learned and replayed, but not
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
     every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
@@ -83,6 +89,8 @@ class Learner(Durable):
         device: torch.device | str = "cpu",
         spare: int = 10,
         window: int = 1000,
+        max_classes: int = 1000,
+        on_outlier: str = "skip",
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
@@ -93,46 +101,53 @@ class Learner(Durable):
         )
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
-            device_of(device), encoder_of(encoder, device_of(device)),
+            device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
         super().__init__(copy.deepcopy(module), settings, labels, window)
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
-    def observe(self, x: Any, y: Any, *, predicted: Any = None) -> float:
+    def observe(
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None
+    ) -> float:
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
 
-        It is one step, whatever the size of the batch. What cannot be learned from raises an
-        `InputError`, and a step after which something is not finite a `DivergedError`: in either
-        case, and if the process is interrupted here, the learner is exactly what it was. If a
-        checkpoint could not be written, the next call raises a `DataError`, after its step.
+        It is one step, whatever the size of the batch. Examples that cannot be trusted are left
+        out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
+        no step and the loss is NaN. What else cannot be learned from raises an `InputError`, and
+        a step after which something is not finite a `DivergedError`: in either case, and if the
+        process is interrupted here, the learner is exactly what it was. If a checkpoint could not
+        be written, the next call raises a `DataError`, after its step.
         """
         self._check_open()
-        examples, kind = tensor_of(x), self._now.engine and self._now.engine.kind.arriving
-        labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
-        arrived = batch_of(examples, len(labels) if several else None, self._settings.device)
-        if kind:
-            kind.check(arrived)
-        batch = self._settings.encoded(arrived)
-        kind = Kind.of(batch, Kind.of(arrived) if self._settings.encoder else None)
+        how = self._settings.on_outlier if on_outlier is None else on_outlier
+        check_on_outlier(how)
+        arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
         with self._lock:
             before = self._now
-            known = before.labels.with_new(labels)
+            if before.engine:
+                before.engine.kind.arriving.check(arrived.examples)
+            examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, how)
+            if not labels:
+                self._now = before._replace(watch=watch)
+                log.tell_change(before, self._now, left_out)
+                return math.nan
+            batch = self._settings.encoded(examples.to(self._settings.device))
+            known = before.labels.with_new(labels, self._settings.max_classes)
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
+            kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
             engine = before.engine or first_engine(self._module, self._settings, kind, known)
-            engine.kind.arriving.check(arrived)  # of another thread's first batch, it may be
             engine.kind.check(batch)
             with engine.threads(len(labels)):
                 if predicted is None:
                     guessed = before.guesses(batch)
                 else:
-                    told = predictions_of(predicted, len(labels), several)
-                    guessed = np.array(known.numbers(told))
+                    guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
                 if len(known) > engine.outputs:
                     engine = engine.grown(len(known) + self._settings.spare)
                 numbers = np.array(known.numbers(labels), dtype=np.int64)
@@ -141,10 +156,11 @@ class Learner(Durable):
                     loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
                     record = before.record.after(numbers, numbers == guessed)
                     engine.publish(known)
-                    self._now = Snapshot(engine, known, record)
+                    self._now = Snapshot(engine, known, record, watch)
                 finally:
                     if self._now is before:
                         engine.undo()
+            log.tell_change(before, self._now, left_out)
             self._checkpoint_if_due()
         return loss
 

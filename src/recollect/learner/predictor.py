@@ -43,12 +43,15 @@ class Predictor(Properties):
     def metrics(self) -> Metrics:
         """How well it predicted what it was about to learn: overall, lately, per class."""
         now = self._now
-        return now.record.metrics(now.labels.known)
+        return now.record.metrics(now.labels.known, now.watch.left_out)
 
     def trained_module(self) -> nn.Module:
-        """A copy of the network with all that was learned, for use without recollect."""
+        """A copy of the network with all that was learned, for use without recollect.
+
+        It has one output for every class in `classes`, in that order.
+        """
         with self._lock:
-            return self._now.ready().trained()
+            return self._now.ready().trained(len(self._now.labels))
 
     def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""

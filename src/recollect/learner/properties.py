@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.optimising import check_lr
+from recollect.learner.outliers import Outlier
 from recollect.learner.settings import Settings
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
@@ -50,8 +51,18 @@ class Properties:
 
     @property
     def seen(self) -> int:
-        """How many examples it has learned from: where to continue in the stream."""
+        """How many examples it has learned from."""
         return self._now.engine.fleet.seen if self._now.engine else 0
+
+    @property
+    def arrived(self) -> int:
+        """How many examples arrived, learned or left out: where to continue in the stream."""
+        return self._now.watch.arrived
+
+    @property
+    def outliers(self) -> tuple[Outlier, ...]:
+        """The last ten examples that were left out, each with its number and the reason."""
+        return self._now.watch.last
 
     @property
     def steps(self) -> int:
@@ -62,6 +73,10 @@ class Properties:
     def classes(self) -> list[Hashable]:
         """The labels it knows, in the order of the columns of `predict_proba`."""
         return list(self._now.labels.known)
+
+    def knows(self, label: Hashable) -> bool:
+        """Whether a label is among `classes`."""
+        return label in self._now.labels
 
     @property
     def fixed_classes(self) -> bool:

@@ -24,7 +24,8 @@ class Metrics:
     """Prequential accuracy: every example was predicted first and learned afterwards.
 
     `accuracy` is over all that was seen, `recent` over the last ones, `per_class` over all of a
-    class; each is a share between 0 and 1, and None without examples.
+    class; each is a share between 0 and 1, and None without examples. `left_out` counts the
+    examples that could not be trusted: they were not learned, and are in no accuracy.
 
     >>> print(Metrics(seen=200, accuracy=0.9, recent=0.95, per_class={"up": 0.85, "down": 0.95}))
     200 examples, accuracy 90.00 %, recently 95.00 %
@@ -34,13 +35,15 @@ class Metrics:
     accuracy: float | None
     recent: float | None
     per_class: Mapping[Hashable, float | None]
+    left_out: int = 0
 
     def __str__(self) -> str:
         overall, recent = (
             "-" if share is None else f"{100 * share:.2f} %"
             for share in (self.accuracy, self.recent)
         )
-        return f"{self.seen} examples, accuracy {overall}, recently {recent}"
+        left_out = f", {self.left_out} left out" if self.left_out else ""
+        return f"{self.seen} examples, accuracy {overall}, recently {recent}{left_out}"
 
 
 @final
@@ -71,7 +74,7 @@ class Record:
         met[: len(self.met)] += self.met
         return Record(rights, met, ring, self.seen + len(right))
 
-    def metrics(self, known: tuple[Hashable, ...]) -> Metrics:
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> Metrics:
         """The accuracies, with the known labels as the classes' names."""
         filled = min(self.seen, len(self.ring))
         each = zip_longest(known, self.right.tolist(), self.met.tolist(), fillvalue=0)
@@ -80,6 +83,7 @@ class Record:
             int(self.right.sum()) / self.seen if self.seen else None,
             int(self.ring[:filled].sum()) / filled if filled else None,
             {label: r / m if m else None for label, r, m in each},
+            left_out,
         )
 
     def tensors(self) -> dict[str, Tensor]:

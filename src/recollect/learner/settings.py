@@ -12,14 +12,16 @@ from torch import Tensor, nn
 
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
+from recollect.learner.arriving import check_on_outlier
 from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
 
-__all__ = ["LARGEST", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
+__all__ = ["LARGEST", "LATER", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
 
 SAVED = ("memory", "lr", "seed", "replay", "spare")
+LATER = ("max_classes", "on_outlier")  # files that were written before do not have them
 LARGEST = 2**63
 MOST_SPARE = 10_000
 ANY = Spec(1, 1, 1, 1, 1, ())
@@ -46,6 +48,8 @@ class Settings:
     transform: Transform | None
     replay_transform: Transform | None
     device: torch.device
+    max_classes: int
+    on_outlier: str
     encoder: Encoder | None = None
 
     def encoded(self, batch: Tensor) -> Tensor:
@@ -75,7 +79,7 @@ class Settings:
 
     def saved(self) -> dict[str, Any]:
         """The arguments that are saved as plain data, besides the method."""
-        plain = {name: getattr(self, name) for name in (*SAVED, "first_lr")}
+        plain = {name: getattr(self, name) for name in (*SAVED, *LATER, "first_lr")}
         return plain | self.optimising.arguments
 
     def not_saved(self) -> dict[str, Any]:
@@ -154,6 +158,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         "memory": bytes_in(memory) if isinstance(memory, str) else memory,
         "replay": settings.replay,
         "window": window,
+        "max_classes": settings.max_classes,
     }
     for name, number in numbers.items():
         if not is_whole(number) or number < 1:
@@ -166,6 +171,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         if name != "device" and function is not None and not callable(function):
             raise InputError(f"{name} must be a function of a batch, not {function!r}")
     check_lr(settings.lr)
+    check_on_outlier(settings.on_outlier)
 
 
 def is_whole(number: object) -> bool:

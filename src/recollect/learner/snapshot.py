@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
@@ -19,8 +19,9 @@ from recollect.learner.examples import Kind
 from recollect.learner.image import Image
 from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.optimising import ADDED, check_lr
+from recollect.learner.outliers import Watch
 from recollect.learner.record import Record
-from recollect.learner.settings import LARGEST, SAVED, Settings, is_whole
+from recollect.learner.settings import LARGEST, LATER, SAVED, Settings, is_whole
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method, every_method, told
 
@@ -35,7 +36,7 @@ MEMORY = "memory."
 
 
 class Snapshot(NamedTuple):
-    """A learner's engine, labels and record; a step leads from one snapshot to the next.
+    """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
 
     There is no engine until the first examples have arrived.
     """
@@ -43,6 +44,12 @@ class Snapshot(NamedTuple):
     engine: Engine | None
     labels: Labels
     record: Record
+    watch: Watch = Watch.empty()
+
+    def learned(self, label: Hashable) -> int:
+        """How many examples of a label it has learned."""
+        (number,) = self.labels.numbers([label])
+        return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
 
     def ready(self) -> Engine:
         """The engine; refused if there is none yet."""
@@ -65,7 +72,7 @@ class Snapshot(NamedTuple):
 def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
     """The whole state of a learner, as its file has it."""
     engine = snapshot.engine
-    tensors = _named(snapshot.record, engine.fleet.tensors() if engine else {})
+    tensors = _named(snapshot, engine.fleet.tensors() if engine else {})
     return pack(_facts(settings, snapshot, notes), tensors)
 
 
@@ -73,15 +80,15 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
     """The same, to be written by another thread; steps may follow at once."""
     facts, engine = as_json(_facts(settings, snapshot, notes)), snapshot.engine
     if engine is None:
-        return Image(facts, _named(snapshot.record, {}))
+        return Image(facts, _named(snapshot, {}))
     tensors = engine.fleet.tensors().items()
     few = {name: tensor for name, tensor in tensors if not name.startswith(MEMORY)}
-    image = Image(facts, _named(snapshot.record, few))
+    image = Image(facts, _named(snapshot, few))
     return image.with_memory(f"engine.{MEMORY}", engine.fleet.memory, engine.guard)
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record = snapshot
+    engine, labels, record, watch = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -96,12 +103,14 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "fixed": labels.fixed,
         "predicted": record.seen,
         "window": len(record.ring),
+        "watch": watch.facts(),
         "notes": notes,
     }
 
 
-def _named(record: Record, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    parts = {"record": record.tensors(), "engine": engine}
+def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
+    parts = {"record": record, "watch": watch, "engine": engine}
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -123,6 +132,7 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
         "method": method,
         "classes": [decoded(each) for each in facts["labels"]] if facts["fixed"] else None,
         **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
+        **{name: facts[name] for name in LATER if name in facts},
         **added,
         **numbers,
     }
@@ -173,8 +183,12 @@ def restored(
     record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
     encoder = facts.get("encoder")  # a file of an older version does not say
     check_encoder(encoder, settings.encoder)
+    if "watch" in facts:
+        watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
+    else:  # a file of an older version
+        watch = replace(Watch.empty(), arrived=record.seen)
     if facts["kind"] is None:
-        return Snapshot(None, labels, record)
+        return Snapshot(None, labels, record, watch)
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         engine = Engine(module, settings, kind, facts["outputs"])
@@ -192,7 +206,7 @@ def restored(
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     engine.publish(labels)
-    return Snapshot(engine, labels, record)
+    return Snapshot(engine, labels, record, watch)
 
 
 def _plain(kind: Kind) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from recollect.feeds import Feed, Record
 from recollect.feeds.record import Malformed, Position
 from recollect.files import check_writable
 from recollect.learner import Learner
+from recollect.learner.labels import as_number, no_class
 from recollect.live.state import Predictions, StateFolder
 
 __all__ = ["LiveStream"]
@@ -68,7 +69,7 @@ class LiveStream:
     ) -> None:
         self.feed, self.stopped = feed, False
         self.learner: Learner | None = None
-        self.count = self.new = 0
+        self.count = self.new = self.learned = self._bad_before = 0
         self._make = learner
         self._folder = StateFolder(Path(folder))
         self._batch, self._idle, self._fresh, self._say = batch, idle, fresh, say
@@ -84,6 +85,15 @@ class LiveStream:
         if batch < 1:
             raise InputError(f"batch must be at least 1, not {batch}")
 
+    @property
+    def bad(self) -> int:
+        """How many rows of this call were left out: not readable, or not to be trusted."""
+        return self._left_out - self._bad_before
+
+    @property
+    def _left_out(self) -> int:
+        return self.feed.faults.count + (self.learner.metrics().left_out if self.learner else 0)
+
     def stop(self) -> None:
         """Have `run` save and return after the batch at hand; for another thread, or a signal."""
         self.stopped = True
@@ -93,15 +103,16 @@ class LiveStream:
         """Learn until the feed ends, is silent for too long, or is stopped; the learner.
 
         That is the one that was given, or the one of the checkpoint from which it continued; None
-        if nothing arrived. `report` is called with this object after every batch, and
-        while it waits: see `count` (examples so far), `new` (those of this call), and `learner`
-        with its `metrics()`. What cannot be read or learned raises an error, and what was learned
-        before is saved.
+        if nothing arrived. `report` is called with this object after every batch, and while it
+        waits: see `count` (examples so far), `new` (those of this call), `learned` and `bad` (rows
+        of it that were learned, and left out), and `learner` with its `metrics()`. What cannot be
+        read or learned raises an error, and what was learned before is saved.
         """
-        self.new = 0
+        self.new = self.learned = 0
         try:
             if not self._fresh:
                 self._resume()
+            self._bad_before = self._left_out
             self._saved_at = time.monotonic()
             for batch in self._batches(report):
                 self._take(batch)
@@ -175,11 +186,18 @@ class LiveStream:
     def _has_output_for(self, record: Record) -> bool:
         if self.learner is None:
             self._use(self._made(record.x))
-        if self._classes is None or record.label is None or record.label in self._classes:
-            return True
-        why = Malformed(f"the label {record.label!r} is not among the classes")
-        self.feed.faults.meet(self.feed.where(record), why)
-        return False
+        why = self._not_a_class(record.label)
+        if why is not None:
+            self.feed.faults.meet(self.feed.where(record), Malformed(why))
+        return why is None
+
+    def _not_a_class(self, label: Hashable) -> str | None:
+        assert self.learner is not None
+        if label is None or self.learner.knows(label):
+            return None
+        if self._classes is not None:
+            return f"the label {label!r} is not among the classes"
+        return no_class(as_number(label) if self.feed.kind == "csv" else label)
 
     def _take(self, batch: list[Record]) -> None:
         """Predict a batch, learn it, and write what was predicted."""
@@ -191,12 +209,14 @@ class LiveStream:
         if labelled:
             labels = [batch[number].label for number in labelled]
             before = [guesses[number][0] for number in labelled] if guesses else None
-            steps = self.learner.steps
+            seen, steps = self.learner.seen, self.learner.steps
             try:
                 self.learner.observe(x[labelled], labels, predicted=before)
             except RecollectError:  # also if an earlier checkpoint failed, after the step
                 self._whole = self.learner.steps == steps
                 raise
+            finally:
+                self.learned += self.learner.seen - seen
         self._whole = False  # from here on, what is written must follow what was learned
         predictions = self._predictions or self._begin(batch[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses

@@ -7,13 +7,18 @@ from torch import Tensor, nn
 
 __all__ = ["Standardise"]
 
+EARLY = 1e4  # the deviation of the first n values is known so badly that this over n is no limit
+
 
 class Standardise(nn.Module):
     """Subtracts the mean of every feature and divides by its deviation, as seen so far.
 
     In training, a batch (of one example too) is first counted in and then standardised; a pass
     without gradients counts nothing. After `horizon` examples the oldest fade, so that a slow drift
-    is followed. A value far from anything seen is cut off at `limit` deviations.
+    is followed. A value far from anything seen is cut off at `limit` deviations. What is counted
+    in is cut off at the square root of the number of examples so far, in deviations, once there are
+    hundreds: none of n values lies further from their mean than that, and so a single
+    value at most doubles the variance, whatever its size.
 
     >>> layer = Standardise(2)
     >>> layer(torch.tensor([[1.0, 5e6], [3.0, 7e6]]))
@@ -40,9 +45,8 @@ class Standardise(nn.Module):
         if self.training and torch.is_grad_enabled():
             self._count_in(flat.detach())
         mean, deviation = self.mean.unsqueeze(-2), self.deviation.unsqueeze(-2)
-        # The smallest difference that 32 bits can tell at this distance from zero.
-        least = (1e-6 * mean.abs()).clamp(min=1e-12)
-        return ((flat - mean) / torch.maximum(deviation, least)).clamp(-self.limit, self.limit)
+        scale = torch.maximum(deviation, _least(mean))
+        return ((flat - mean) / scale).clamp(-self.limit, self.limit)
 
     @torch.no_grad()
     def _count_in(self, x: Tensor) -> None:
@@ -50,12 +54,21 @@ class Standardise(nn.Module):
         size = x.shape[-2]
         seen = self.seen.double().clamp(max=self.horizon)
         share = (size / (seen + size)).unsqueeze(-1)
-        variance, mean = torch.var_mean(x.double(), -2, correction=0)
-        before = self.mean.double()
+        before, spread = self.mean.double(), self.deviation.double()
+        # A column that has not varied yet has no scale: its first other value sets it.
+        times = torch.maximum(seen.sqrt(), EARLY / seen).unsqueeze(-1)
+        reach = (spread * times).where(spread > _least(before), torch.inf)
+        low, high = (before - reach).unsqueeze(-2), (before + reach).unsqueeze(-2)
+        variance, mean = torch.var_mean(x.double().clamp(low, high), -2, correction=0)
         apart = mean - before
         # Chan's rule for the variance of two sets, weighted by their sizes.
-        variance = torch.lerp(self.deviation.double().square(), variance, share)
+        variance = torch.lerp(spread.square(), variance, share)
         variance = variance + apart.square() * share * (1 - share)
         self.mean.copy_(before + apart * share)
         self.deviation.copy_(variance.sqrt())
         self.seen.copy_(seen + size)
+
+
+def _least(mean: Tensor) -> Tensor:
+    """The smallest difference that 32 bits can tell at this distance from zero."""
+    return (1e-6 * mean.abs()).clamp(min=1e-12)

@@ -1,0 +1,79 @@
+"""A trained network with exactly one output for every known class."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from recollect.core.dense import Dense
+from recollect.core.modules import Features
+
+__all__ = ["with_first_outputs"]
+
+
+@torch.no_grad()
+def with_first_outputs(module: nn.Module, some_of: tuple[int, int], example: Tensor) -> nn.Module:
+    """The module with the first n of m outputs, for inputs such as `example` `[...]`.
+
+    One with another number of outputs, such as a projection that a method trains, stays as it is.
+
+    Its last linear layer becomes smaller. Where that would not give the same, as when a layer
+    follows it that mixes the outputs, a forward hook takes the first ones instead.
+
+    >>> module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 12))
+    >>> smaller = with_first_outputs(module, (2, 12), torch.ones(4))
+    >>> smaller[2], torch.equal(smaller(torch.ones(1, 4)), module(torch.ones(1, 4))[:, :2])
+    (Linear(in_features=3, out_features=2, bias=True), True)
+    """
+    outputs, every = some_of
+    batch = torch.stack([example, example])
+    training = {name: each.training for name, each in module.named_modules()}
+    module.eval()
+    with torch.random.fork_rng(devices=[]):
+        wanted = module(batch)
+        if outputs == every or wanted.shape[1] != every:
+            found = module
+        else:
+            found = _cut(module, outputs)
+            try:
+                same = torch.allclose(found(batch), wanted[:, :outputs], atol=1e-6)
+            except Exception:  # it is the user's network: there is no list of what it may raise
+                same = False
+            if not same:
+                found = copy.deepcopy(module)
+                found.register_forward_hook(partial(_first, outputs))
+    for name, each in found.named_modules():
+        each.training = training[name]
+    return found
+
+
+def _cut(module: nn.Module, outputs: int) -> nn.Module:
+    found = copy.deepcopy(module)
+    features = Features(found)
+    if not features.size or type(features.head) not in (nn.Linear, Dense):
+        return found
+    old: Any = features.head
+    new: nn.Linear | Dense
+    if isinstance(old, Dense):
+        new = Dense(features.size, outputs)
+        parts = {"weight": old.weight[:, :outputs], "bias": old.bias[:outputs]}
+    else:
+        new = nn.Linear(features.size, outputs, bias=old.bias is not None)
+        parts = {name: part[:outputs] for name, part in old.named_parameters()}
+    new.to(old.weight.device, old.weight.dtype)
+    for name, parameter in new.named_parameters():
+        parameter.copy_(parts[name])
+        parameter.requires_grad_(getattr(old, name).requires_grad)
+    path, _, last = next(n for n, each in found.named_modules() if each is old).rpartition(".")
+    if not last:
+        return new
+    setattr(found.get_submodule(path), last, new)
+    return found
+
+
+def _first(outputs: int, module: nn.Module, inputs: object, logits: Tensor) -> Tensor:
+    return logits[..., :outputs]
