@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.methods.references.er_ace import er_ace_loss
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -66,3 +67,25 @@ def test_without_a_memory_there_is_the_batch_alone() -> None:
     loss = ERACE().loss(step)
     torch.testing.assert_close(loss[0], among(now[0], y[0], [1, 3]))
     torch.testing.assert_close(loss[1], among(now[1], y[1], [0, 4]))
+
+
+def test_loss_and_gradient_are_those_of_the_reference_over_several_steps() -> None:
+    """Derived from the publication without a look at this method."""
+    generator = torch.Generator().manual_seed(3)
+    seen, known = torch.zeros(2, CLASSES).bool(), [set[int](), set[int]()]
+    stored = torch.zeros(2, 0, dtype=torch.int64)
+    for step in range(6):
+        y = torch.randint(CLASSES, (2, 4), generator=generator) % (step + 1)
+        now, then = logits(4, 2 * step).requires_grad_(), logits(stored.shape[1], 2 * step + 1)
+        loss = ERACE().loss(step_of(now, y, then.requires_grad_(), stored, seen))
+        expected = []
+        for k in range(2):
+            *parts, known[k] = er_ace_loss(now[k], y[k], then[k], stored[k], known[k])
+            expected.append(sum(parts, torch.zeros(())))
+        reference = torch.stack(expected)
+        torch.testing.assert_close(loss, reference, rtol=0, atol=1e-10)
+        inputs = (now, then) if stored.shape[1] else (now,)
+        ours, theirs = (torch.autograd.grad(each.sum(), inputs) for each in (loss, reference))
+        torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-10)
+        assert [set(row.nonzero().flatten().tolist()) for row in seen] == known
+        stored = torch.cat([stored, y], 1)
