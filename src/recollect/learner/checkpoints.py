@@ -30,7 +30,7 @@ THREAD = "recollect checkpoint"
 
 T = TypeVar("T")
 
-_log = logging.getLogger("recollect")
+_log = logging.getLogger("recollect.learner")
 
 
 @final

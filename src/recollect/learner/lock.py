@@ -24,7 +24,7 @@ __all__ = ["FolderLock"]
 NAME = "lock"
 IN_USE = {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}
 
-_log = logging.getLogger("recollect")
+_log = logging.getLogger("recollect.learner")
 _here: set[tuple[int, int]] = set()  # folders that this process has locked, by device and number
 _change = Lock()
 

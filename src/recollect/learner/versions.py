@@ -19,7 +19,7 @@ SUFFIX = ".recollect"
 FILE = "versions.json"
 NAME = re.compile(rf"(\d{{1,18}})(?:-(\d{{1,9}}))?{re.escape(SUFFIX)}")
 
-_log = logging.getLogger("recollect")
+_log = logging.getLogger("recollect.learner")
 
 
 @final
