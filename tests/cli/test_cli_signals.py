@@ -38,6 +38,8 @@ def start() -> Iterator[Start]:
         process = subprocess.Popen(
             [sys.executable, "-m", "recollect", *words], text=True, env=env,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+            # A job in the background of a shell ignores Ctrl+C, and so would its children.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )  # fmt: skip
         started.append(process)
         return process
