@@ -10,7 +10,7 @@ import torch
 from tests.methods.references.scr import class_means, distances, scr_loss
 from torch import Tensor, nn
 
-from recollect import MLP, Fleet, Learner, ResNet18
+from recollect import MLP, Fleet, InputError, Learner, ResNet18
 from recollect.core.modules import Features, Head
 from recollect.memory import Stored
 from recollect.methods import SCR
@@ -103,7 +103,7 @@ def test_the_projection_takes_the_place_of_the_last_layer(network: nn.Module, si
     assert not Features(made).axes()
 
 
-def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
+def test_a_learner_grows_and_refuses_to_export_a_network_that_does_not_predict() -> None:
     torch.manual_seed(0)
     learner = Learner(MLP(6, 1, hidden=(32,)), SCR(projection=3), memory=20, lr=0.05, spare=0)
     x = (
@@ -113,6 +113,6 @@ def test_a_learner_grows_and_gives_the_network_with_its_projection() -> None:
     for start in [*range(0, 30, 3)] * 10:
         learner.observe(x[start : start + 3], ["a", "b", "c"])
     assert learner.predict(x[:3]) == ["a", "b", "c"]
-    module = learner.trained_module()
-    assert module(x).shape == (30, 3)
+    with pytest.raises(InputError, match="SCR does not predict by the outputs of its network"):
+        learner.trained_module()
     assert learner.predict_proba(x).shape == (30, 3)

@@ -164,6 +164,9 @@ class Checkpoints:
         if not any(version.path.name == path.name for version in versions_in(self.folder)):
             raise InputError(f"{self.folder} has no version {path.name}")
         lineage = Lineage.read(self.folder)
+        if not lineage.known:
+            raise DataError(f"{self.folder} has notes on its versions that cannot be read: delete "
+                            f"versions.json, or restore it")  # fmt: skip
         names = lineage.pinned | {path.name} if pinned else lineage.pinned - {path.name}
         replace(lineage, pinned=frozenset(names)).write(self.folder)
 
@@ -205,12 +208,14 @@ class Checkpoints:
                 forks[line] = start.line, start.seen
             self._most = self._keep or lineage.keep or max(KEEP, len(each))
             noted = replace(lineage, keep=self._keep or lineage.keep, forks=forks)
-            if noted != lineage:
+            if lineage.known and noted != lineage:
                 noted.write(self.folder)
             self._line, self.owned = line, True
         return self.folder, self._line
 
     def _prune(self, folder: Path, path: Path) -> None:
+        if not Lineage.read(folder).known:
+            return
         with suppress(OSError):  # an old file that stays does no harm
             others = [v.path for v in versions_in(folder) if v.path != path and not v.pinned]
             halves = folder.glob(f".*{SUFFIX}.*.part")

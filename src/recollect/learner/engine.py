@@ -30,7 +30,8 @@ from recollect.learner.threads import Work
 from recollect.learner.user_errors import UserErrors
 from recollect.learner.views import ROWS, Views
 from recollect.memory.balanced import equal_shares
-from recollect.methods import ClosedForm, Spec, setup_of
+from recollect.methods import Spec, setup_of
+from recollect.methods.exports import exported
 from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
@@ -267,9 +268,8 @@ class Engine:
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
-        encoder, method = self.settings.encoder, self.settings.method
-        if isinstance(method, ClosedForm):
-            module = method.export(module, self.fleet.state)
+        encoder = self.settings.encoder
+        module = exported(self.settings.method, module, self.fleet.state)
         module = with_first_outputs(module, (outputs or classes, classes), self._blank)
         return encoder.before(module) if encoder else module
 

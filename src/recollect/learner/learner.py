@@ -25,7 +25,7 @@ from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.optimising import Numbers, Optimising
-from recollect.learner.settings import Settings, check_arguments
+from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
 
@@ -217,6 +217,7 @@ class Learner(Durable):
         A file that is damaged is passed over for the one before, which is logged. Checkpoints go
         on in the same folder; the other arguments are those of `load`.
         """
+        check_passed_again(extras)
         if not has_versions(Path(folder)):
             return None
         # Locked before it is read: nobody saves there between the two.

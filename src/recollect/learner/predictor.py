@@ -37,7 +37,8 @@ class Predictor(Properties):
     def predict_proba(self, x: Any) -> np.ndarray:
         """The probability of every class in `classes`, `[n, classes]` for a batch."""
         logits, _, several = self._logits(x)
-        shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
+        with self._now.ready().threads(len(logits)):
+            shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
         return shares if several else shares[0]
 
     def metrics(self) -> Metrics:

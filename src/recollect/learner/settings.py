@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -18,10 +19,20 @@ from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
 
-__all__ = ["LARGEST", "LATER", "SAVED", "Settings", "bytes_in", "check_arguments", "is_whole"]
+__all__ = [
+    "LARGEST",
+    "LATER",
+    "SAVED",
+    "Settings",
+    "bytes_in",
+    "check_arguments",
+    "check_passed_again",
+    "is_whole",
+]
 
 SAVED = ("memory", "lr", "seed", "replay", "spare")
 LATER = ("max_classes", "on_outlier")  # files that were written before do not have them
+PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device")
 LARGEST = 2**63
 MOST_SPARE = 10_000
 ANY = Spec(1, 1, 1, 1, 1, ())
@@ -84,9 +95,8 @@ class Settings:
 
     def not_saved(self) -> dict[str, Any]:
         """The arguments that are not saved, and passed again, besides the method."""
-        names = ("transform", "replay_transform", "device")
-        encoder = self.encoder and self.encoder.module
-        return {"encoder": encoder, **{name: getattr(self, name) for name in names}}
+        found = {name: getattr(self, name) for name in PASSED_AGAIN}
+        return found | {"encoder": self.encoder and self.encoder.module}
 
     @property
     def transforms(self) -> Transforms | None:
@@ -172,6 +182,16 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
             raise InputError(f"{name} must be a function of a batch, not {function!r}")
     check_lr(settings.lr)
     check_on_outlier(settings.on_outlier)
+
+
+def check_passed_again(arguments: Mapping[str, object]) -> None:
+    """Refuse arguments of `Learner.resume` that are not passed again, before a file is read."""
+    for name in arguments:
+        if name not in PASSED_AGAIN:
+            raise TypeError(
+                f"Learner.resume has no argument {name!r}: besides method, checkpoints, "
+                f"checkpoint_every and keep, it takes {', '.join(PASSED_AGAIN)}; all else is saved"
+            )
 
 
 def is_whole(number: object) -> bool:

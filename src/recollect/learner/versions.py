@@ -45,11 +45,13 @@ class Lineage:
 
     Going back to an earlier version starts a new line, whose files have its number in their names.
     `forks` says from which line, and after how many examples. `keep` is how many files stay.
+    Notes that cannot be read are not `known`: then nothing is removed, and nothing is noted.
     """
 
     keep: int | None = None
     pinned: frozenset[str] = frozenset()
     forks: dict[int, tuple[int, int]] = field(default_factory=dict)
+    known: bool = True
 
     @classmethod
     def read(cls, folder: Path) -> Lineage:
@@ -63,8 +65,11 @@ class Lineage:
             keep, pinned = found["keep"], frozenset(map(str, found["pinned"]))
             return cls(None if keep is None else int(keep), pinned, forks)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            _log.warning("%s cannot be read (%s): pins and rollbacks are not known", path, error)
-            return cls()
+            _log.warning(
+                "%s cannot be read (%s): pins and rollbacks are not known, and no version is "
+                "removed until it is deleted or restored", path, error,
+            )  # fmt: skip
+            return cls(known=False)
 
     def write(self, folder: Path) -> None:
         """Note this in the folder; it is on the disk when this returns."""

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from recollect.core.losses import squared_distance
 from recollect.core.model import Model
+from recollect.core.weights import State
 from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
 
 
@@ -78,6 +79,16 @@ constant=0)
     def predict(self, query: Query) -> Tensor:
         """The logits of the stable copy."""
         return query.model.stored(query.state, "stable").logits(query.x)
+
+    @torch.no_grad()
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        """The network with the weights and statistics of the stable copy."""
+        for part, named in (
+            ("weights", module.named_parameters()), ("buffers", module.named_buffers()),
+        ):  # fmt: skip
+            for name, tensor in named:
+                tensor.copy_(state[f"stable.{part}.{name}"][0])
+        return module
 
 
 @torch.no_grad()
