@@ -271,7 +271,7 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], text: str) -> Non
 
 
 def test_an_argument_that_there_is_not() -> None:
-    with pytest.raises(TypeError, match="a learner has no argument 'momentun'; of optimisers"):
+    with pytest.raises(TypeError, match="no argument 'momentun': did you mean 'momentum'"):
         Learner(network(), ER(), momentun=0.9)  # type: ignore[call-arg]
     learner = Learner(network(), ER(), optimiser="RMSprop", optimiser_options={"lr": 0.1})
     with pytest.raises(InputError, match=r"the learning rate is given as lr=\.\.\."):

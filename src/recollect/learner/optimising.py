@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypedDict, final
 
 from recollect.core.fleet_optimiser import DEFAULTS
-from recollect.errors import InputError
+from recollect.errors import InputError, nearest
 from recollect.train.optimisation import NUMBERS, Optimisation
 
 __all__ = ["ADDED", "Numbers", "Optimising", "check_lr"]
@@ -16,6 +16,7 @@ __all__ = ["ADDED", "Numbers", "Optimising", "check_lr"]
 # Files that were written before these were added do not have them.
 ADDED = ("nesterov", "schedule", "schedule_steps", "numbers")
 ENDLESS = 2**53
+OTHERS = ("lr", "optimiser", "optimiser_options", "nesterov", "schedule", "schedule_steps")
 
 
 class Numbers(TypedDict, total=False):
@@ -71,9 +72,11 @@ class Optimising:
                 f"{optimiser!r}"
             )
         if unknown := [name for name in numbers if name not in NUMBERS]:
+            near = nearest(unknown[0], [*NUMBERS, *OTHERS])
+            hint = f": did you mean {near!r}?" if near else ""
             raise TypeError(
-                f"a learner has no argument {unknown[0]!r}; of optimisers and schedules it has "
-                f"{', '.join(NUMBERS)}"
+                f"a learner has no argument {unknown[0]!r}{hint} (of optimisers and schedules it "
+                f"has {', '.join([*OTHERS, *NUMBERS])})"
             )
         of_fleets = optimiser.lower() in {name.lower() for name in DEFAULTS} and not options
         # A file has lists where there were tuples.
@@ -119,5 +122,5 @@ class Optimising:
 
 def check_lr(lr: object) -> None:
     """Refuse a learning rate that is not a positive number."""
-    if not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
         raise InputError(f"lr must be a positive number, not {lr!r}")

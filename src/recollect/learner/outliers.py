@@ -26,7 +26,14 @@ NOT_FINITE = "it has values that are not finite (NaN or infinity)"
 
 
 class Outlier(NamedTuple):
-    """An example that was left out: its number in the stream, from 0, and the reason."""
+    """An example that was left out: its number in the stream, from 0, and the reason.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> learner = Learner(MLP(2, 1), ER())
+    >>> _ = learner.observe([[1.0, 0.0], [float("nan"), 1.0]], ["a", "b"])
+    >>> learner.outliers[-1].number, learner.metrics().left_out
+    (1, 1)
+    """
 
     number: int
     reason: str
