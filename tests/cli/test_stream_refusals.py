@@ -97,7 +97,7 @@ def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
     Path("file").touch()
     said = stream(path, "--checkpoint", "file/state")
     assert said.status == 2
-    assert "cannot save the state in file/state" in said.err
+    assert "file/state cannot be used for checkpoints: Not a directory" in said.err
 
 
 def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None:

@@ -36,6 +36,7 @@ from tests.golden import cases, driver
 from torch import Tensor
 
 from recollect import InputError, Learner
+from recollect.learner.engine import Engine
 
 __all__ = ["FOLDER", "alone", "learned", "options_of", "recorded", "settings", "summary"]
 
@@ -96,11 +97,20 @@ def learned(name: str, kind: str) -> dict[str, Any]:
         learner = Learner(all_of_them, method, classes=classes, **told)
         losses = [learner.observe(x, y) for x, y in batches]
     x = torch.cat([x for x, _ in batches[::3]])
-    state = dict(learner._now.ready().trained().state_dict())
+    state = _network_state(learner._now.ready())
     state["probabilities"] = torch.as_tensor(learner.predict_proba(x))
     places = [learner.classes.index(label) for label in learner.predict(x)]
     found = {"grows": grows, "losses": losses, "predicted": places, "state": state}
     return {name: summary(each) for name, each in found.items()}
+
+
+def _network_state(engine: Engine) -> dict[str, Tensor]:
+    """What is exported; the weights and statistics, where the method exports nothing."""
+    try:
+        return dict(engine.trained().state_dict())
+    except InputError:
+        tensors = {**engine.fleet.weights.named(), **engine.fleet.network.buffers}
+        return {name: tensor[0] for name, tensor in tensors.items()}
 
 
 def summary(value: Any, name: str = "") -> Any:

@@ -89,7 +89,7 @@ class Benchmark:
 
         >>> stream = benchmark("seq-digits").stream(class_order=7)
         >>> stream.name, stream.task_classes(0)
-        ('seq-digits-order-7', (4, 9))
+        ('seq-digits-order-7', (9, 1))
         """
         known = self
         if class_order is not None:

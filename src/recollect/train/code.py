@@ -57,7 +57,7 @@ def _fingerprint(method: type, *others: type) -> str:
             waiting += _imported(source, packages)
     own = [f"{method.__module__}.{method.__qualname__}"]
     # In an interactive session a module has no file, and only the classes can be read.
-    own += [_tokens_of(kind) for kind in (method, *others) if not found[kind.__module__]]
+    own += [_tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
     text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
