@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,8 @@ def wrong(name: str, value: Any) -> bool:
         least = {"epochs": 1, "buffer": 1}.get(name, 0)
         return type(value) is not int or not least <= value < 2**63
     if name == "train_seconds":
-        return type(value) not in (int, float) or not 0 <= value < 2**63
+        most = 2**63 if type(value) is int else math.inf  # JSON has whole numbers of any length
+        return type(value) not in (int, float) or not 0 <= value < most
     return not isinstance(value, dict)
 
 
