@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.dense import Dense
-from recollect.core.modules import Features
+from recollect.core.modules import Features, replace_head
 
 __all__ = ["with_first_outputs"]
 
@@ -68,11 +68,7 @@ def _cut(module: nn.Module, outputs: int) -> nn.Module:
     for name, parameter in new.named_parameters():
         parameter.copy_(parts[name])
         parameter.requires_grad_(getattr(old, name).requires_grad)
-    path, _, last = next(n for n, each in found.named_modules() if each is old).rpartition(".")
-    if not last:
-        return new
-    setattr(found.get_submodule(path), last, new)
-    return found
+    return replace_head(found, new)
 
 
 def _first(outputs: int, module: nn.Module, inputs: object, logits: Tensor) -> Tensor:

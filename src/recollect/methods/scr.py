@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from recollect.core.dense import Dense
 from recollect.core.losses import supervised_contrastive
-from recollect.core.modules import Features, Head, maker
+from recollect.core.modules import Features, Head, maker, replace_head
 from recollect.memory.by_features import unit
 from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
 from recollect.methods.setup import Build
@@ -84,11 +84,6 @@ def projecting(build: Build, width: int) -> Callable[[], nn.Module]:
         last, size = features.head, features.size
         kind = Dense if isinstance(last, Dense) else nn.Linear
         head = Head(kind(size, size), nn.ReLU(), kind(size, width))
-        name = next(name for name, layer in module.named_modules() if layer is last)
-        if not name:
-            return head
-        owner, _, own = name.rpartition(".")
-        setattr(module.get_submodule(owner), own, head)
-        return module
+        return replace_head(module, head)
 
     return made
