@@ -24,7 +24,7 @@ class Criterion(Protocol):
     """The loss of the target at hand, and what per-example gradients need to know of it."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The mean loss of every run, `[K]`, of outputs `[K, n, C]` and targets `[K, n]`."""
+        """The mean loss of every run, `[K]`, of outputs `[K, n, C]` and targets `[K, n, ...]`."""
 
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of every example, `[K, n]`."""

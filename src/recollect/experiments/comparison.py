@@ -13,6 +13,7 @@ from recollect.experiments.labels import method_title, setting_title
 from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
+from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
 __all__ = ["Comparison", "Difference", "Differs", "compare"]
 
@@ -70,13 +71,14 @@ class Difference:
 
     def __str__(self) -> str:
         """What it means, in a sentence."""
-        lower_wins = self.score == "forgetting"
+        forgets, error = self.score == "forgetting", self.setting in LOWER_IS_BETTER
+        lower_wins = forgets or (error and self.score not in ("fwt", "bwt"))
         first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
         n = len(self.differences)
         where = setting_title(self.setting)
         if not any(self.differences.values()):
-            alike = "forget the same" if lower_wins else "are equal"
+            alike = "forget the same" if forgets else "are equal"
             return f"{where}: {self.names[0]} and {self.names[1]} {alike} in all of {_seeds(n)}"
         found = [f"{n} paired seed{'s' if n > 1 else ''}"]
         p = self.p if self.p is not None else self.p_sign_flip
@@ -85,11 +87,12 @@ class Difference:
         if bounds := self.interval:
             sign = -1 if self.mean < 0 else 1
             low, high = sorted(sign * bound for bound in bounds)
-            digits = 1 if min(abs(low), abs(high)) >= 0.05 else 3  # the sign must be seen
+            clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
+            digits = 1 if clear else 3  # the sign must be seen
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
-        verb = f"forgets {abs(self.mean):.1f} points less" if lower_wins else (
-            f"is {abs(self.mean):.1f} points better"
-        )  # fmt: skip
+        by = abs(self.mean)
+        size = f"{by:.1f} points" if self.setting in PERCENT else f"{by:.3g}"
+        verb = f"forgets {size} less" if forgets else f"is {size} better"
         doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
         doubt = "; one seed cannot be tested" if n == 1 else doubt
         said = f"{where}: {better} {verb} than {other}"

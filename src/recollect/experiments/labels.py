@@ -16,11 +16,18 @@ __all__ = [
     "meaningful",
     "measured",
     "method_title",
+    "of_classes",
     "setting_title",
 ]
 
 # In the order in which they are shown.
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
+
+# Of values and several labels, measures stand in the place of settings.
+MEASURE_TITLES = {
+    "rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "macro_f1": "macro F1",
+    "hamming": "Hamming loss", "average_precision": "average precision",
+}  # fmt: skip
 
 # Scores that the paper prints.
 SCORES = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
@@ -43,10 +50,15 @@ SCORE_TITLES = {
 def setting_title(name: str) -> str:
     """The title of a setting; its name, if it is not one of the paper's.
 
-    >>> setting_title("class"), setting_title("odd")
-    ('Class-IL', 'odd')
+    >>> setting_title("class"), setting_title("rmse"), setting_title("odd")
+    ('Class-IL', 'RMSE', 'odd')
     """
-    return SETTINGS.get(name, name)
+    return (SETTINGS | MEASURE_TITLES).get(name, name)
+
+
+def of_classes(run: Result) -> bool:
+    """Whether a run is scored by accuracy: figures and the report show no other measures."""
+    return not MEASURE_TITLES.keys() & run.accuracy.keys()
 
 
 def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:

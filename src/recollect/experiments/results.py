@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from recollect.experiments.labels import meaningful, setting_title
+from recollect.experiments.labels import meaningful, of_classes, setting_title
 from recollect.extras import needs
 from recollect.files import write_json
 from recollect.train import Result
@@ -134,7 +134,7 @@ class Summary:
         bounds = {}
         for setting in self.settings:
             values = [run.accuracy[setting] for run in self.runs if setting in run.accuracy]
-            if len(values) >= FEWEST:
+            if len(values) >= FEWEST and of_classes(self.first):
                 bounds[setting] = _lowest(values)
         return tuple(
             run

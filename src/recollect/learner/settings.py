@@ -11,6 +11,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from recollect.core.targets import CLASS
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.arriving import check_on_outlier
@@ -74,7 +75,8 @@ class Settings:
         replay = setup_of(self.method, ANY).replay
         if replay is None:
             return 0
-        layout = replay.layout((kind.shape, kind.dtype), outputs, dtype)
+        given = {"x": (kind.shape, kind.dtype), "y": CLASS.layout(outputs)}
+        layout = replay.layout(given, outputs, dtype)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
         if found < 1:

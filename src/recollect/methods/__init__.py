@@ -5,7 +5,7 @@ from functools import cache
 
 from recollect.errors import InputError, unknown_name
 from recollect.methods.agem import AGEM, AGEMR
-from recollect.methods.base import ClosedForm, Method
+from recollect.methods.base import Classifier, ClosedForm, Method
 from recollect.methods.cls_er import CLSER
 from recollect.methods.der import DER
 from recollect.methods.derpp import DERpp
@@ -74,6 +74,7 @@ __all__ = [
     "SLDA",
     "STAR",
     "XDER",
+    "Classifier",
     "ClosedForm",
     "DERpp",
     "ERHybrid",

@@ -17,6 +17,7 @@ from recollect.methods.task import Query, Task
 
 # All that the file of a method imports.
 __all__ = [
+    "Classifier",
     "ClosedForm",
     "Method",
     "Needs",
@@ -113,7 +114,19 @@ class Method(ABC):
         return query.model.logits(query.x)
 
 
-class ClosedForm(Method):
+class Classifier(Method):
+    """A method that reads the class of every example, `step.y` `[K, B]`, for itself.
+
+    Others give the targets to `step.criterion` alone; they can learn values, several labels and
+    weighted examples too, and a `Classifier` is refused for these.
+
+    >>> from recollect.methods import ERACE, DERpp
+    >>> issubclass(ERACE, Classifier), issubclass(DERpp, Classifier)
+    (True, False)
+    """
+
+
+class ClosedForm(Classifier):
     """A method that solves for its predictions instead of training weights, which stay.
 
     It defines `update`, which changes its state, `predict`, and `export`. Where no network is

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from recollect.core.losses import squared_distance
 from recollect.core.model import Model
 from recollect.core.weights import State
-from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Classifier, Query, Replay, Setup, Spec, Step, hyper
 
 
 @dataclass(frozen=True)
-class CLSER(Method):
+class CLSER(Classifier):
     """Replays towards the better of two averages of its weights, and predicts with the slower one.
 
     After a step, the plastic and the stable copy move towards the network, each with some

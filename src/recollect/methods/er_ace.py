@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from recollect.core.losses import cross_entropy_among
-from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Classifier, Replay, Setup, Spec, Step, hyper
 
 
 @dataclass(frozen=True)
-class ERACE(Method):
+class ERACE(Classifier):
     """Incoming examples compete among the classes of their batch, replayed ones among all seen.
 
     A batch of new classes then does not lower the logits of older ones, which is how forgetting

@@ -9,7 +9,7 @@ from torch import Tensor
 from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
-from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Classifier, Method, Replay, Setup, Spec, Step, hyper
 from recollect.methods.er import ER
 
 
@@ -24,7 +24,7 @@ def _loss(method: Method, step: Step) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ERRing(Method):
+class ERRing(Classifier):
     """ER with the last examples of every class, an equal share each.
 
     >>> ERRing.replay.names
@@ -42,7 +42,7 @@ class ERRing(Method):
 
 
 @dataclass(frozen=True)
-class ERKMeans(Method):
+class ERKMeans(Classifier):
     """ER with the examples closest to centres that online k-means finds for every class.
 
     A class has as many centres in feature space as slots, and its first examples are where they
@@ -84,7 +84,7 @@ class ERKMeans(Method):
 
 
 @dataclass(frozen=True)
-class ERMoF(Method):
+class ERMoF(Classifier):
     """ER with the examples of every class that are closest to its mean of features.
 
     The mean is over all examples of the class so far, with the features they had when they came. A
@@ -125,7 +125,7 @@ class ERMoF(Method):
 
 
 @dataclass(frozen=True)
-class ERHybrid(Method):
+class ERHybrid(Classifier):
     """ER with a reservoir that changes to rings before it loses sight of a class.
 
     When the reservoir would leave a class with less than `least` examples, every class gets an

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import TaskShares
-from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Replay, Setup, Spec, Step, Task, hyper
 
 
 @dataclass(frozen=True)
-class FDR(Method):
+class FDR(Classifier):
     """Stays close, as a function, to what the network was at the end of every task.
 
     When a task ends, some of its examples are stored with the network's outputs. Later steps add

@@ -84,7 +84,7 @@ def _scores(step: Step) -> tuple[Tensor, Tensor]:
     compared = step.replays[-1]
     batch, others = step.x.shape[1], compared.x.shape[1]
     if not others:
-        first = torch.full(step.y.shape, FIRST, dtype=torch.float64, device=step.y.device)
+        first = torch.full(step.y.shape[:2], FIRST, dtype=torch.float64, device=step.y.device)
         return first, first[:, :1]
     x, y = torch.cat([step.plain(), step.plain(compared)], 1), torch.cat([step.y, compared.y], 1)
     dots = step.model.gradient_dots(x, y).double()

@@ -11,12 +11,12 @@ from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, uniform
 from recollect.errors import InputError
 from recollect.memory import Arrivals, Policy, Reservoir, TaskRing
-from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Replay, Setup, Spec, Step, Task, hyper
 from recollect.methods.er import ER
 
 
 @dataclass(frozen=True)
-class HAL(Method):
+class HAL(Classifier):
     """Replays, and holds on to its answers at points that it would be the first to forget.
 
     When a task ends, a copy of the network learns once more from the memory of earlier tasks; the

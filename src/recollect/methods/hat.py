@@ -10,7 +10,7 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
 from recollect.core.weights import Weights
-from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Setup, Spec, Step, Task, hyper
 from recollect.nets.gated import gated, steepness
 
 MOST = 6.0
@@ -18,7 +18,7 @@ TINY = 1e-12
 
 
 @dataclass(frozen=True)
-class HAT(Method):
+class HAT(Classifier):
     """Learns for every task which hidden units it uses, and protects them from later tasks.
 
     Each unit has a gate for each task, sigmoid(s e), learnt with the weights; s rises in every

@@ -12,7 +12,7 @@ from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import TaskShares
 from recollect.memory.by_features import herd, unit
-from recollect.methods.base import Method, Needs, Query, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Query, Replay, Setup, Spec, Step, Task, hyper
 
 ROWS = 1000
 UNSEEN = -1e9
@@ -20,7 +20,7 @@ EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small 
 
 
 @dataclass(frozen=True)
-class ICaRL(Method):
+class ICaRL(Classifier):
     """Learns features, and names the class whose exemplars have the nearest mean feature.
 
     Exemplars, an equal share of the memory for every class, arrive again with each task. Every

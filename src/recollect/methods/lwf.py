@@ -10,11 +10,11 @@ from recollect.core.losses import cross_entropy_among, log_softmax_among
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Setup, Spec, Step, Task, hyper
 
 
 @dataclass(frozen=True)
-class LwF(Method):
+class LwF(Classifier):
     """Learns a task while its answers for older classes stay those of the network before it.
 
     The classes of the task compete among themselves. To that, `alpha` times the cross-entropy

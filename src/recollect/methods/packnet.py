@@ -9,14 +9,14 @@ from torch import Tensor
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
 from recollect.errors import InputError
-from recollect.methods.base import Method, Needs, Query, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Query, Setup, Spec, Step, Task, hyper
 from recollect.nets.settled import settled
 
 MOST_TASKS = 254
 
 
 @dataclass(frozen=True)
-class PackNet(Method):
+class PackNet(Classifier):
     """Packs tasks into one network: each keeps its largest weights, and frees the others.
 
     A task learns with all weights, and changes those that no earlier one owns. Then, in every

@@ -10,7 +10,7 @@ from recollect.core.losses import cross_entropy_among, log_softmax_among
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.weights import Weights
-from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Setup, Spec, Step, Task, hyper
 from recollect.methods.ewc import consolidate, fisher_of
 from recollect.nets.progressive import progressive
 
@@ -18,7 +18,7 @@ BASE, ACTIVE = 0, 1
 
 
 @dataclass(frozen=True)
-class PC(Method):
+class PC(Classifier):
     """Learns a task in one column of a network, then distils it into another, which predicts.
 
     The active column reads what the knowledge base sees, and learns the task as it comes. When the

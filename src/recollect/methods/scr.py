@@ -12,7 +12,7 @@ from recollect.core.dense import Dense
 from recollect.core.losses import supervised_contrastive
 from recollect.core.modules import Features, Head, maker, replace_head
 from recollect.memory.by_features import unit
-from recollect.methods.base import Method, Query, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Classifier, Query, Replay, Setup, Spec, Step, hyper
 from recollect.methods.setup import Build
 
 ROWS = 1000
@@ -21,7 +21,7 @@ EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small 
 
 
 @dataclass(frozen=True)
-class SCR(Method):
+class SCR(Classifier):
     """Learns features by a contrastive loss, and predicts the class with the nearest mean.
 
     The last layer of the network is replaced by two, with a ReLU between them and `projection`

@@ -119,9 +119,11 @@ class Replay:
         """The names of the fields."""
         return tuple(each if isinstance(each, str) else each.name for each in self.fields)
 
-    def layout(self, x: Layout, outputs: int, dtype: torch.dtype) -> dict[str, Layout]:
-        """The shape and type of every field, given those of an example and the outputs."""
-        known = {"x": x, "y": ((), torch.int64), "logits": ((outputs,), dtype)}
+    def layout(
+        self, given: Mapping[str, Layout], outputs: int, dtype: torch.dtype
+    ) -> dict[str, Layout]:
+        """The shape and type of every field, given those of x and y and the outputs."""
+        known = {**given, "logits": ((outputs,), dtype)}
         known |= {e.name: (e.shape, e.dtype) for e in self.fields if isinstance(e, Field)}
         return {name: known[name] for name in self.names}
 

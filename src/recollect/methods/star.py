@@ -10,7 +10,7 @@ from torch.nn.functional import kl_div
 
 from recollect.core.weights import Gradient
 from recollect.errors import InputError
-from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Classifier, Method, Replay, Setup, Spec, Step, hyper
 from recollect.methods.derpp import DERpp
 from recollect.methods.er import ER
 from recollect.methods.er_ace import ERACE
@@ -19,7 +19,7 @@ TINY = 1e-20
 
 
 @dataclass(frozen=True)
-class STAR(Method):
+class STAR(Classifier):
     """A replay method whose answers to stored examples change little when its weights do.
 
     A draw of its own is taken through a copy of the network whose weight matrices were moved

@@ -39,7 +39,7 @@ class Step:
 
     Attributes:
         x: The batch, `[K, B, ...]`, augmented if the stream says so.
-        y: Its labels, `[K, B]`.
+        y: Its labels, `[K, B]`, or other targets, `[K, B, ...]`, to give to `criterion`.
         model: The networks of all runs.
         state: The method's own tensors, which change in place.
         replays: All draws from memory; `draw` returns one after the other.
@@ -63,9 +63,9 @@ class Step:
         self.model = model
         self.replays = list(replays)
         self.state = State() if state is None else state
-        self.slots = y[:, :0] if slots is None else slots
+        self.slots = x.new_zeros(len(x), 0, dtype=torch.int64) if slots is None else slots
         self.outcome = Outcome()
-        self._key = torch.zeros_like(y[:, 0]) if key is None else key
+        self._key = x.new_zeros(len(x), dtype=torch.int64) if key is None else key
         self._augmentation = PLAIN if augmentation is None else augmentation
         self._fields = fields
         self._drawn = 0
@@ -125,7 +125,7 @@ class Step:
 
     def random(self, n: int) -> Tensor:
         """Random numbers uniform in [0, 1), `[K, B, n]`, a function of seed and step."""
-        runs, batch = self.y.shape
+        runs, batch = self.y.shape[:2]
         return uniform(self._words(batch * n)).view(runs, batch, n)
 
     def view(self, draw: Stored | None = None) -> Tensor:

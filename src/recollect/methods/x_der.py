@@ -11,12 +11,12 @@ from torch.nn.functional import normalize
 from recollect.core.losses import cross_entropy_among, squared_distance, supervised_contrastive
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory import Stored, TaskShares
-from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.base import Classifier, Needs, Replay, Setup, Spec, Step, Task, hyper
 from recollect.methods.setup import Field
 
 
 @dataclass(frozen=True)
-class XDER(Method):
+class XDER(Classifier):
     """DER++ whose stored logits are updated with newer classes, and that prepares for later ones.
 
     Outputs are those of past classes, of the present task and of future classes. What arrives

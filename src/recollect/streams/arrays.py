@@ -9,14 +9,16 @@ from typing import Literal, TypedDict, cast
 import torch
 from torch import Tensor
 
+from recollect.core.targets import with_weights
 from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
 from recollect.streams.augment import Statistics, augmentation
-from recollect.streams.checks import Array, Examples, examples
+from recollect.streams.checks import Array, examples
 from recollect.streams.class_order import Order, ordered, usable
-from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import View
+from recollect.streams.splits import check_tested, distinct, split
 from recollect.streams.stream import Setting
+from recollect.streams.targets import check_scenario, checked_weights, values_of
 from recollect.streams.tasks import TaskStream, examples_of
 
 __all__ = ["SCENARIOS", "Options", "Scenario", "from_arrays"]
@@ -63,6 +65,8 @@ def from_arrays(
     transform: Transform | None = None,
     replay_transform: Transform | None = None,
     name: str = "arrays",
+    target: str = "class",
+    weights: Array | None = None,
 ) -> TaskStream:
     """Make a stream of your own examples, to train and score any method on.
 
@@ -94,6 +98,10 @@ def from_arrays(
             call to call). It must keep the shape. What is stored or tested is not changed.
         replay_transform: The same for a batch that is replayed; without it, that is not changed.
         name: What to call the stream.
+        target: What y is. `class`: the number of a class. `regression`: a value, or several,
+            `[N, D]`. `labels`: a 1 for every label that an example has, `[N, C]`. The latter two
+            have no scenario `class`.
+        weights: A weight above 0 for every example of x, `[N]`, by which its loss is multiplied.
 
     >>> import numpy as np
     >>> x, y = np.random.default_rng(0).random((100, 5)), np.arange(100) % 4
@@ -106,12 +114,17 @@ def from_arrays(
     if test is not None and (not isinstance(test, tuple | list) or len(test) != 2):
         raise InputError("test must be a pair: test=(x_test, y_test)")
     _check_task_ids(scenario, test is not None, task_ids, test_task_ids)
-    train = examples(x, y, task_ids)
+    check_scenario(target, scenario)
+    plain = target == "class"
+    values = None if plain else lambda y, name, size: values_of(y, target, name, size)
+    train = examples(x, y, task_ids, values=values)
+    if weights is not None:
+        train = train._replace(weights=checked_weights(weights, len(train.y)))
     if test is None:
-        train, tested = _split(train)
+        train, tested = split(train)
     else:
-        tested = examples(*test, test_task_ids, like=train)
-    highest = int(torch.cat([train.y, tested.y]).max())
+        tested = examples(*test, test_task_ids, like=train, values=values)
+    highest = int(torch.cat([train.y, tested.y]).max()) if plain else train.y.shape[1] - 1
     head = highest + 1 if classes is None else classes
     if highest >= head:
         raise InputError(
@@ -123,7 +136,7 @@ def from_arrays(
 
     view: View = "plain"
     if scenario == "class":
-        groups = _class_groups(_distinct(train.y), tasks, class_order)
+        groups = _class_groups(distinct(train.y), tasks, class_order)
         train_ids = tuple(examples_of(train.y, group) for group in groups)
         test_ids = tuple(examples_of(tested.y, group) for group in groups)
         if class_order == "seed":
@@ -135,7 +148,7 @@ def from_arrays(
         test_ids = (torch.arange(len(tested.y)),) * count
         groups = [tuple(range(head))] * count
     else:
-        numbers = _distinct(train.task)
+        numbers = distinct(train.task)
         if tasks not in (None, len(numbers)):
             raise InputError(
                 f"tasks={tasks} does not fit: the examples form {len(numbers)} tasks in scenario "
@@ -143,17 +156,19 @@ def from_arrays(
             )
         train_ids = tuple(examples_of(train.task, [number]) for number in numbers)
         test_ids = tuple(examples_of(tested.task, [number]) for number in numbers)
-        found = [tuple(_distinct(train.y[ids])) for ids in train_ids]
+        found = [tuple(distinct(train.y[ids])) if plain else () for ids in train_ids]
         groups = found if scenario == "task" else [tuple(range(head))] * len(found)
+    if not plain:
+        groups = [tuple(range(head))] * len(groups)
     exact = scenario in ("class", "task") and view != "reordered"
-    _check_tested(tested, groups, test_ids, exact)
+    check_tested(tested, groups, test_ids, exact, plain)
     if view == "reordered":
         _check_reordered(train.y, tested.y)
         train_ids, test_ids = (
             tuple(ids[usable(labels)[ids]] for ids in found)
             for labels, found in ((train.y, train_ids), (tested.y, test_ids))
         )
-    if classes is None and (lowest := int(train.y.min())):
+    if plain and classes is None and (lowest := int(train.y.min())):
         warnings.warn(
             f"the lowest label is {lowest}, so {lowest} of {head} outputs are never used: subtract "
             f"it from the labels, or pass classes={head} if it is meant",
@@ -161,10 +176,10 @@ def from_arrays(
         )
     return TaskStream(
         name=name,
-        setting=SCENARIOS[scenario],
+        setting=SCENARIOS[scenario] if plain else cast(Setting, target),
         classes=head,
         train_x=train.x,
-        train_y=train.y,
+        train_y=train.y if train.weights is None else with_weights(train.y, train.weights),
         test_x=tested.x,
         test_y=tested.y,
         train_ids=train_ids,
@@ -191,7 +206,7 @@ def _view_tasks(view: View, x: Tensor, tasks: int | Sequence[Sequence[int]] | No
 
 def _check_reordered(train_y: Tensor, test_y: Tensor) -> None:
     """Refuse a test set that lacks a class, as any may be the first."""
-    if missing := sorted(set(_distinct(train_y)) - set(_distinct(test_y))):
+    if missing := sorted(set(distinct(train_y)) - set(distinct(test_y))):
         raise InputError(
             f"class_order='seed' needs test examples of every class, and there are none of the "
             f"classes {missing}"
@@ -241,44 +256,3 @@ def _class_groups(
             f"examples exactly once, with no task empty; the classes are {labels}"
         )
     return groups
-
-
-def _distinct(values: Tensor) -> list[int]:
-    return sorted(set(values.tolist()))
-
-
-def _split(everything: Examples) -> tuple[Examples, ...]:
-    """Training examples and a fifth of each class of each task to score on, both in order."""
-    pairs = torch.stack([everything.task, everything.y])
-    held = held_out(torch.unique(pairs, dim=1, return_inverse=True)[1])
-    return tuple(Examples(*(tensor[those] for tensor in everything)) for those in (~held, held))
-
-
-def _check_tested(
-    test: Examples, groups: Sequence[tuple[int, ...]], test_ids: Sequence[Tensor], exact: bool
-) -> None:
-    """Refuse a test set with examples of no task, or a task without test examples.
-
-    Where the groups are `exact`, every class of a task must be tested.
-    """
-    tested = sum(len(ids) for ids in test_ids)
-    if tested < len(test.y):
-        raise InputError(
-            f"{len(test.y) - tested} test examples belong to no task that is trained: remove them, "
-            "or add training examples of their class or task"
-        )
-    for task, (group, ids) in enumerate(zip(groups, test_ids, strict=True)):
-        if not len(ids):
-            raise InputError(f"task {task} has no test example: pass test= with some of each task")
-        tested_on = set(test.y[ids].tolist())
-        unknown = sorted(tested_on - set(group))
-        if unknown:
-            raise InputError(
-                f"task {task} is tested on the classes {unknown}, of which it has no training "
-                "example: remove those test examples"
-            )
-        if exact and (missing := sorted(set(group) - tested_on)):
-            raise InputError(
-                f"there are no test examples of the classes {missing} in task {task}, so accuracy "
-                f"would leave them out: pass test= with some of each class"
-            )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,25 +12,34 @@ from torch import Tensor
 
 from recollect.errors import InputError
 
-__all__ = ["Array", "Examples", "examples"]
+__all__ = ["Array", "Examples", "examples", "numbers_of"]
 
 Array = npt.NDArray[Any] | Tensor
 
 
 class Examples(NamedTuple):
-    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]`, the task of each `[N]`."""
+    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`."""
 
     x: Tensor
     y: Tensor
     task: Tensor
+    weights: Tensor | None = None
 
 
 def examples(
-    x: Array, y: Array, task_ids: Array | None, *, like: Examples | None = None
+    x: Array,
+    y: Array,
+    task_ids: Array | None,
+    *,
+    like: Examples | None = None,
+    values: Callable[[Array, str, int], Tensor] | None = None,
 ) -> Examples:
-    """Copies of the arrays, if they can be learnt from; test examples must be `like` the others."""
+    """Copies of the arrays, if they can be learnt from; test examples must be `like` the others.
+
+    y are the numbers of classes, or what `values` makes of them.
+    """
     prefix = "" if like is None else "test "
-    inputs = _tensor(x, f"{prefix}x")
+    inputs = numbers_of(x, f"{prefix}x")
     if inputs.dim() < 2:
         raise InputError(
             f"{prefix}x needs two dimensions or more (examples first), but its shape is "
@@ -52,12 +62,8 @@ def examples(
                 f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
                 f"first being example {int(bad[0])}: remove or replace them"
             )
-    labels = _integers(y, f"{prefix}y", len(inputs))
-    if int(labels.min()) < 0:
-        raise InputError(
-            f"{prefix}y has the negative label {int(labels.min())}: labels count from 0"
-        )
-    task = torch.zeros_like(labels)
+    labels = (values or _class_numbers)(y, f"{prefix}y", len(inputs))
+    task = torch.zeros(len(inputs), dtype=torch.int64)
     if task_ids is not None:
         task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
     if like is not None and inputs.shape[1:] != like.x.shape[1:]:
@@ -69,7 +75,18 @@ def examples(
         raise InputError(
             f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
         )
+    if like is not None and labels.shape[1:] != like.y.shape[1:]:
+        raise InputError(
+            f"test y has {labels.shape[1]} columns, and y has {like.y.shape[1]}: they must be alike"
+        )
     return Examples(inputs, labels, task)
+
+
+def _class_numbers(y: Array, name: str, length: int) -> Tensor:
+    labels = _integers(y, name, length)
+    if int(labels.min()) < 0:
+        raise InputError(f"{name} has the negative label {int(labels.min())}: labels count from 0")
+    return labels
 
 
 def _integers(values: Array, name: str, length: int) -> Tensor:
@@ -78,7 +95,7 @@ def _integers(values: Array, name: str, length: int) -> Tensor:
             f"{name} holds {values.dtype}, but numbers are expected: "
             f"np.unique({name.split()[-1]}, return_inverse=True)[1] counts them from 0"
         )
-    tensor = _tensor(values, name)
+    tensor = numbers_of(values, name)
     if tensor.dim() != 1 or len(tensor) != length:
         raise InputError(
             f"{name} has the shape {list(tensor.shape)}, but one number for each of the "
@@ -87,12 +104,13 @@ def _integers(values: Array, name: str, length: int) -> Tensor:
     if tensor.dtype == torch.bool or tensor.is_floating_point() or tensor.is_complex():
         raise InputError(
             f"{name} holds {values.dtype}, but integers are expected: convert it first, as with "
-            f"{name.split()[-1]}.{'long()' if isinstance(values, Tensor) else 'astype(int)'}"
+            f"{name.split()[-1]}.{'long()' if isinstance(values, Tensor) else 'astype(int)'}; for "
+            f"values to be estimated, pass target='regression'"
         )
     return tensor.to(torch.int64)
 
 
-def _tensor(values: Array, name: str) -> Tensor:
+def numbers_of(values: Array, name: str) -> Tensor:
     """A copy on the CPU, so that a later change of the user's array changes nothing here."""
     if isinstance(values, Tensor):
         return values.detach().cpu().clone()

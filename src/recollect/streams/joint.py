@@ -40,6 +40,11 @@ class Joint:
     dtype = property(attrgetter("inner.dtype"))
     images = property(attrgetter("inner.images"))
 
+    @property
+    def weighted(self) -> bool:
+        """Whether the training examples have weights."""
+        return bool(getattr(self.inner, "weighted", False))
+
     def parts(self, task: int) -> tuple[int, ...]:
         """How many examples all tasks have together."""
         return (self._ends[-1],)

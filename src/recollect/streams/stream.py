@@ -23,7 +23,7 @@ __all__ = [
     "validation_of",
 ]
 
-Setting = Literal["class", "domain", "general"]
+Setting = Literal["class", "domain", "general", "regression", "labels"]
 
 
 class Batch(NamedTuple):
@@ -60,7 +60,10 @@ class Stream(Protocol):
 
     @property
     def setting(self) -> Setting:
-        """How it is scored: `class` (Class-IL and Task-IL), `domain` or `general`."""
+        """How it is scored: `class` (Class-IL and Task-IL), `domain` or `general`.
+
+        `regression` and `labels` are for targets y `[K, n, C]` that are not one class.
+        """
 
     @property
     def boundaries(self) -> bool:

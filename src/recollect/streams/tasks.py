@@ -18,6 +18,7 @@ from recollect.streams.class_order import ClassOrder
 from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
 from recollect.streams.stream import Batch, Copies, Setting, shuffled, take
+from recollect.streams.targets import without_weights
 
 __all__ = ["TaskStream", "examples_of"]
 
@@ -68,6 +69,11 @@ class TaskStream:
         return self.train_x.dtype
 
     @property
+    def weighted(self) -> bool:
+        """Whether the training examples have weights, in the last column of `train_y`."""
+        return self.train_y.shape[1:] != self.test_y.shape[1:]
+
+    @property
     def tasks(self) -> int:
         """How many tasks there are."""
         return len(self.train_ids)
@@ -112,14 +118,14 @@ class TaskStream:
         runs = len(seeds)
         if self.view == "reordered":
             rows = self._test_order.rows(seeds, ids.expand(runs, -1))
-            return Batch(take(images, rows), y.expand(runs, -1))
+            return Batch(take(images, rows), y.expand(runs, *y.shape[1:]))
         seen = self._seen(seeds, (task,), seeds.device)
         rows = images.index_select(0, seen.source.flatten())
         if seen.inside is not None:
             rows *= seen.inside.view(-1, 1)
         x = rows.view(runs, *self.shape, -1).movedim(-1, 1)
         everything = torch.equal(self.test_ids[task], torch.arange(len(self.test_y)))
-        return Batch(x if everything else x[:, ids], y.expand(runs, -1))
+        return Batch(x if everything else x[:, ids], y.expand(runs, *y.shape[1:]))
 
     def task_classes(self, task: int) -> tuple[int, ...]:
         """The classes of a task, which Task-IL chooses from."""
@@ -140,15 +146,21 @@ class TaskStream:
         """
         if not 0 < share < 1:
             raise InputError(f"share must be above 0 and below 1, not {share}")
-        held = torch.zeros(len(self.train_y), dtype=torch.bool)
+        plain = without_weights(self.train_y, self.test_y)
+        # Only classes are split class by class.
+        groups, tested_on = (
+            y if y.dim() == 1 else torch.zeros(len(y), dtype=torch.int64)
+            for y in (plain, self.test_y)
+        )
+        held = torch.zeros(len(plain), dtype=torch.bool)
         seen = torch.zeros_like(held)
         own = [
-            ids[torch.isin(self.train_y[ids], self.test_y[tested])]
+            ids[torch.isin(groups[ids], tested_on[tested])]
             for ids, tested in zip(self.train_ids, self.test_ids, strict=True)
         ]
         for task, ids in enumerate(own):  # examples of a task that comes back are split once
             new = ids[~seen[ids]]
-            held[new[held_out(self.train_y[new], share, task)]] = True
+            held[new[held_out(groups[new], share, task)]] = True
             seen[ids] = True
         test_ids = tuple(ids[held[ids]] for ids in own)
         for task, ids in enumerate(test_ids):
@@ -159,7 +171,7 @@ class TaskStream:
                 )
         train_ids = tuple(ids[~held[ids]] for ids in self.train_ids)
         return replace(
-            self, test_x=self.train_x, test_y=self.train_y, train_ids=train_ids, test_ids=test_ids
+            self, test_x=self.train_x, test_y=plain, train_ids=train_ids, test_ids=test_ids
         )
 
     def _seen(self, seeds: Tensor, tasks: tuple[int, ...], device: torch.device) -> PixelMap:

@@ -9,8 +9,10 @@ from torch import Tensor
 
 from recollect.core.images import as_input
 from recollect.core.network import Network
+from recollect.core.targets import Target
 from recollect.errors import InputError
-from recollect.methods import Method, static
+from recollect.memory import Policy
+from recollect.methods import Classifier, Method, static
 
 __all__ = [
     "check_alike",
@@ -19,6 +21,7 @@ __all__ = [
     "check_no_gradient",
     "check_runs",
     "check_state",
+    "check_target",
 ]
 
 
@@ -45,6 +48,23 @@ def check_runs(
         raise InputError(f"{kind.title} needs a memory and a replay size of at least 1")
 
 
+def check_target(method: Method, policy: Policy | None, target: Target) -> None:
+    """Refuse a method or a memory that reads classes where there are none, or with weights."""
+    if target.classes:
+        return
+    what = "weighted examples" if target.name == "class" else f"the target {target.name!r}"
+    if isinstance(method, Classifier):
+        raise InputError(
+            f"{method.title} reads the class of every example, so it cannot learn from {what}: "
+            f"choose a method that gives targets to the criterion alone, such as DER++ or ER"
+        )
+    if policy is not None and policy.uses_labels:
+        raise InputError(
+            f"the memory policy {type(policy).__name__} goes by classes, so it cannot store "
+            f"{what}: use a reservoir (balanced=0)"
+        )
+
+
 def check_state(kind: type[Method], state: Mapping[str, Tensor], runs: int) -> None:
     """Refuse state without a run axis."""
     for name, tensor in state.items():
@@ -65,20 +85,17 @@ def check_no_gradient(kind: type[Method], state: Mapping[str, Tensor]) -> None:
             )
 
 
-def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, classes: int) -> None:
+def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, outputs: int, target: Target) -> None:
     """Refuse examples that a fleet cannot learn from."""
     if batch < 1:
         raise InputError(f"a batch must have at least 1 example, not {batch}")
-    if y.dim() != 2 or x.shape[:2] != y.shape or len(y) != runs:
+    size = "".join(f", {each}" for each in target.layout(outputs)[0])
+    if y.dim() != 2 + bool(size) or x.shape[:2] != y.shape[:2] or len(y) != runs:
         raise InputError(
-            f"x must be [{runs}, n, ...] and y [{runs}, n] for {runs} runs, "
+            f"x must be [{runs}, n, ...] and y [{runs}, n{size}] for {runs} runs, "
             f"not {list(x.shape)} and {list(y.shape)}"
         )
-    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < classes:
-        raise InputError(
-            f"labels must be in 0..{classes - 1}, the head of the network, "
-            f"not {int(y.min())}..{int(y.max())}"
-        )
+    target.check(y, outputs)
 
 
 def check_network(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 from recollect.methods import Method
 from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
+from recollect.train.measures import LOWER_IS_BETTER, MEASURES, measure
 
 __all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores", "settings"]
 
@@ -46,6 +47,8 @@ class Tested(Protocol):
 
 def settings(stream: Tested, kind: type[Method] = Method) -> tuple[str, ...]:
     """The settings that a run of a method on this stream is scored in."""
+    if stream.setting in MEASURES:
+        return tuple(MEASURES[stream.setting])
     if kind.needs.task_id:
         return ("task",)
     return (stream.setting, "task") if has_task_il(stream) else (stream.setting,)
@@ -56,6 +59,7 @@ def accuracy(
 ) -> dict[str, Tensor]:
     """The percentage of right answers of every run on every task, `[K, tasks]`, per setting.
 
+    For values and several labels, these are measures such as `rmse`, each in place of a setting.
     Class-IL chooses among all classes, Task-IL among those of the task: the same scores serve
     both. Where `counts` are given, the confusion matrices of these tasks are added to them.
     """
@@ -66,6 +70,9 @@ def accuracy(
 
 def _right(fleet: Fleet, stream: Tested, task: int, counts: Counts | None) -> dict[str, Tensor]:
     x, y = stream.test(fleet.seeds, task)
+    if stream.setting in MEASURES:
+        parts = [fleet.predict(x[:, i : i + ROWS], task) for i in range(0, x.shape[1], ROWS)]
+        return measure(stream.setting, torch.cat(parts, 1), y)
     names = settings(stream, fleet.kind)
     count = y.shape[1]
     right = {name: torch.zeros_like(fleet.seeds) for name in names}
@@ -101,13 +108,15 @@ class Scores:
     forgetting: float | None
 
 
-def scores(matrix: Matrix, untrained: Matrix | None) -> Scores:
+def scores(matrix: Matrix, untrained: Matrix | None, setting: str = "class") -> Scores:
     """The scores of a matrix whose row i holds the accuracy on every task after task i.
 
     `untrained` is the accuracy of the network before any training. Entries that were not measured
     (tasks more than one ahead) are NaN. Forward transfer compares the accuracy on a task just
     before training on it with that of the untrained network; backward transfer compares the final
-    accuracy with that just after training on it; forgetting, with the best one ever.
+    accuracy with that just after training on it; forgetting, with the best one ever. For an error,
+    which is lower where it is better, the signs are turned: transfer above zero is an improvement,
+    and forgetting is by how much the error has risen.
 
     >>> scores(np.array([[90.0, 20.0], [80.0, 95.0]]), np.array([10.0, 10.0]))
     Scores(accuracy=87.5, fwt=10.0, bwt=-10.0, forgetting=10.0)
@@ -115,6 +124,9 @@ def scores(matrix: Matrix, untrained: Matrix | None) -> Scores:
     rows, tasks = matrix.shape
     final = matrix[-1]
     accuracy = float(final.mean())
+    if setting in LOWER_IS_BETTER:
+        turned = scores(-matrix, None if untrained is None else -untrained)
+        return replace(turned, accuracy=accuracy)
     if rows != tasks or tasks < 2 or untrained is None:
         return Scores(accuracy, None, None, None)
     ahead = np.diagonal(matrix, offset=1) - untrained[1:]

@@ -13,6 +13,7 @@ from recollect.core.images import Images
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
+from recollect.core.targets import CLASS, Target
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.transforms import Transforms
 from recollect.core.weights import State, Weights
@@ -21,7 +22,14 @@ from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
 from recollect.methods import Method, Spec, Task, setup_of
 from recollect.methods.task import Requests
-from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
+from recollect.train.checks import (
+    check_alike,
+    check_batch,
+    check_network,
+    check_runs,
+    check_state,
+    check_target,
+)  # fmt: skip
 from recollect.train.compiled import fast_steps
 from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.guard import Guard
@@ -43,8 +51,8 @@ class Fleet:
 
     `learn` takes a step on every batch of a stretch of the stream; `predict` and `logits` evaluate
     the runs. `optimisation` says how weights are moved, with `numbers` such as the momentum of each
-    run. A single run is a fleet of one. It may have an optimiser of torch's own, and may be
-    `guarded`: then a step that fails or diverges can be undone.
+    run. y is as `target` says. A single run is a fleet of one. It may have an optimiser of torch's
+    own, and may be `guarded`: then a step that fails or diverges can be undone.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -79,6 +87,7 @@ class Fleet:
         optimisation: Optimisation = PLAIN_SGD,
         numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
+        target: Target = CLASS,
     ) -> None:
         by_torch = optimisation.options is not None
         check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
@@ -87,10 +96,11 @@ class Fleet:
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
         self.images = images
         self._blank = partial(torch.zeros, len(seeds), 2, *shape, dtype=stored, device=device)
-        self.classes = classes
+        self.classes, self.target = classes, target
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
+        check_target(methods[0], setup.policy, target)
         built = setup.network(network)
         self._another_network = partial(
             Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
@@ -101,14 +111,16 @@ class Fleet:
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
-        self.model = Model(self.network, self.network.weights, self.network.buffers, rates)
+        parts = self.network, self.network.weights, self.network.buffers, rates
+        self.model = Model(*parts, criterion=target.criterion)
         # A method with predictions of its own may have networks with any outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
         nothing = State({}), Memory(len(seeds), 0, {}, self.device)
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
         outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
         stores, policy = setup.replay, setup.policy
-        fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
+        given = {"x": (shape, stored), "y": target.layout(outputs)}
+        fields = stores.layout(given, outputs, dtype) if stores else {}
         self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
         counts = None
         if policy is not None and stores is not None:
@@ -136,7 +148,7 @@ class Fleet:
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs) if guarded else None
-        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard)
+        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard, target)
 
     @property
     def runs(self) -> int:
@@ -180,7 +192,8 @@ class Fleet:
                 f"{self.kind.title} has seen all of its {self.clock.tasks} tasks: give the number "
                 f"of tasks that there will be"
             )
-        check_batch(x, y, batch, self.runs, self.classes)
+        check_batch(x, y, batch, self.runs, self.classes, self.target)
+        y = y.to(self.target.dtype)
         count = y.shape[1]
         loss = torch.zeros(self.runs, device=self.device)
         start = 0

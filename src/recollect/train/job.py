@@ -15,6 +15,8 @@ from recollect.errors import InputError
 from recollect.methods import Method, Spec, setup_of, symbol, told
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream, has_task_il
+from recollect.streams.targets import target_of
+from recollect.train.checks import check_target
 from recollect.train.code import code_fingerprint
 from recollect.train.details import Details
 from recollect.train.fingerprint import NetworkFacts, stream_fingerprint
@@ -194,6 +196,10 @@ class Job:
                 f"{self.kind.title} needs to be told where a task ends, and {self.stream.name} "
                 f"has no task boundaries"
             )
+        target = target_of(self.stream)
+        check_target(self.runs[0].method, setup_of(self.runs[0].method, self.spec).policy, target)
+        if self.details.confusion and target.name != "class":
+            raise InputError(f"confusion matrices are of classes, which {target.name!r} has not")
         if self.kind.needs.task_id and self.stream.setting != "class":
             raise InputError(
                 f"{self.kind.title} must be told at a test which task an example belongs to, "

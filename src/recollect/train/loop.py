@@ -16,6 +16,7 @@ import torch
 from recollect.errors import TimeUp
 from recollect.memory import Clock
 from recollect.methods import Method
+from recollect.streams.targets import target_of
 from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import Matrix, accuracy, plain, scores
@@ -60,10 +61,9 @@ def train(
         if checkpoints and (stopping or checkpoints.due()):
             checkpoints.save(name, progress.saved())
         if stopping:
-            why = "the time limit" if late else "a signal"
+            why, done = "the time limit" if late else "a signal", f"{progress.reported:,}"
             raise TimeUp(
-                f"{why} came after {progress.reported:,} of {job.steps:,} steps; "
-                f"the same command continues"
+                f"{why} came after {done} of {job.steps:,} steps; the same command continues"
             )
     results = progress.results()
     if checkpoints:
@@ -223,7 +223,7 @@ class Progress:
             measured = {s: m[run] for s, m in by_run.items()}
             untrained = {s: m[0] for s, m in measured.items()} if self.transfers else {}
             trained = {s: m[1:] if self.transfers else m for s, m in measured.items()}
-            found = {s: scores(m, untrained.get(s)) for s, m in trained.items()}
+            found = {s: scores(m, untrained.get(s), s) for s, m in trained.items()}
             results.append(
                 Result(
                     **identity.as_fields(),
@@ -296,4 +296,5 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         compiled=compiled,
         optimisation=job.optimisation,
         numbers=[run.numbers for run in job.runs],
+        target=target_of(job.stream),
     )

@@ -71,7 +71,10 @@ class Reader:
             part, _, rest = name.partition(".")
             parts.setdefault(part, {})[rest] = tensor
         network.hold(Weights(parts["weights"]), parts["buffers"])
-        model = Model(network, network.weights, network.buffers, self.model.rate)
+        model = Model(
+            network, network.weights, network.buffers, self.model.rate,
+            criterion=self.model.criterion,
+        )  # fmt: skip
         state = State(parts["state"])
         return Reader(self.method, model, state, memory, self.images, self.classes)
 

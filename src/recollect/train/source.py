@@ -42,8 +42,11 @@ class Source:
         memory = self._fleet.memory
         old = memory.read(memory.rows((index - self._count).clamp(min=0)))
         again = index >= self._count
-        x = torch.where(again.view(*again.shape, *[1] * (new.x.dim() - 2)), old.x, new.x)
-        return x, torch.where(again, old.y, new.y)
+        x, y = (
+            torch.where(again.view(*again.shape, *[1] * (now.dim() - 2)), then, now)
+            for now, then in ((new.x, old.x), (new.y, old.y))
+        )
+        return x, y
 
 
 def stretch_length(job: Job) -> int:

@@ -15,6 +15,7 @@ from recollect.core.images import Images
 from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
 from recollect.core.optimiser import Optimiser
+from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Augmentation, Transforms
 from recollect.core.weights import State, Weights
 from recollect.errors import DivergedError, InputError
@@ -99,8 +100,9 @@ class Stepper:
         fast: tuple[bool, bool],
         images: Images | Transforms | None = None,
         guard: Guard | None = None,
+        target: Target = CLASS,
     ) -> None:
-        self._network, self._memory = network, memory
+        self._network, self._memory, self._target = network, memory, target
         self._fast, self._images = fast, images
         self._guard = guard
         self._method, runs = whole.method, whole.weights.runs
@@ -255,9 +257,10 @@ class Stepper:
                 self._images, given.get("raw x"), draws, self._network.dtype
             )
         rate = state.rate * given["factor"] if "factor" in given else state.rate
+        parts = state.weights, state.buffers, rate, state.optimiser, self._target.criterion
         step = Step(
             given["x"], given["y"],
-            Model(self._network, state.weights, state.buffers, rate, state.optimiser),
+            Model(self._network, *parts),
             [Stored(past).narrow(*span) for span in spans],
             state.state, given["slots"], given["key"], augmentation, self._noted,
         )  # fmt: skip
@@ -292,5 +295,5 @@ class Stepper:
         how = (network.strategy, network.dtype, network.half)
         fixed = tuple(getattr(method, name) for name in static(type(method)))
         optimiser = self._states[0].optimiser and self._states[0].optimiser.kind
-        given = (repr(self._images), layers, repr(network.module), how, optimiser)
+        given = (repr(self._images), layers, repr(network.module), how, optimiser, self._target)
         return (type(method), fixed, *given)

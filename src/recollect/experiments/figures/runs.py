@@ -10,7 +10,13 @@ from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments.choices import choices
-from recollect.experiments.labels import SETTINGS, known_first, meaningful, setting_title
+from recollect.experiments.labels import (
+    SETTINGS,
+    known_first,
+    meaningful,
+    of_classes,
+    setting_title,
+)  # fmt: skip
 from recollect.experiments.reproduce import stream_or_stand_in
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.methods import METHODS
@@ -186,7 +192,8 @@ def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
 
 def _belongs(run: Result) -> bool:
     known = BENCHMARKS.get(run.benchmark)
-    return not run.validation and (known is None or run.epochs == known.epochs)
+    usual = not run.validation and (known is None or run.epochs == known.epochs)
+    return usual and of_classes(run)
 
 
 def _seeds(count: int) -> str:

@@ -19,6 +19,7 @@ from recollect.experiments.labels import (
     known_first,
     meaningful,
     method_title,
+    of_classes,
     setting_title,
 )
 from recollect.experiments.paper import Published, Verdict
@@ -42,6 +43,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
     Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
     the verdicts are made. Texts that many runs share are indices of `texts`.
     """
+    rows = [row for row in rows if of_classes(row.result)]
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
     kept = newest_code(rows)

@@ -1,0 +1,68 @@
+"""Training and test examples of a user's own arrays, and what is refused of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from recollect.errors import InputError
+from recollect.streams.checks import Examples
+from recollect.streams.data.dataset import held_out
+
+__all__ = ["check_tested", "distinct", "split"]
+
+
+def distinct(values: Tensor) -> list[int]:
+    """The different values, in order."""
+    return sorted(set(values.tolist()))
+
+
+def split(everything: Examples) -> tuple[Examples, ...]:
+    """Training examples and a fifth of each class of each task to score on, both in order."""
+    classes = everything.y if everything.y.dim() == 1 else torch.zeros_like(everything.task)
+    pairs = torch.stack([everything.task, classes])
+    held = held_out(torch.unique(pairs, dim=1, return_inverse=True)[1])
+    parts = []
+    for those in (~held, held):
+        x, y, task = (tensor[those] for tensor in everything[:3])
+        weights = None if everything.weights is None else everything.weights[those]
+        parts.append(Examples(x, y, task, weights))
+    return tuple(parts)
+
+
+def check_tested(
+    test: Examples,
+    groups: Sequence[tuple[int, ...]],
+    test_ids: Sequence[Tensor],
+    exact: bool,
+    plain: bool,
+) -> None:
+    """Refuse a test set with examples of no task, or a task without test examples.
+
+    Where the groups are `exact`, every class of a task must be tested.
+    """
+    tested = sum(len(ids) for ids in test_ids)
+    if tested < len(test.y):
+        raise InputError(
+            f"{len(test.y) - tested} test examples belong to no task that is trained: remove them, "
+            "or add training examples of their class or task"
+        )
+    for task, (group, ids) in enumerate(zip(groups, test_ids, strict=True)):
+        if not len(ids):
+            raise InputError(f"task {task} has no test example: pass test= with some of each task")
+        if not plain:
+            continue
+        tested_on = set(test.y[ids].tolist())
+        unknown = sorted(tested_on - set(group))
+        if unknown:
+            raise InputError(
+                f"task {task} is tested on the classes {unknown}, of which it has no training "
+                "example: remove those test examples"
+            )
+        if exact and (missing := sorted(set(group) - tested_on)):
+            raise InputError(
+                f"there are no test examples of the classes {missing} in task {task}, so accuracy "
+                f"would leave them out: pass test= with some of each class"
+            )

@@ -1,0 +1,98 @@
+"""Streams of values or several labels, and examples with weights."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from recollect.core.targets import CLASS, TARGETS, Target, target_named
+from recollect.errors import InputError
+from recollect.streams.checks import Array, numbers_of
+
+__all__ = ["check_scenario", "checked_weights", "target_of", "values_of", "without_weights"]
+
+NOT_FOR = ("class",)
+
+
+class Scored(Protocol):
+    """What says how a stream is scored."""
+
+    @property
+    def setting(self) -> str:
+        """How it is scored."""
+
+
+def target_of(stream: Scored) -> Target:
+    """What the examples of a stream have for a target: its setting says it.
+
+    >>> from recollect.streams import benchmark
+    >>> target_of(benchmark("seq-digits")).name
+    'class'
+    """
+    found = TARGETS.get(stream.setting, CLASS)
+    return found.with_weights() if getattr(stream, "weighted", False) else found
+
+
+def check_scenario(target: str, scenario: str) -> None:
+    """Refuse a scenario that splits classes where there are none."""
+    if target_named(target) is not CLASS and scenario in NOT_FOR:
+        raise InputError(
+            f"scenario {scenario!r} gives every task some of the classes, and the target "
+            f"{target!r} has none: choose 'domain' with task_ids, or 'arrival'"
+        )
+
+
+def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
+    """The values `[N, D]` or labels `[N, C]` of the examples, if they can be learned.
+
+    >>> values_of(np.array([0.5, 1.5]), "regression", "y", 2)
+    tensor([[0.5000],
+            [1.5000]])
+    """
+    found = numbers_of(y, name)
+    found = found.unsqueeze(1) if found.dim() == 1 and target == "regression" else found
+    if found.dim() != 2 or len(found) != length or not found.shape[1]:
+        each = "[N] or [N, D]" if target == "regression" else "[N, C], a column for every label"
+        raise InputError(
+            f"{name} has the shape {list(found.shape)} for {length} examples: it must be {each}"
+        )
+    if target == "regression":
+        return _finite(found.to(torch.float32), name)
+    if not bool(((found == 0) | (found == 1)).all()):
+        raise InputError(f"{name} must be 1 where an example has a label, and 0 elsewhere")
+    return found.to(torch.int8)
+
+
+def checked_weights(weights: Array, length: int) -> Tensor:
+    """The weights `[N]` of the examples; refused unless all are above zero."""
+    found = numbers_of(weights, "weights").to(torch.float32)
+    if found.shape != (length,):
+        raise InputError(
+            f"weights have the shape {list(found.shape)}, but one number for each of the {length} "
+            f"examples is expected: [{length}]"
+        )
+    _finite(found, "weights")
+    if not bool((found > 0).all()):
+        raise InputError("weights must be above 0: leave examples without a weight out")
+    return found
+
+
+def without_weights(y: Tensor, like: Tensor) -> Tensor:
+    """Targets `[N, ...]` as those of the test set are, without a column of weights.
+
+    >>> y = with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))
+    >>> without_weights(y, torch.tensor([1]))
+    tensor([2, 0])
+    """
+    if y.shape[1:] == like.shape[1:]:
+        return y
+    plain = y[:, 0] if like.dim() == 1 else y[:, :-1]
+    return plain.to(like.dtype)
+
+
+def _finite(values: Tensor, name: str) -> Tensor:
+    if not bool(values.isfinite().all()):
+        raise InputError(f"{name} has values that are NaN or infinite: remove or replace them")
+    return values
