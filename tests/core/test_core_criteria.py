@@ -88,9 +88,9 @@ def test_expected_errors_are_those_of_drawn_answers(criterion: Criterion) -> Non
         (REGRESSION, torch.zeros(1, 2, 2), r"must be \[K, n, 3\] of real numbers"),
         (REGRESSION, torch.full((1, 2, 3), float("nan")), "must be finite"),
         (LABELS, torch.full((1, 2, 3), 2), "1 \\(has it\\), 0"),
-        (CLASS.with_weights(), torch.tensor([[[0.0, -1.0]]]), "weights must be finite"),
-        (CLASS.with_weights(), torch.tensor([[[0.0, float("nan")]]]), "weights must be finite"),
-        (CLASS.with_weights(), torch.tensor([[[7.0, 1.0]]]), r"labels must be in 0..2"),
+        (CLASS.with_weights(), torch.tensor([[[-1.0, 0.0]]]), "weights must be finite"),
+        (CLASS.with_weights(), torch.tensor([[[float("nan"), 0.0]]]), "weights must be finite"),
+        (CLASS.with_weights(), torch.tensor([[[1.0, 7.0]]]), r"labels must be in 0..2"),
     ],
 )
 def test_targets_of_another_kind_are_refused(target: Target, y: Tensor, said: str) -> None:

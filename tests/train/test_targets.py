@@ -143,7 +143,7 @@ def test_replayed_examples_have_their_weights() -> None:
     fleet = fleet_of(ER(), LABELS.with_weights())
     weights = torch.arange(1.0, 21.0)[None]
     fleet.learn(X[:1, :20], with_weights(HAS[:1, :20], weights), 5)
-    assert fleet.memory.fields().y[0, :, -1].tolist() == weights[0].tolist()
+    assert fleet.memory.fields().y[0, :, 0].tolist() == weights[0].tolist()
 
 
 @pytest.mark.parametrize("name", [n for n, k in METHODS.items() if issubclass(k, Classifier)])

@@ -88,13 +88,13 @@ class BinaryCrossEntropy:
 @final
 @dataclass(frozen=True)
 class Weighted:
-    """A criterion whose examples have weights: y `[K, n, E + 1]` has them in its last column.
+    """A criterion whose examples have weights: y `[K, n, 1 + E]` has them in its first column.
 
     The losses are multiplied by the weights and divided by the number of examples, not by the sum
     of weights: an example with a weight of 2 then moves the network twice as far, also one that
     arrives alone.
 
-    >>> y = torch.tensor([[[0.0, 2.0], [0.0, 0.5]]])  # the class, and the weight
+    >>> y = torch.tensor([[[2.0, 0.0], [0.5, 0.0]]])  # the weight, and the class
     >>> Weighted(CROSS_ENTROPY)(torch.zeros(1, 2, 4), y)
     tensor([1.7329])
     """
@@ -107,11 +107,11 @@ class Weighted:
 
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of every example, `[K, n]`."""
-        return self.base.each(outputs, self._plain(y)) * y[..., -1].to(outputs.dtype)
+        return self.base.each(outputs, self._plain(y)) * y[..., 0].to(outputs.dtype)
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The gradient of every example's loss at the outputs, `[K, n, C]`."""
-        return self.base.error(outputs, self._plain(y)) * y[..., -1:].to(outputs.dtype)
+        return self.base.error(outputs, self._plain(y)) * y[..., :1].to(outputs.dtype)
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
@@ -120,7 +120,7 @@ class Weighted:
         return self.base.expected_errors(outputs, classes, draws)
 
     def _plain(self, y: Tensor) -> Tensor:
-        return y[..., 0].long() if self.base is CROSS_ENTROPY else y[..., :-1]
+        return y[..., 1].long() if self.base is CROSS_ENTROPY else y[..., 1:]
 
 
 def _by_output(size: Tensor, draws: Tensor | None) -> Iterator[Tensor]:

@@ -23,7 +23,7 @@ class Target:
     """What is predicted of an example, as y says it, and the loss that belongs to it.
 
     y is `[K, n]` for classes, and `[K, n, C]` with a value for each of C outputs otherwise. Where
-    examples are `weighted`, y has the weight in a last column: `[K, n, 2]` or `[K, n, C + 1]`.
+    examples are `weighted`, y has the weight in a first column: `[K, n, 2]` or `[K, n, 1 + C]`.
     Methods that give y to `step.criterion` alone need not know which it is.
 
     >>> CLASS.layout(3), REGRESSION.layout(3), LABELS.layout(3)
@@ -66,8 +66,8 @@ class Target:
             )
         if not y.numel():
             return
-        plain = y[..., :-1] if self.weighted else y
-        if self.weighted and not bool((y[..., -1] >= 0).all() & y[..., -1].isfinite().all()):
+        plain = y[..., 1:] if self.weighted else y
+        if self.weighted and not bool((y[..., 0] >= 0).all() & y[..., 0].isfinite().all()):
             raise InputError("weights must be finite numbers of at least 0")
         if self.name == "class":
             low, high = int(plain.min()), int(plain.max())
@@ -100,11 +100,11 @@ def target_named(name: str) -> Target:
 
 
 def with_weights(y: Tensor, weights: Tensor) -> Tensor:
-    """Targets `[..., n]` or `[..., n, C]` with the weights `[..., n]` in a last column.
+    """Targets `[..., n]` or `[..., n, C]` with the weights `[..., n]` in a first column.
 
     >>> with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))
-    tensor([[2.0000, 1.0000],
-            [0.0000, 0.5000]])
+    tensor([[1.0000, 2.0000],
+            [0.5000, 0.0000]])
     """
     values = y if y.dim() > weights.dim() else y.unsqueeze(-1)
-    return torch.cat([values.to(torch.float32), weights.to(torch.float32).unsqueeze(-1)], -1)
+    return torch.cat([weights.to(torch.float32).unsqueeze(-1), values.to(torch.float32)], -1)

@@ -9,11 +9,11 @@ from statistics import fmean
 from typing import NamedTuple, final
 
 from recollect.errors import InputError
-from recollect.experiments.labels import method_title, setting_title
+from recollect.experiments.labels import amount, lower_is_better, method_title, setting_title
 from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
-from recollect.train.measures import LOWER_IS_BETTER, PERCENT
+from recollect.train.measures import PERCENT
 
 __all__ = ["Comparison", "Difference", "Differs", "compare"]
 
@@ -71,8 +71,7 @@ class Difference:
 
     def __str__(self) -> str:
         """What it means, in a sentence."""
-        forgets, error = self.score == "forgetting", self.setting in LOWER_IS_BETTER
-        lower_wins = forgets or (error and self.score not in ("fwt", "bwt"))
+        forgets, lower_wins = self.score == "forgetting", lower_is_better(self.score, self.setting)
         first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
         n = len(self.differences)
@@ -90,8 +89,7 @@ class Difference:
             clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
             digits = 1 if clear else 3  # the sign must be seen
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
-        by = abs(self.mean)
-        size = f"{by:.1f} points" if self.setting in PERCENT else f"{by:.3g}"
+        size = amount(abs(self.mean), self.setting)
         verb = f"forgets {size} less" if forgets else f"is {size} better"
         doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
         doubt = "; one seed cannot be tested" if n == 1 else doubt

@@ -6,13 +6,16 @@ from collections.abc import Iterable
 
 from recollect.methods import title_of
 from recollect.train import Result
+from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
 __all__ = [
     "MORE_SCORES",
     "SCORES",
     "SCORE_TITLES",
     "SETTINGS",
+    "amount",
     "known_first",
+    "lower_is_better",
     "meaningful",
     "measured",
     "method_title",
@@ -59,6 +62,24 @@ def setting_title(name: str) -> str:
 def of_classes(run: Result) -> bool:
     """Whether a run is scored by accuracy: figures and the report show no other measures."""
     return not MEASURE_TITLES.keys() & run.accuracy.keys()
+
+
+def lower_is_better(score: str, setting: str) -> bool:
+    """Whether the lower of two scores is the better one.
+
+    >>> lower_is_better("forgetting", "class"), lower_is_better("bwt", "rmse")
+    (True, False)
+    """
+    return score == "forgetting" or (setting in LOWER_IS_BETTER and score not in ("fwt", "bwt"))
+
+
+def amount(size: float, setting: str) -> str:
+    """A difference in words: points of a percentage, or in the units of a measure.
+
+    >>> amount(3.14159, "class"), amount(0.0314159, "rmse")
+    ('3.1 points', '0.0314')
+    """
+    return f"{size:.1f} points" if setting in PERCENT else f"{size:.3g}"
 
 
 def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:

@@ -7,15 +7,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
+import numpy as np
 from torch import Tensor
 
 from recollect.errors import InputError
-from recollect.learner.examples import Kind, batch_of, holds_labels, tensor_of
-from recollect.learner.labels import labels_of, predictions_of
+from recollect.learner.answers import Answers
+from recollect.learner.examples import Kind, batch_of, tensor_of
+from recollect.learner.labels import Labels, predictions_of
 from recollect.learner.outliers import NOT_FINITE, ON_OUTLIER, Watch
 
 __all__ = ["Arriving", "Sifted", "arriving", "check_on_outlier"]
 
+NO_LABELS = Labels()
+NO_WEIGHT = "its weight is 0"
 NOT_READ = "it cannot be read as an example of numbers of the shape that others have"
 
 
@@ -38,10 +42,23 @@ class Arriving:
     several: bool
     rows: Sequence[int]
 
-    def sifted(self, watch: Watch, learned: Callable[[Hashable], int], on_outlier: str) -> Sifted:
-        """Without the examples that cannot be trusted, or an error if those are not skipped."""
+    def sifted(
+        self,
+        watch: Watch,
+        learned: Callable[[Hashable], int],
+        on_outlier: str,
+        answers: Answers = NO_LABELS,
+        weights: np.ndarray | None = None,
+    ) -> Sifted:
+        """Without the examples that cannot be trusted, or an error if those are not skipped.
+
+        Those with a weight of 0 are left out in any case.
+        """
         labels = [self.labels[row] for row in self.rows]
-        watch, found = watch.judge(self.examples, labels, learned)
+        groups = [answers.group(label) for label in labels]
+        watch, found = watch.judge(self.examples, groups, learned)
+        watch, far = watch.judge_values(answers.far(labels), learned)
+        found |= far
         if on_outlier != "skip":
             for row, why in found.items():
                 if why == NOT_FINITE:
@@ -52,6 +69,8 @@ class Arriving:
                         f"{why}; observe(..., on_outlier='learn') accepts it"
                     )
             found = {}
+        if weights is not None:
+            found |= {n: NO_WEIGHT for n, row in enumerate(self.rows) if not weights[row]}
         unread = set(range(len(self.labels))) - set(self.rows) if self._partly else ()
         reasons = {self.rows[row]: why for row, why in found.items()}
         reasons |= dict.fromkeys(unread, NOT_READ)
@@ -61,9 +80,15 @@ class Arriving:
         kept = [row for row in range(len(labels)) if row not in found]
         return Sifted(self.examples[kept], [labels[row] for row in kept], reasons, watch)
 
-    def predictions(self, predicted: Any, reasons: Mapping[int, str]) -> list[Hashable]:
+    def predictions(
+        self, predicted: Any, reasons: Mapping[int, str], answers: Answers = NO_LABELS
+    ) -> list[Hashable]:
         """What was predicted for the examples that are learned."""
-        every = predictions_of(predicted, len(self.labels), self.several)
+        count = len(self.labels)
+        if isinstance(answers, Labels):
+            every = predictions_of(predicted, count, self.several)
+        else:
+            every, _ = answers.read(predicted, self.several, count if self.several else 0)
         return [label for row, label in enumerate(every) if row not in reasons]
 
     @property
@@ -71,7 +96,9 @@ class Arriving:
         return len(self.rows) < len(self.labels)
 
 
-def arriving(x: Any, y: Any, kind: Kind | None, on_outlier: str) -> Arriving:
+def arriving(
+    x: Any, y: Any, kind: Kind | None, on_outlier: str, answers: Answers = NO_LABELS
+) -> Arriving:
     """The examples and the labels that were given; refused if they do not belong together."""
     rows: Sequence[int] | None = None
     try:
@@ -82,7 +109,11 @@ def arriving(x: Any, y: Any, kind: Kind | None, on_outlier: str) -> Arriving:
             raise
         examples = tensor_of([x[row] for row in rows])
         y = list(y) if isinstance(y, tuple) and len(y) == len(x) else y
-    labels, several = labels_of(list(y) if holds_labels(y, examples, kind) else y)
+    axes = examples.dim()
+    batch = axes == len(kind.shape) + 1 if kind else (None if axes > 1 else False)
+    batch = batch if rows is None else True
+    count = len(examples) if rows is None and axes else len(x) if rows is not None else 0
+    labels, several = answers.read(y, batch, count)
     if rows is None:
         examples = batch_of(examples, len(labels) if several else None)
         return Arriving(examples, labels, several, range(len(labels)))

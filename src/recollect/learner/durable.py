@@ -10,9 +10,9 @@ from torch import nn
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.learner import snapshot
+from recollect.learner.answers import Answers
 from recollect.learner.checkpoints import Checkpoints
 from recollect.learner.image import Image
-from recollect.learner.labels import Labels
 from recollect.learner.predictor import Predictor
 from recollect.learner.settings import Settings
 from recollect.learner.versions import Version, versions_in
@@ -23,7 +23,7 @@ __all__ = ["Durable"]
 class Durable(Predictor):
     """A predictor with files: saved by itself, or as versions in a folder that only it uses."""
 
-    def __init__(self, module: nn.Module, settings: Settings, labels: Labels, window: int) -> None:
+    def __init__(self, module: nn.Module, settings: Settings, labels: Answers, window: int) -> None:
         super().__init__(module, settings, labels, window)
         self.notes: dict[str, Any] = {}
         self._checkpoints = Checkpoints()

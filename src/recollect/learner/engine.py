@@ -13,18 +13,20 @@ from torch import Tensor, nn
 from recollect.core.images import as_input
 from recollect.core.modules import maker
 from recollect.core.random import Purpose, bits, permute
+from recollect.core.targets import Target
 from recollect.errors import DivergedError, InputError
 from recollect.learner import log
+from recollect.learner.answers import Answers
 from recollect.learner.examples import Kind
 from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
+    absent,
     outputs_of,
     overlaid,
     padded,
     with_outputs,
-)
-from recollect.learner.labels import Labels
+)  # fmt: skip
 from recollect.learner.settings import Settings
 from recollect.learner.threads import Work
 from recollect.learner.user_errors import UserErrors
@@ -36,6 +38,8 @@ from recollect.train import Fleet
 
 __all__ = ["Engine", "first_engine"]
 
+SAY_WHICH = "say which there will be (classes=[...])"
+
 
 @final
 class Engine:
@@ -44,8 +48,9 @@ class Engine:
     It has at least so many outputs. It is a fleet of one run, whose last step can be undone.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int) -> None:
-        self.settings, self.kind = settings, kind
+    def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
+                 target: Target | None = None) -> None:  # fmt: skip
+        self.settings, self.kind, self.target = settings, kind, target or settings.target
         self._user_errors = UserErrors(settings.method)
         device, dtype = settings.device, _dtype(module)
         self.module = module = module.to(device)
@@ -65,7 +70,7 @@ class Engine:
             lr=[settings.lr],
             classes=self.outputs,
             shape=kind.shape,
-            memory=settings.capacity(kind, self.outputs, dtype),
+            memory=settings.capacity(kind, self.outputs, dtype, self.target),
             replay=settings.replay,
             stored=kind.dtype,
             images=settings.transforms,
@@ -77,6 +82,7 @@ class Engine:
             optimisation=settings.optimising.names,
             numbers=[settings.optimising.numbers],
             guarded=True,
+            target=self.target,
         )
         assert self.fleet.guard is not None
         self.guard = self.fleet.guard
@@ -128,7 +134,7 @@ class Engine:
         else:
             self._views.undo_step()
 
-    def publish(self, labels: Labels) -> None:
+    def publish(self, labels: Answers) -> None:
         """Have predictions read the present state, which has these labels."""
         if self._views is None:
             self._views = Views(self.fleet, self.guard, labels)
@@ -140,7 +146,7 @@ class Engine:
         """Whether a prediction draws random numbers, so that it has to wait for steps."""
         return self._views is not None and self._views.draws
 
-    def scores(self, x: Tensor) -> tuple[Tensor, Labels]:
+    def scores(self, x: Tensor) -> tuple[Tensor, Answers]:
         """The scores `[n, classes]` of a batch `[n, ...]`, and the labels; for any thread.
 
         They are those of the state that was published last, also while a step is taken.
@@ -165,12 +171,12 @@ class Engine:
         settings = self.settings
         optimiser = settings.optimising.names.optimiser
         module = with_outputs(self.module, outputs, settings.seed)
-        bigger = Engine(module, settings, self.kind, outputs)
+        bigger = Engine(module, settings, self.kind, outputs, self.target)
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
         self._check_state_grows(larger)
         copies = _copies_of_weights(larger)
-        rows = self._rows_that_fit(bigger.fleet.memory.capacity)
+        rows = self.rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
             part, _, rest = name.partition(".")
@@ -178,10 +184,8 @@ class Engine:
                 owner = rest.rpartition(".")[0]
                 before, after = old[owner].shape[1:], new[owner].shape[1:]
                 if tensor.dim() and tensor.shape != before != after:
-                    raise InputError(
-                        f"{optimiser} stores {rest} in a shape that does not grow "
-                        f"with the classes: say which there will be (classes=[...])"
-                    )
+                    raise InputError(f"{optimiser} stores {rest} in a shape that does not grow "
+                                     f"with the classes: {SAY_WHICH}")  # fmt: skip
                 state[name] = padded(tensor, after) if tensor.shape == before else tensor
                 continue
             if part in ("weights", "state"):
@@ -204,14 +208,13 @@ class Engine:
         now = self.fleet.tensors()
         if all(now[name].shape == larger[name].shape for name in names):
             return
-        fresh = Engine(self.module, self.settings, self.kind, self.outputs).fleet.tensors()
+        parts = self.module, self.settings, self.kind, self.outputs, self.target
+        fresh = Engine(*parts).fleet.tensors()
         for name in names:
             begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
             if not torch.equal(fresh[name], begun):
-                raise InputError(
-                    f"{self.settings.method.title} has state that depends on how many classes "
-                    f"there are: say which there will be (classes=[...])"
-                )
+                why = f"{self.settings.method.title} has state that depends on how many classes"
+                raise InputError(f"{why} there are: {SAY_WHICH}")
 
     @property
     def _filled(self) -> int:
@@ -235,11 +238,10 @@ class Engine:
         if not filled or self.outputs < 2 or not {"x", "y"} <= memory.keys():
             return 0.0
         logits = self.logits(memory["x"][:filled])
-        other = torch.ones_like(logits, dtype=torch.bool)
-        other.scatter_(1, memory["y"][:filled, None], False)
-        return float(logits[other].mean())
+        other = absent(logits, memory["y"][:filled], self.target)
+        return float(logits[other].mean()) if bool(other.any()) else 0.0
 
-    def _rows_that_fit(self, capacity: int) -> Tensor | None:
+    def rows_that_fit(self, capacity: int) -> Tensor | None:
         """The rows of a memory that has to shrink, chosen at random; None if all of them fit.
 
         Where a policy goes by labels, the classes with the most examples lose some first.
@@ -284,7 +286,7 @@ def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
     ]
 
 
-def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:
+def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Answers) -> Engine:
     """The engine for a stream of examples of this kind that begins with these labels."""
     engine = Engine(module, settings, kind, len(labels))
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:

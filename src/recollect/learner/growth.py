@@ -9,9 +9,18 @@ from torch import Tensor, nn
 
 from recollect.core.dense import Dense
 from recollect.core.modules import Features
+from recollect.core.targets import Target
 from recollect.errors import InputError
 
-__all__ = ["NOT_THE_LOGITS", "first_line", "outputs_of", "overlaid", "padded", "with_outputs"]
+__all__ = [
+    "NOT_THE_LOGITS",
+    "absent",
+    "first_line",
+    "outputs_of",
+    "overlaid",
+    "padded",
+    "with_outputs",
+]
 
 LIST_CLASSES = "give it one for every class, and say which there will be (classes=[...])"
 NOT_THE_LOGITS = (
@@ -96,6 +105,15 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
     path, _, last = name.rpartition(".")
     setattr(copied.get_submodule(path), last, new)
     return copied
+
+
+def absent(logits: Tensor, y: Tensor, target: Target) -> Tensor:
+    """Which of the outputs `[n, C]` belong to classes or labels that examples y do not have."""
+    plain = y[:, 1:] if target.weighted else y
+    if target.name == "labels":
+        return plain == 0
+    other = torch.ones_like(logits, dtype=torch.bool)
+    return other.scatter_(1, plain.view(-1, 1).long(), False)
 
 
 def first_line(error: Exception) -> str:

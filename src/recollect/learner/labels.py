@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -12,6 +12,7 @@ import numpy as np
 from torch import Tensor
 
 from recollect.errors import DataError, InputError
+from recollect.learner.record import Record
 
 __all__ = ["Labels", "as_number", "decoded", "encoded", "labels_of", "listed", "no_class",
            "predictions_of"]  # fmt: skip
@@ -83,6 +84,52 @@ class Labels:
         """The outputs of known labels; -1 for one that is unknown."""
         return [self._index.get(label, -1) for label in labels]
 
+    def read(self, y: Any, batch: bool | None, count: int) -> tuple[list[Hashable], bool]:
+        """The labels in y, and whether it is a batch of them, as a tuple of a DataLoader may be."""
+        several = isinstance(y, tuple) and batch is not False and len(y) == count
+        return labels_of(list(y) if several else y)
+
+    def group(self, answer: Hashable) -> Hashable:
+        """An example counts for its label."""
+        return answer
+
+    def far(self, answers: Sequence[Hashable]) -> dict[int, float]:
+        """No label is far outside of others."""
+        return {}
+
+    def encode(self, answers: Sequence[Hashable], outputs: int) -> np.ndarray:
+        """The numbers of known labels, `[n]`."""
+        return np.array(self.numbers(answers), dtype=np.int64)
+
+    def decode(self, scores: Tensor) -> list[Any]:
+        """The labels with the largest scores `[n, classes]`."""
+        return [self.known[index] for index in scores.argmax(1).tolist()]
+
+    def shares(self, scores: Tensor) -> Tensor:
+        """The probability of every class, `[n, classes]`."""
+        return scores.double().softmax(1)
+
+    def guess(self, scores: Tensor | None, count: int) -> np.ndarray:
+        """The outputs `[n]` that scores predict; -1 as long as no class is known."""
+        if scores is None:
+            return np.full(count, -1)
+        found: np.ndarray = scores.argmax(1).cpu().numpy()
+        return found
+
+    def guessed(self, predicted: Sequence[Hashable]) -> np.ndarray:
+        """The outputs `[n]` that were predicted before."""
+        return np.array(self.numbers(predicted))
+
+    def judged(
+        self, record: Record, answers: Sequence[Hashable], y: np.ndarray, guess: np.ndarray
+    ) -> Record:
+        """The record after these labels, whose numbers are y."""
+        return record.after(y, y == guess)
+
+    def facts(self) -> dict[str, Any]:
+        """What is saved as plain data, besides the labels."""
+        return {}
+
 
 def labels_of(y: object) -> tuple[list[Hashable], bool]:
     """The labels that y holds, and whether it is a batch of them.
@@ -122,8 +169,8 @@ def no_class(label: Hashable) -> str | None:
         return "None is not a label: leave examples without one out, or only predict them"
     if isinstance(label, float) and not label.is_integer():
         return (
-            f"the label {label!r} is not a class: a quantity to be estimated (regression) is a "
-            f"target that a learner does not have; for classes, give whole numbers or texts"
+            f"the label {label!r} is not a class: for a quantity to be estimated, make the learner "
+            f"with target='regression'; for classes, give whole numbers or texts"
         )
     length = len(label) if isinstance(label, str | bytes | tuple) else 0
     huge = isinstance(label, int | float) and not -(2**63) <= label < 2**63

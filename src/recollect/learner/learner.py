@@ -13,9 +13,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from recollect.core.targets import target_named
 from recollect.core.transforms import Transform
 from recollect.files import unpack
 from recollect.learner import log, snapshot
+from recollect.learner.adapting import adapted, targets_of, weights_of
+from recollect.learner.answers import empty_answers
 from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.durable import Durable
@@ -23,7 +26,7 @@ from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
 from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
-from recollect.learner.labels import Labels, encoded, listed
+from recollect.learner.labels import encoded
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
@@ -41,11 +44,13 @@ class Learner(Durable):
     that they have in `recollect.run`; a schedule runs over `schedule_steps` steps. Any other
     optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
 
-    Labels are any hashable values. A new one gets an unused output of the network; when there is
-    none, the last linear layer gets more, with `spare` of them unused. Unused outputs are trained
-    like those of classes that do not occur. With `classes`, which lists all labels there will be,
-    no output is added; without, more than `max_classes` are refused. Examples that are not finite,
-    or far outside of what the stream has shown, are left out and counted (`on_outlier="skip"`),
+    With `target="regression"`, y is a number or several, which are scaled as they come; with
+    "labels", a set of labels for each example. Otherwise labels are any hashable values. A new one
+    gets an unused output of the network; when there is none, the last linear layer gets more, with
+    `spare` of them unused. Unused outputs are trained like those of classes that do not occur. With
+    `classes`, which lists all labels there will be, no output is added; without, more than
+    `max_classes` are refused. Examples that are not finite, or far outside of what the stream has
+    shown, are left out and counted (`on_outlier="skip"`),
     or raise an error ("raise"); "learn" accepts them if they are finite.
 
     An `encoder` is frozen; its features are what is learned and stored.
@@ -94,6 +99,7 @@ class Learner(Durable):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        target: str = "class",
         **numbers: Unpack[Numbers],
     ) -> None:
         optimising = Optimising.of(
@@ -102,19 +108,24 @@ class Learner(Durable):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
+            target_named(target),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
-        labels = Labels() if classes is None else Labels(listed(classes), True)
+        labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(
-        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None
-    ) -> float:
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+        weight: Any = None,
+    ) -> float:  # fmt: skip
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
+
+        `weight`, a number or one for each, multiplies the loss of examples, now and whenever they
+        are replayed; those with a weight of 0 are left out.
 
         It is one step, whatever the size of the batch. Examples that cannot be trusted are left
         out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
@@ -126,12 +137,16 @@ class Learner(Durable):
         self._check_open()
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
-        arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
+        kind, known = self._now.engine and self._now.engine.kind.arriving, self._now.labels
+        arrived = arriving(x, y, kind, how, known)
+        weights = weights_of(weight, len(arrived.labels))
         with self._lock:
             before = self._now
             if before.engine:
                 before.engine.kind.arriving.check(arrived.examples)
-            examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, how)
+            examples, labels, left_out, watch = arrived.sifted(
+                before.watch, before.learned, how, before.labels, weights
+            )
             if not labels:
                 self._now = before._replace(watch=watch)
                 log.tell_change(before, self._now, left_out)
@@ -147,14 +162,15 @@ class Learner(Durable):
                 if predicted is None:
                     guessed = before.guesses(batch)
                 else:
-                    guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
-                if len(known) > engine.outputs:
-                    engine = engine.grown(len(known) + self._settings.spare)
-                numbers = np.array(known.numbers(labels), dtype=np.int64)
+                    guessed = known.guessed(arrived.predictions(predicted, left_out, known))
+                if weights is not None:
+                    weights = np.delete(weights, [*left_out])
+                engine = adapted(engine, before.labels, known, weights)
+                numbers = known.encode(labels, engine.outputs)
                 engine.begin()
                 try:
-                    loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                    record = before.record.after(numbers, numbers == guessed)
+                    loss = engine.step(batch, targets_of(engine, numbers, weights))
+                    record = known.judged(before.record, labels, numbers, guessed)
                     engine.publish(known)
                     self._now = Snapshot(engine, known, record, watch)
                 finally:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from recollect.learner.labels import Labels
+    from recollect.learner.answers import Answers
     from recollect.learner.snapshot import Snapshot
 
 __all__ = ["logger", "tell_change", "tell_grown", "tell_undone"]
@@ -22,7 +22,7 @@ def tell_change(before: Snapshot, now: Snapshot, left_out: Mapping[int, str]) ->
     if left_out:
         first = before.watch.arrived
         _tell_left_out(left_out, now.watch.arrived - first, first)
-    if now.labels is not before.labels:
+    if len(now.labels.known) > len(before.labels.known):
         _tell_new_classes(before.labels, now.labels)
 
 
@@ -36,7 +36,7 @@ def tell_undone(steps: int, why: str) -> None:
     logger.warning("step %d was taken back: %s", steps + 1, why)
 
 
-def _tell_new_classes(before: Labels, now: Labels) -> None:
+def _tell_new_classes(before: Answers, now: Answers) -> None:
     new = now.known[len(before) :]
     named = ", ".join(f"{label!r:.60}" for label in new[:NAMED])
     more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""

@@ -22,6 +22,7 @@ LAST = 10
 ON_OUTLIER = ("skip", "raise", "learn")
 COUNTS = ("arrived", "left_out")
 COLUMNS = ("lower", "high", "count", "balance", "bound")
+VALUE = "value"  # what values count for that are far outside
 NOT_FINITE = "it has values that are not finite (NaN or infinity)"
 
 
@@ -95,6 +96,21 @@ class Watch:
                 reasons[int(numbers[row])] = why
             now = replace(now, unusual=unusual)
         return now, reasons
+
+    def judge_values(
+        self, far: Mapping[int, float], learned: Callable[[Hashable], int]
+    ) -> tuple[Watch, dict[int, str]]:
+        """The watch after values that are far outside, by row, and why which are left out."""
+        if not far:
+            return self, {}
+        unusual, accepted = self.unusual.after([(VALUE, size) for size in far.values()], learned)
+        why = "a value to be learned is {:.3g} deviations away from those so far"
+        reasons = {
+            row: why.format(size)
+            for (row, size), good in zip(far.items(), accepted, strict=True)
+            if not good
+        }
+        return replace(self, unusual=unusual), reasons
 
     def after(self, size: int, reasons: Mapping[int, str]) -> Watch:
         """The watch after a batch of so many examples, of which some were left out."""

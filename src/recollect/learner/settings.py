@@ -11,7 +11,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from recollect.core.targets import CLASS
+from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.arriving import check_on_outlier
@@ -19,6 +19,7 @@ from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
+from recollect.train.checks import check_target
 
 __all__ = [
     "LARGEST",
@@ -63,19 +64,20 @@ class Settings:
     max_classes: int
     on_outlier: str
     encoder: Encoder | None = None
+    target: Target = CLASS
 
     def encoded(self, batch: Tensor) -> Tensor:
         """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
         return batch if self.encoder is None else self.encoder.features(batch)
 
-    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
+    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype, target: Target = CLASS) -> int:
         """How many examples the memory stores, of this kind and with so many logits."""
         if isinstance(self.memory, int):
             return self.memory
         replay = setup_of(self.method, ANY).replay
         if replay is None:
             return 0
-        given = {"x": (kind.shape, kind.dtype), "y": CLASS.layout(outputs)}
+        given = {"x": (kind.shape, kind.dtype), "y": target.layout(outputs)}
         layout = replay.layout(given, outputs, dtype)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
@@ -93,7 +95,8 @@ class Settings:
     def saved(self) -> dict[str, Any]:
         """The arguments that are saved as plain data, besides the method."""
         plain = {name: getattr(self, name) for name in (*SAVED, *LATER, "first_lr")}
-        return plain | self.optimising.arguments
+        other = {} if self.target is CLASS else {"target": self.target.name}
+        return plain | other | self.optimising.arguments
 
     def not_saved(self) -> dict[str, Any]:
         """The arguments that are not saved, and passed again, besides the method."""
@@ -160,6 +163,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
             f"{method.title} needs to be told where tasks begin and end, and a stream does not "
             f"say; these do not: {', '.join(fit)}"
         )
+    check_target(method, setup_of(method, ANY).policy, settings.target)
     if not fixed and _needs_classes(method):
         raise InputError(
             f"{method.title} shares its memory among the classes: say which there will be "

@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
+from recollect.learner.answers import Answers, AnyRecord, restored_answers, restored_record
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
@@ -42,12 +42,14 @@ class Snapshot(NamedTuple):
     """
 
     engine: Engine | None
-    labels: Labels
-    record: Record
+    labels: Answers
+    record: AnyRecord
     watch: Watch = Watch.empty()
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
+        if not isinstance(self.labels, Labels) or not isinstance(self.record, Record):
+            return self.record.seen
         (number,) = self.labels.numbers([label])
         return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
 
@@ -61,12 +63,10 @@ class Snapshot(NamedTuple):
         """The logits of the known classes, `[n, classes]`, of a batch `[n, ...]`."""
         return self.ready().logits(batch)[:, : len(self.labels)]
 
-    def guesses(self, batch: Tensor) -> np.ndarray:
-        """The outputs `[n]` that are predicted for a batch; -1 as long as no class is known."""
-        if self.engine is None or not self.labels:
-            return np.full(len(batch), -1)
-        found: np.ndarray = self.logits(batch).argmax(1).cpu().numpy()
-        return found
+    def guesses(self, batch: Tensor) -> Any:
+        """What is predicted for a batch, to be compared with what is learned."""
+        ready = self.engine is not None and len(self.labels) > 0
+        return self.labels.guess(self.logits(batch) if ready else None, len(batch))
 
 
 def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
@@ -101,6 +101,8 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "clock": asdict(engine.fleet.clock) if engine else None,
         "labels": [encoded(label) for label in labels.known],
         "fixed": labels.fixed,
+        **labels.facts(),
+        **({"weighted": True} if engine and engine.target.weighted else {}),
         "predicted": record.seen,
         "window": len(record.ring),
         "watch": watch.facts(),
@@ -130,9 +132,11 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
     numbers = added.pop("numbers", {})
     return {
         "method": method,
-        "classes": [decoded(each) for each in facts["labels"]] if facts["fixed"] else None,
+        "classes": [decoded(each) for each in facts["labels"]]
+        if facts["fixed"] and "values" not in facts
+        else None,
         **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
-        **{name: facts[name] for name in LATER if name in facts},
+        **{name: facts[name] for name in (*LATER, "target") if name in facts},
         **added,
         **numbers,
     }
@@ -151,7 +155,8 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     counts = [facts["predicted"], facts["outputs"], facts["window"]]
     if clock is not None:
         counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
-    right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
+    right = [tensors[f"record.{name}"].shape for name in ("right", "met")
+             if facts.get("target", "class") == "class"]  # fmt: skip
     weights = _part(tensors, "engine.weights").values()
     sound = (
         all(is_whole(count) and 0 <= count < LARGEST for count in counts)
@@ -161,10 +166,9 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
         and (clock is None) == (kind is None)
         and (clock is None or (clock["seen"] == facts["predicted"] and clock["tasks"] == 1))
         and facts["outputs"] <= sum(tensor.numel() for tensor in weights)
-        and tensors["record.ring"].shape == (facts["window"],)
-        and right[0] == right[1]
-        and len(right[0]) == 1
-        and right[0][0] <= len(facts["labels"])
+        and tensors["record.ring"].shape[:1] == (facts["window"],)
+        and (not right or (right[0] == right[1] and len(right[0]) == 1))
+        and (not right or right[0][0] <= len(facts["labels"]))
     )
     if kind is not None and "engine.memory.x" in tensors:
         rows, *shape = tensors["engine.memory.x"].shape
@@ -179,8 +183,8 @@ def restored(
     facts: Mapping[str, Any], tensors: Mapping[str, Tensor], module: nn.Module, settings: Settings
 ) -> Snapshot:
     """The snapshot that was saved as facts and tensors."""
-    labels = Labels(tuple(decoded(each) for each in facts["labels"]), facts["fixed"])
-    record = Record.restored(_part(tensors, "record"), int(facts["predicted"]))
+    labels = restored_answers(settings.target, facts)
+    record = restored_record(settings.target, _part(tensors, "record"), int(facts["predicted"]))
     encoder = facts.get("encoder")  # a file of an older version does not say
     check_encoder(encoder, settings.encoder)
     if "watch" in facts:
@@ -191,7 +195,8 @@ def restored(
         return Snapshot(None, labels, record, watch)
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
-        engine = Engine(module, settings, kind, facts["outputs"])
+        target = settings.target.with_weights() if facts.get("weighted") else settings.target
+        engine = Engine(module, settings, kind, facts["outputs"], target)
     except InputError as error:
         raise InputError(f"the saved learner does not go into this network: {error}") from error
     if engine.outputs != facts["outputs"]:

@@ -12,7 +12,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.learner.labels import Labels
+from recollect.learner.answers import Answers
 from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.train import Fleet
@@ -32,7 +32,7 @@ class View:
     that read it.
     """
 
-    def __init__(self, reader: Reader, labels: Labels, clock: Clock) -> None:
+    def __init__(self, reader: Reader, labels: Answers, clock: Clock) -> None:
         self._reader = reader
         self.labels, self.clock = labels, clock
         self.readers = 0
@@ -77,7 +77,7 @@ class Views:
     The step waits for predictions that began before it, and these for nothing.
     """
 
-    def __init__(self, fleet: Fleet, guard: Guard, labels: Labels) -> None:
+    def __init__(self, fleet: Fleet, guard: Guard, labels: Answers) -> None:
         self._fleet, self._guard = fleet, guard
         tensors = fleet.tensors()
         own_predict = _has_own_predict(fleet.kind)
@@ -132,7 +132,7 @@ class Views:
         self._show(self._copy)
         self._wait_for(self._live)
 
-    def end_step(self, labels: Labels) -> None:
+    def end_step(self, labels: Answers) -> None:
         """Have predictions read what was learned, which has these labels."""
         self._live.labels, self._live.clock = labels, self._fleet.clock
         self._show(self._live)

@@ -88,7 +88,7 @@ def without_weights(y: Tensor, like: Tensor) -> Tensor:
     """
     if y.shape[1:] == like.shape[1:]:
         return y
-    plain = y[:, 0] if like.dim() == 1 else y[:, :-1]
+    plain = y[:, 1] if like.dim() == 1 else y[:, 1:]
     return plain.to(like.dtype)
 
 

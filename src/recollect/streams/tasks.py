@@ -70,7 +70,7 @@ class TaskStream:
 
     @property
     def weighted(self) -> bool:
-        """Whether the training examples have weights, in the last column of `train_y`."""
+        """Whether the training examples have weights, in the first column of `train_y`."""
         return self.train_y.shape[1:] != self.test_y.shape[1:]
 
     @property

@@ -1,0 +1,160 @@
+"""How well a learner predicted several labels before it learned them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.errors import DataError
+
+__all__ = ["LabelMetrics", "LabelRecord"]
+
+BINS = 100
+COUNTS = ("right", "said", "met", "bins", "pairs", "ring")
+
+
+@final
+@dataclass(frozen=True)
+class LabelMetrics:
+    """Prequential measures of several labels: predicted first and learned afterwards.
+
+    `f1` is over all pairs of example and label, `macro_f1` the mean over labels, `hamming` the
+    share of pairs that were wrong, and `average_precision` the mean over labels, from
+    probabilities in hundredths; `recent_f1` is over the last examples, `per_label` the F1 of each
+    label. All are between 0 and 1, and None without examples.
+
+    >>> print(LabelMetrics(200, 0.9, 0.8, 0.05, 0.85, 0.95, {"red": 0.9}))
+    200 examples, F1 90.00 %, macro F1 80.00 %, Hamming loss 5.00 %, recently F1 95.00 %
+    """
+
+    seen: int
+    f1: float | None
+    macro_f1: float | None
+    hamming: float | None
+    average_precision: float | None
+    recent_f1: float | None
+    per_label: Mapping[Hashable, float | None]
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        f1, macro, hamming, recent = (
+            "-" if share is None else f"{100 * share:.2f} %"
+            for share in (self.f1, self.macro_f1, self.hamming, self.recent_f1)
+        )
+        left_out = f", {self.left_out} left out" if self.left_out else ""
+        return (
+            f"{self.seen} examples, F1 {f1}, macro F1 {macro}, Hamming loss {hamming}, recently "
+            f"F1 {recent}{left_out}"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class LabelRecord:
+    """Counts for each label: predicted rightly, predicted, present, and by probability.
+
+    `bins` `[C, 2, 100]` count examples without and with a label by its probability; `pairs` `[2]`
+    are how many pairs of example and label were wrong, and how many there were; `ring`
+    `[window, 2]` has for the last examples how many labels were right, and predicted plus present.
+    """
+
+    right: np.ndarray
+    said: np.ndarray
+    met: np.ndarray
+    bins: np.ndarray
+    pairs: np.ndarray
+    ring: np.ndarray
+    seen: int = 0
+
+    @classmethod
+    def empty(cls, window: int) -> LabelRecord:
+        """The record before the first prediction."""
+        none = np.zeros(0, dtype=np.int64)
+        bins, pairs = np.zeros((0, 2, BINS), dtype=np.int64), np.zeros(2, dtype=np.int64)
+        return cls(none, none, none, bins, pairs, np.zeros((window, 2), dtype=np.int64))
+
+    def after(
+        self, has: np.ndarray, said: np.ndarray, shares: np.ndarray | None = None
+    ) -> LabelRecord:
+        """The record after labels `[n, C]` (bool), what was predicted, and its probabilities.
+
+        Probabilities `[n, c]` may be of fewer labels, those that were known before.
+        """
+        count, labels = has.shape
+        right = has & said
+        counts = [
+            new.sum(0) + _longer(old, labels)
+            for new, old in ((right, self.right), (said, self.said), (has, self.met))
+        ]
+        bins = np.zeros((labels, 2, BINS), dtype=np.int64)
+        bins[: len(self.bins)] = self.bins
+        for label in range(0 if shares is None else shares.shape[1]):
+            assert shares is not None
+            place = (shares[:, label] * BINS).astype(np.int64).clip(0, BINS - 1)
+            np.add.at(bins[label], (has[:, label].astype(np.int64), place), 1)
+        pairs = self.pairs + np.array([int((has != said).sum()), has.size])
+        ring = self.ring.copy()
+        rows = np.stack([right.sum(1), said.sum(1) + has.sum(1)], 1)[-len(ring) :]
+        ring[(self.seen + count - len(rows) + np.arange(len(rows))) % len(ring)] = rows
+        return LabelRecord(*counts, bins, pairs, ring, self.seen + count)
+
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> LabelMetrics:
+        """The measures, with the known labels as names."""
+        filled = self.ring[: min(self.seen, len(self.ring))]
+        each = [_f1(r, s + m) for r, s, m in zip(self.right, self.said, self.met, strict=True)]
+        some = [f1 for f1 in each if f1 is not None]
+        names = [*each, *[None] * (len(known) - len(each))]
+        return LabelMetrics(
+            self.seen,
+            _f1(self.right.sum(), self.said.sum() + self.met.sum()),
+            float(np.mean(some)) if some else None,
+            float(self.pairs[0] / self.pairs[1]) if self.pairs[1] else None,
+            _average_precision(self.bins),
+            _f1(*filled.sum(0)) if len(filled) else None,
+            dict(zip(known, names, strict=True)),
+            left_out,
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors to save; `seen` is saved apart."""
+        return {n: torch.from_numpy(getattr(self, n).copy()) for n in COUNTS}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], seen: int) -> LabelRecord:
+        """The record that was saved as `tensors` and `seen`."""
+        parts = {name: tensors[name].numpy().copy() for name in COUNTS}
+        size = parts["met"].shape
+        sound = (
+            all(part.dtype == np.int64 and bool((part >= 0).all()) for part in parts.values())
+            and parts["right"].shape == parts["said"].shape == size and len(size) == 1
+            and parts["bins"].shape == (*size, 2, BINS) and parts["pairs"].shape == (2,)
+            and parts["ring"].ndim == 2 and parts["ring"].shape[1] == 2
+        )  # fmt: skip
+        if not sound:
+            raise DataError("the record of predictions is of another kind")
+        return cls(**parts, seen=seen)
+
+
+def _f1(right: int, sum_: int) -> float | None:
+    return float(2 * right / sum_) if sum_ else None
+
+
+def _average_precision(bins: np.ndarray) -> float | None:
+    """The mean over labels that occurred; examples of one bin are taken together."""
+    without, present = bins[:, 0, ::-1], bins[:, 1, ::-1]
+    total = present.sum(1)
+    above = present.cumsum(1)
+    precision = above / np.maximum(above + without.cumsum(1), 1)
+    each = (precision * present).sum(1) / np.maximum(total, 1)
+    return float(each[total > 0].mean()) if (total > 0).any() else None
+
+
+def _longer(counts: np.ndarray, size: int) -> np.ndarray:
+    found = np.zeros(size, dtype=np.int64)
+    found[: len(counts)] = counts
+    return found

@@ -1,0 +1,129 @@
+"""How far the estimates of a learner were from the values that it learned afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recollect.errors import DataError
+
+__all__ = ["ValueMetrics", "ValueRecord"]
+
+SUMS = ("scored", "mean", "spread", "squared", "absolute")
+
+
+@final
+@dataclass(frozen=True)
+class ValueMetrics:
+    """Prequential errors of estimates: every example was predicted first and learned afterwards.
+
+    `mae`, `rmse` and `r2` are over all that was predicted, `recent_mae` and `recent_rmse` over the
+    last ones, in the user's units; of several values they are averages. None without predictions.
+
+    >>> print(ValueMetrics(seen=200, mae=0.5, rmse=0.7, r2=0.91, recent_mae=0.4, recent_rmse=0.6))
+    200 examples, MAE 0.5, RMSE 0.7, R² 0.910, recently RMSE 0.6
+    """
+
+    seen: int
+    mae: float | None
+    rmse: float | None
+    r2: float | None
+    recent_mae: float | None
+    recent_rmse: float | None
+    left_out: int = 0
+
+    def __str__(self) -> str:
+        mae, rmse, recent = (
+            "-" if each is None else f"{each:.4g}"
+            for each in (self.mae, self.rmse, self.recent_rmse)
+        )
+        r2 = "-" if self.r2 is None else f"{self.r2:.3f}"
+        left_out = f", {self.left_out} left out" if self.left_out else ""
+        return (
+            f"{self.seen} examples, MAE {mae}, RMSE {rmse}, R² {r2}, recently RMSE {recent}"
+            f"{left_out}"
+        )
+
+
+@final
+@dataclass(frozen=True)
+class ValueRecord:
+    """Sums of errors for each of D values, and a ring of the last errors, `[window, 2, D]`.
+
+    `scored` `[1]` counts the examples that were predicted; `mean` and `spread` are of their values.
+    """
+
+    scored: np.ndarray
+    mean: np.ndarray
+    spread: np.ndarray
+    squared: np.ndarray
+    absolute: np.ndarray
+    ring: np.ndarray
+    seen: int = 0
+
+    @classmethod
+    def empty(cls, window: int) -> ValueRecord:
+        """The record before the first prediction."""
+        return cls(np.zeros(1), *(np.zeros(0) for _ in SUMS[1:]), np.zeros((window, 2, 0)))
+
+    def after(self, values: np.ndarray, predicted: np.ndarray) -> ValueRecord:
+        """The record after values `[n, D]` and what was predicted for them: NaN if nothing was."""
+        seen = self.seen + len(values)
+        rows = np.isfinite(predicted).all(1)
+        values, predicted = values[rows], predicted[rows]
+        size = values.shape[1]
+        sums = [getattr(self, n) if len(self.mean) else np.zeros(size) for n in SUMS[1:]]
+        mean, spread, squared, absolute = sums
+        ring = self.ring.copy() if len(self.mean) else np.zeros((len(self.ring), 2, size))
+        before, count = float(self.scored[0]), len(values)
+        if not count:
+            return ValueRecord(*(getattr(self, n) for n in SUMS), self.ring, seen)
+        total, error = before + count, predicted - values
+        here = values.mean(0)
+        spread = spread + np.square(values - here).sum(0)
+        spread = spread + np.square(here - mean) * before * count / total
+        mean = mean + (here - mean) * count / total
+        errors = np.stack([np.square(error), np.abs(error)], 1)
+        last = errors[-len(ring) :]
+        ring[(int(total) - len(last) + np.arange(len(last))) % len(ring)] = last
+        sums = [mean, spread, squared + errors[:, 0].sum(0), absolute + errors[:, 1].sum(0)]
+        return ValueRecord(np.array([total]), *sums, ring, seen)
+
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> ValueMetrics:
+        """The errors, averaged over the values of an example."""
+        count = float(self.scored[0])
+        if not count:
+            return ValueMetrics(self.seen, None, None, None, None, None, left_out)
+        filled = self.ring[: min(int(count), len(self.ring))]
+        some = self.spread > 0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            explained = np.where(some, 1 - self.squared / self.spread, self.squared <= 0)
+        return ValueMetrics(
+            self.seen,
+            float(self.absolute.mean() / count),
+            float(np.sqrt(self.squared / count).mean()),
+            float(explained.mean()) if count > 1 else None,
+            float(filled[:, 1].mean()),
+            float(np.sqrt(filled[:, 0].mean(0)).mean()),
+            left_out,
+        )
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors to save; `seen` is saved apart."""
+        return {n: torch.from_numpy(getattr(self, n).copy()) for n in (*SUMS, "ring")}
+
+    @classmethod
+    def restored(cls, tensors: Mapping[str, Tensor], seen: int) -> ValueRecord:
+        """The record that was saved as `tensors` and `seen`."""
+        parts = {name: tensors[name].numpy().copy() for name in (*SUMS, "ring")}
+        size = parts["mean"].shape
+        sound = parts["scored"].shape == (1,) and 0 <= parts["scored"][0] <= seen
+        sound = sound and parts["ring"].ndim == 3 and parts["ring"].shape[1:] == (2, *size)
+        if not sound or any(parts[n].shape != size for n in SUMS[1:]):
+            raise DataError("the record of predictions is of another kind")
+        return cls(**parts, seen=seen)
