@@ -22,6 +22,7 @@ from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
     absent,
+    copies_of_weights,
     outputs_of,
     overlaid,
     padded,
@@ -175,7 +176,7 @@ class Engine:
         larger = bigger.fleet.tensors()
         old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
         self._check_state_grows(larger)
-        copies = _copies_of_weights(larger)
+        copies = copies_of_weights(larger)
         rows = self.rows_that_fit(bigger.fleet.memory.capacity)
         state: dict[str, Tensor] = {}
         for name, tensor in self.fleet.tensors().items():
@@ -274,16 +275,6 @@ class Engine:
         module = exported(self.settings.method, module, self.fleet.state)
         module = with_first_outputs(module, (outputs or classes, classes), self._blank)
         return encoder.before(module) if encoder else module
-
-
-def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
-    """What the names of copies of the weights begin with, in the state of a method."""
-    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
-    first = next(iter(weights))
-    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
-    return [
-        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
-    ]
 
 
 def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Answers) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -133,3 +134,13 @@ def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
     if tensor.shape == shape:
         return tensor
     return overlaid(tensor, tensor.new_zeros(shape))
+
+
+def copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
+    """What the names of copies of the weights begin with, in the state of a method."""
+    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
+    first = next(iter(weights))
+    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
+    return [
+        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
+    ]
