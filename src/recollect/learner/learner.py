@@ -16,14 +16,14 @@ from torch import nn
 from recollect.core.transforms import Transform
 from recollect.files import unpack
 from recollect.learner import log, snapshot
-from recollect.learner.arriving import arriving, check_on_outlier
+from recollect.learner.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
-from recollect.learner.durable import Durable
 from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
 from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, listed
+from recollect.learner.late import Late
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
@@ -33,7 +33,7 @@ __all__ = ["Learner"]
 
 
 @final
-class Learner(Durable):
+class Learner(Late):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -53,7 +53,8 @@ class Learner(Durable):
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
     every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
     the folder was made with another number). No other learner may use the folder until this one is
-    closed, by `close`, `with` or garbage collection.
+    closed, by `close`, `with` or garbage collection. Of predictions with ids, the last `pending`
+    wait for a `label`, and none for more than `expires` seconds.
 
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
@@ -94,6 +95,8 @@ class Learner(Durable):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        pending: int = 10_000,
+        expires: float | None = None,
         **numbers: Unpack[Numbers],
     ) -> None:
         optimising = Optimising.of(
@@ -102,6 +105,7 @@ class Learner(Durable):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
+            pending, expires,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
@@ -128,40 +132,45 @@ class Learner(Durable):
         check_on_outlier(how)
         arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
         with self._lock:
-            before = self._now
-            if before.engine:
-                before.engine.kind.arriving.check(arrived.examples)
-            examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, how)
-            if not labels:
-                self._now = before._replace(watch=watch)
-                log.tell_change(before, self._now, left_out)
-                return math.nan
-            batch = self._settings.encoded(examples.to(self._settings.device))
-            known = before.labels.with_new(labels, self._settings.max_classes)
-            if self._checkpoints.folder and known is not before.labels:
-                encoded(known.known[len(before.labels) :])
-            kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
-            engine = before.engine or first_engine(self._module, self._settings, kind, known)
-            engine.kind.check(batch)
-            with engine.threads(len(labels)):
-                if predicted is None:
-                    guessed = before.guesses(batch)
-                else:
-                    guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
-                if len(known) > engine.outputs:
-                    engine = engine.grown(len(known) + self._settings.spare)
-                numbers = np.array(known.numbers(labels), dtype=np.int64)
-                engine.begin()
-                try:
-                    loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                    record = before.record.after(numbers, numbers == guessed)
-                    engine.publish(known)
-                    self._now = Snapshot(engine, known, record, watch)
-                finally:
-                    if self._now is before:
-                        engine.undo()
+            loss = self._learn(arrived, predicted, how)
+            if not math.isnan(loss):
+                self._checkpoint_if_due()
+        return loss
+
+    def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
+        before = self._now
+        if before.engine:
+            before.engine.kind.arriving.check(arrived.examples)
+        examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, on_outlier)
+        if not labels:
+            self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
-            self._checkpoint_if_due()
+            return math.nan
+        batch = self._settings.encoded(examples.to(self._settings.device))
+        known = before.labels.with_new(labels, self._settings.max_classes)
+        if self._checkpoints.folder and known is not before.labels:
+            encoded(known.known[len(before.labels) :])
+        kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
+        engine = before.engine or first_engine(self._module, self._settings, kind, known)
+        engine.kind.check(batch)
+        with engine.threads(len(labels)):
+            if predicted is None:
+                guessed = before.guesses(batch)
+            else:
+                guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
+            if len(known) > engine.outputs:
+                engine = engine.grown(len(known) + self._settings.spare)
+            numbers = np.array(known.numbers(labels), dtype=np.int64)
+            engine.begin()
+            try:
+                loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
+                record = before.record.after(numbers, numbers == guessed)
+                engine.publish(known)
+                self._now = Snapshot(engine, known, record, watch, before.labelled)
+            finally:
+                if self._now is before:
+                    engine.undo()
+        log.tell_change(before, self._now, left_out)
         return loss
 
     def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
@@ -204,7 +213,9 @@ class Learner(Durable):
             "device": device,
         }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
-            return cls._read(Path(path), module, method, extras, owner)
+            learner = cls._read(Path(path), module, method, extras, owner)
+            learner._recover_version(Path(path))
+            return learner
 
     @classmethod
     def resume(
@@ -227,6 +238,8 @@ class Learner(Durable):
             learner = newest(Path(folder), read)
             if learner is None:  # it has gone meanwhile
                 owner.release()
+            else:
+                learner._recover(Path(folder), learn=True)
             return learner
 
     def resumed(self, folder: str | Path) -> Learner | None:

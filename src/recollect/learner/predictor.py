@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Hashable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
+from recollect.learner.pending import ids_of
 from recollect.learner.properties import Properties
 from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings
@@ -28,16 +31,28 @@ class Predictor(Properties):
         self._now = Snapshot(None, labels, Record.empty(window))
         self._lock = FairLock()
 
-    def predict(self, x: Any) -> Any:
-        """The label of one example, or a list of labels for a batch."""
-        logits, known, several = self._logits(x)
-        labels = [known[index] for index in logits.argmax(1).tolist()]
+    def predict(self, x: Any, *, ids: Any = None) -> Any:
+        """The label of one example, or a list of labels for a batch.
+
+        With an id for every example, `label` can learn from them when their labels arrive; as long
+        as no class is known, the answers are then None.
+        """
+        logits, known, several = self._logits(x, ids)
+        labels = _best(logits, known)
+        if ids is not None:
+            self._keep(x, ids, labels)
         return labels if several else labels[0]
 
-    def predict_proba(self, x: Any) -> np.ndarray:
-        """The probability of every class in `classes`, `[n, classes]` for a batch."""
-        logits, _, several = self._logits(x)
-        with self._now.ready().threads(len(logits)):
+    def predict_proba(self, x: Any, *, ids: Any = None) -> np.ndarray:
+        """The probability of every class in `classes`, `[n, classes]` for a batch.
+
+        With ids, the most probable class is the answer that waits for its label, as in `predict`.
+        """
+        logits, known, several = self._logits(x, ids)
+        if ids is not None:
+            self._keep(x, ids, _best(logits, known))
+        engine = self._now.engine
+        with engine.threads(len(logits)) if engine else nullcontext():
             shares: np.ndarray = logits.double().softmax(1).cpu().numpy()
         return shares if several else shares[0]
 
@@ -54,11 +69,23 @@ class Predictor(Properties):
         with self._lock:
             return self._now.ready().trained(len(self._now.labels))
 
-    def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
+    @abstractmethod
+    def _keep(self, x: Any, ids: Any, answers: list[Hashable]) -> None:
+        """Have examples with ids, and the answers to them, wait for their labels."""
+
+    def _logits(self, x: Any, ids: Any = None) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
+        if ids is not None and self._now.engine is None:
+            named, several = ids_of(ids)
+            return torch.zeros(len(named), 0), (), several
         examples, engine = tensor_of(x), self._now.ready()
         arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
         batch = self._settings.encoded(arrived)
         with self._lock if engine.draws else nullcontext():
             logits, labels = engine.scores(batch)
         return logits, labels.known, several
+
+
+def _best(logits: Tensor, known: tuple[Hashable, ...]) -> list[Hashable]:
+    """The labels of the largest logits `[n, classes]`; None for each if no class is known."""
+    return [known[index] for index in logits.argmax(1).tolist()] if known else [None] * len(logits)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -31,7 +32,12 @@ __all__ = [
 ]
 
 SAVED = ("memory", "lr", "seed", "replay", "spare")
-LATER = ("max_classes", "on_outlier")  # files that were written before do not have them
+LATER = (
+    "max_classes",
+    "on_outlier",
+    "pending",
+    "expires",
+)  # files that were written before do not have them
 PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device")
 LARGEST = 2**63
 MOST_SPARE = 10_000
@@ -62,6 +68,8 @@ class Settings:
     max_classes: int
     on_outlier: str
     encoder: Encoder | None = None
+    pending: int = 10_000
+    expires: float | None = None
 
     def encoded(self, batch: Tensor) -> Tensor:
         """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
@@ -169,6 +177,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         "replay": settings.replay,
         "window": window,
         "max_classes": settings.max_classes,
+        "pending": settings.pending,
     }
     for name, number in numbers.items():
         if not is_whole(number) or number < 1:
@@ -180,6 +189,9 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     for name, function in settings.not_saved().items():
         if name != "device" and function is not None and not callable(function):
             raise InputError(f"{name} must be a function of a batch, not {function!r}")
+    expires = settings.expires
+    if expires is not None and not (isinstance(expires, int | float) and 0 < expires < math.inf):
+        raise InputError(f"expires must be a number of seconds above 0, or None, not {expires!r}")
     check_lr(settings.lr)
     check_on_outlier(settings.on_outlier)
 

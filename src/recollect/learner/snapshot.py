@@ -38,13 +38,15 @@ MEMORY = "memory."
 class Snapshot(NamedTuple):
     """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
 
-    There is no engine until the first examples have arrived.
+    There is no engine until the first examples have arrived. `labelled` is the number of the last
+    label of the journal that was learned.
     """
 
     engine: Engine | None
     labels: Labels
     record: Record
     watch: Watch = Watch.empty()
+    labelled: int = 0
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
@@ -88,7 +90,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch = snapshot
+    engine, labels, record, watch, labelled = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -105,6 +107,7 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "window": len(record.ring),
         "watch": watch.facts(),
         "notes": notes,
+        "labelled": labelled,
     }
 
 
@@ -148,7 +151,7 @@ def as_made(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Refuse facts that contradict each other or the tensors."""
     clock, kind = facts["clock"], facts["kind"]
-    counts = [facts["predicted"], facts["outputs"], facts["window"]]
+    counts = [facts["predicted"], facts["outputs"], facts["window"], facts.get("labelled", 0)]
     if clock is not None:
         counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
     right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
@@ -188,7 +191,7 @@ def restored(
     else:  # a file of an older version
         watch = replace(Watch.empty(), arrived=record.seen)
     if facts["kind"] is None:
-        return Snapshot(None, labels, record, watch)
+        return Snapshot(None, labels, record, watch, facts.get("labelled", 0))
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         engine = Engine(module, settings, kind, facts["outputs"])
@@ -206,7 +209,7 @@ def restored(
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch)
+    return Snapshot(engine, labels, record, watch, facts.get("labelled", 0))
 
 
 def _plain(kind: Kind) -> dict[str, Any]:
