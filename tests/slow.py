@@ -62,6 +62,8 @@ SLOW = {
     "packaging/test_wheel.py",
     "test_examples.py",
     "test_files.py",
+    "test_service_http.py",
+    "test_service_kills.py",
     "testing/test_everything_conforms.py",
     "train/test_checkpoint_continuing.py",
     "train/test_checkpoint_jobs.py",
@@ -86,4 +88,5 @@ TORTURE = {
     "learner/test_fuzz_load.py",
     "learner/test_fuzz_observe.py",
     "learner/test_fuzz_outliers.py",
+    "test_service_kills.py",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,15 +22,15 @@ def module() -> nn.Module:
     return MLP(FEATURES, 1, hidden=(8,))
 
 
-def made(folder: Path | None = None, every: int | None = None, **more: object) -> Learner:
+def made(folder: Path | None = None, every: int | None = None, **more: Any) -> Learner:
     """A new learner, with checkpoints in a folder if there is one."""
-    arguments = {"memory": 30, "lr": 0.1, "replay": 8, "window": 50, **more}
+    arguments: dict[str, Any] = {"memory": 30, "lr": 0.1, "replay": 8, "window": 50, **more}
     return Learner(
         module(),
         DERpp(0.2, 0.5),
         checkpoints=folder,
         checkpoint_every=every,
-        **arguments,  # type: ignore[arg-type]
+        **arguments,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_many_threads_predict_while_one_labels() -> None:
 @pytest.mark.parametrize(
     "bad", [{"pending": 0}, {"pending": 2.5}, {"expires": 0}, {"expires": "1"}]
 )
-def test_bounds_that_make_no_sense_are_refused(bad: dict[str, object]) -> None:
+def test_bounds_that_make_no_sense_are_refused(bad: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=next(iter(bad))):
         made(**bad)
 

@@ -11,7 +11,7 @@ import pytest
 from tests.learner.late_stream import examples, facts_of, made, module, state
 
 from recollect import DataError, DivergedError, InputError, Learner
-from recollect.learner import journal, journalled
+from recollect.learner import journalled
 
 
 def served(learner: Learner, start: int, stop: int) -> None:
@@ -291,7 +291,7 @@ def test_a_full_disk_is_an_error_and_nothing_changes(
         return real(file, data[:100])
 
     with monkeypatch.context() as patch:
-        patch.setattr(journal.os, "write", half)
+        patch.setattr(os, "write", half)
         for call in (
             lambda: learner.label(1, y[1]),
             lambda: learner.predict(x[3], ids=3),
@@ -315,7 +315,7 @@ def test_a_disk_that_does_not_confirm_is_an_error_after_the_step(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(journal.os, "fsync", failing)
+        patch.setattr(os, "fsync", failing)
         with pytest.raises(DataError, match="learned, but not saved"):
             learner.label(1, y[1])
     assert learner.seen == 2
