@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import importlib.util
 import json
 import os
 import signal
@@ -16,9 +17,16 @@ from typing import Any
 
 import recollect
 
-__all__ = ["Client", "Service"]
+__all__ = ["MISSING", "Client", "Service", "installed"]
 
+MISSING = 'the service needs FastAPI and uvicorn (pip install "recollect[examples]"), and forks'
 WORKER = Path(__file__).with_name("service_worker.py")
+
+
+def installed() -> bool:
+    """Whether the service can be started here."""
+    found = all(importlib.util.find_spec(name) for name in ("fastapi", "uvicorn"))
+    return found and hasattr(os, "fork")
 
 
 class Client:
@@ -55,13 +63,13 @@ class Client:
 class Service:
     """The service in a folder, started and ended as often as one likes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, segment: int = 0) -> None:
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             self.port: int = found.getsockname()[1]
         source = str(Path(recollect.__file__).parents[1])
         self._worker = subprocess.Popen(
-            [sys.executable, str(WORKER), str(folder), str(self.port)],
+            [sys.executable, str(WORKER), str(folder), str(self.port), str(segment)],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             env={**os.environ, "PYTHONPATH": source, "OMP_NUM_THREADS": "1"},
         )  # fmt: skip

@@ -15,12 +15,17 @@ from pathlib import Path
 import torch
 import uvicorn
 
+from recollect.learner import journalled
+
 EXAMPLE = Path(__file__).parents[1] / "examples" / "service.py"
 
 
-def main(folder: Path, port: int) -> None:
-    """Serve in a child for every line."""
+def main(folder: Path, port: int, segment: int) -> None:
+    """Serve in a child for every line; files of the journal are so short, and all are kept."""
     torch.set_num_threads(1)
+    if segment:
+        journalled.SEGMENT = segment
+        journalled.remove_old = lambda folder: None
     service = runpy.run_path(str(EXAMPLE))["service"]
     for line in sys.stdin:
         if line.strip():
@@ -35,4 +40,4 @@ def main(folder: Path, port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), int(sys.argv[2]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

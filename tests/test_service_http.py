@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import signal
 import threading
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from tests.service_client import Client, Service
+from tests.service_client import MISSING, Client, Service, installed
 
-pytestmark = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("fastapi", "uvicorn")),
-    reason='the service needs FastAPI and uvicorn: pip install "recollect[examples]"',
-)
+pytestmark = pytest.mark.skipif(not installed(), reason=MISSING)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
 import random
 import runpy
@@ -15,16 +14,13 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from tests.service_client import Client, Service
+from tests.service_client import MISSING, Client, Service, installed
 from tests.torture import times
 
 from recollect import Learner
 from recollect.learner.recovery import Replay
 
-pytestmark = pytest.mark.skipif(
-    not all(importlib.util.find_spec(name) for name in ("fastapi", "uvicorn")),
-    reason='the service needs FastAPI and uvicorn: pip install "recollect[examples]"',
-)
+pytestmark = pytest.mark.skipif(not installed(), reason=MISSING)
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "service.py"
 CLIENTS = 4
@@ -86,9 +82,12 @@ class Load:
         self.statuses[status] += 1
 
 
-def test_every_acknowledged_label_is_learned_once(tmp_path: Path) -> None:
-    kills, rng = times(30), random.Random(1)
-    service, folder = Service(tmp_path / "state"), tmp_path / "state"
+@pytest.mark.parametrize(
+    ("kills", "segment"), [(times(30), 0), (times(10), 20_000)], ids=["one file", "many files"]
+)
+def test_every_acknowledged_label_is_learned_once(kills: int, segment: int, tmp_path: Path) -> None:
+    rng, folder = random.Random(1), tmp_path / "state"
+    service = Service(folder, segment)
     load = Load(service.port)
     try:
         for life in range(kills):
@@ -110,6 +109,8 @@ def test_every_acknowledged_label_is_learned_once(tmp_path: Path) -> None:
     assert set(found) <= load.sent
     assert load.acknowledged
     assert len(replay.pending) > 0
+    files = len(list(folder.glob("*.journal")))
+    assert files == 1 if not segment else files > 1
 
     made = runpy.run_path(str(EXAMPLE))["learner_in"]
     fresh: Learner = made(tmp_path / "fresh")
@@ -124,5 +125,6 @@ def test_every_acknowledged_label_is_learned_once(tmp_path: Path) -> None:
         "kills": kills, "answers": sum(load.statuses.values()), "steps": fresh.steps,
         "predictions": len(load.answered), "acknowledged": len(load.acknowledged),
         "learned": len(labelled), "pending at the end": again.pending,
+        "files": files,
     }  # fmt: skip
     print(json.dumps(told))  # shown with `pytest -s`

@@ -359,6 +359,7 @@ def test_what_is_forgotten_is_in_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     assert (state(resumed), resumed.pending) == (state(learner), learner.pending)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process is forked here")
 def test_a_forked_process_does_not_write_to_the_journal(tmp_path: Path) -> None:
     x, y = examples(3)
     learner = made(tmp_path)

@@ -75,7 +75,7 @@ class Journal:
     def __init__(self, segment: Segment, size: int) -> None:
         self.segment, self.size, self.folder = segment, size, segment.path.parent
         self.began = size
-        self._pid = os.getpid()
+        self._pid, self._file = os.getpid(), -1
         self._file = os.open(segment.path, os.O_WRONLY | os.O_APPEND)
 
     @classmethod

@@ -13,7 +13,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
-from recollect.learner.journal import Record, Segment, rewrite, segments_in
+from recollect.learner.journal import SUFFIX, Record, Segment, rewrite, segments_in
 from recollect.learner.labels import decoded, encoded
 from recollect.learner.pending import Batch, Pending
 from recollect.learner.versions import versions_in
@@ -111,6 +111,8 @@ def remove_old(folder: Path) -> None:
             if following.start().facts["n"] > needed:
                 break
             old.path.unlink(missing_ok=True)
+        for half in folder.glob(f".*{SUFFIX}.*.part"):  # a killed process left it
+            half.unlink(missing_ok=True)
 
 
 def _learned(path: Path) -> int:
