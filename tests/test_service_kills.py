@@ -83,7 +83,7 @@ class Load:
 
 
 @pytest.mark.parametrize(
-    ("kills", "segment"), [(times(30), 0), (times(10), 20_000)], ids=["one file", "many files"]
+    ("kills", "segment"), [(times(30), 0), (times(10), 4_000)], ids=["one file", "many files"]
 )
 def test_every_acknowledged_label_is_learned_once(kills: int, segment: int, tmp_path: Path) -> None:
     rng, folder = random.Random(1), tmp_path / "state"
@@ -110,7 +110,7 @@ def test_every_acknowledged_label_is_learned_once(kills: int, segment: int, tmp_
     assert load.acknowledged
     assert len(replay.pending) > 0
     files = len(list(folder.glob("*.journal")))
-    assert files == 1 if not segment else files > 1
+    assert (files > 1) == bool(segment)
 
     made = runpy.run_path(str(EXAMPLE))["learner_in"]
     fresh: Learner = made(tmp_path / "fresh")

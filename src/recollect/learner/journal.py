@@ -70,11 +70,14 @@ def segments_in(folder: Path) -> list[Segment]:
 
 @final
 class Journal:
-    """Appends to the last segment of a folder; only this process may."""
+    """Appends to the last segment of a folder; only this process may.
 
-    def __init__(self, segment: Segment, size: int) -> None:
-        self.segment, self.size, self.folder = segment, size, segment.path.parent
-        self.began = size
+    `began` and `size` are the bytes of its first record and of all.
+    """
+
+    def __init__(self, segment: Segment, began: int, size: int) -> None:
+        self.segment, self.folder = segment, segment.path.parent
+        self.began, self.size = began, size
         self._pid, self._file = os.getpid(), -1
         self._file = os.open(segment.path, os.O_WRONLY | os.O_APPEND)
 
@@ -88,12 +91,12 @@ class Journal:
         data = _framed(pack(facts, tensors))
         try:
             write_bytes(path, data)
-            return cls(Segment(path), len(data))
+            return cls(Segment(path), len(data), len(data))
         except OSError as error:
             raise _not_written(path, error) from None
 
     @classmethod
-    def continued(cls, segment: Segment, end: int) -> Journal:
+    def continued(cls, segment: Segment, began: int, end: int) -> Journal:
         """The last segment, from the end of its last whole record on."""
         torn = segment.path.stat().st_size - end
         if torn:
@@ -101,7 +104,7 @@ class Journal:
                 "%s: the last %d bytes are not a whole record: cut off", segment.path, torn
             )
             os.truncate(segment.path, end)
-        return cls(segment, end)
+        return cls(segment, began, end)
 
     def append(self, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
         """Write a record: it survives the end of this process, and `sync` that of the machine.

@@ -148,7 +148,7 @@ class Journalled(Durable):
         whole = replay.number == self._number
         self._now = self._now._replace(labelled=self._number)
         if learn and whole and self._checkpoints.folder == folder:
-            self._checkpoints.journal = Journal.continued(replay.segment, replay.end)
+            self._checkpoints.journal = Journal.continued(replay.segment, replay.began, replay.end)
 
     def _recover_version(self, path: Path) -> None:
         """The same if this was loaded from the newest version; from an older, it is a rollback."""

@@ -51,14 +51,15 @@ class Replay:
     """Goes through the journal in a folder, from label number `after` on.
 
     After `batches`, `pending` is what waited at the journal's end, `number` the number of its last
-    label, and `segment` and `end` say where that is. `start` is the label after which the records
-    begin; labels are `missing` if that is later than `after`.
+    label; `segment` and `end` say where that is, and `began` where its first record ends. `start`
+    is the label after which the records begin; labels are `missing` if that is later than `after`.
     """
 
     def __init__(self, folder: Path, after: int) -> None:
         self._segments, self._after = segments_in(folder), after
         self.segment = self._segments[-1] if self._segments else None
-        self.end, self.number, self.start = 0, after, after
+        self.began, self.end = 0, 0
+        self.number, self.start = after, after
         self.pending = Pending(1, None)
         for place in reversed(range(len(self._segments))):
             self.start = self._segments[place].start().facts["n"]
@@ -84,7 +85,7 @@ class Replay:
         facts, tensors, _ = record
         if facts["kind"] == STATE:
             self.pending = Pending.restored(facts, tensors)
-            self.number = facts["n"]
+            self.number, self.began = facts["n"], record.end
             return None
         ids = [decoded(each) for each in facts["ids"]]
         if facts["kind"] == KEPT:
