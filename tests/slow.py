@@ -45,6 +45,7 @@ SLOW = {
     "learner/test_fuzz_observe.py",
     "learner/test_fuzz_outliers.py",
     "learner/test_growth.py",
+    "learner/test_late_files.py",
     "learner/test_late_journal.py",
     "learner/test_memory_sizes.py",
     "learner/test_outlier_rules.py",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import nn
 
 from recollect import MLP, DERpp, Learner
 
-__all__ = ["examples", "facts_of", "made", "module", "state"]
+__all__ = ["examples", "journal_files", "killed", "made", "module", "served", "state"]
 
 FEATURES = 6
 
@@ -47,6 +48,26 @@ def state(learner: Learner) -> bytes:
     return learner._packed()
 
 
-def facts_of(folder: Path) -> list[str]:
+def journal_files(folder: Path) -> list[str]:
     """The names of the files of a journal."""
     return sorted(path.name for path in folder.glob("*.journal"))
+
+
+def served(learner: Learner, start: int, stop: int) -> None:
+    """Predict and label, each label three predictions later, in calls of one to three labels."""
+    x, y = examples(200)
+    for row in range(start, stop):
+        learner.predict(x[row], ids=f"id {row}")
+        if row >= 3 and row % 3 == 0:
+            rows = range(row - 3, row - 3 + 1 + row % 2)
+            learner.label([f"id {each}" for each in rows], [y[each] for each in rows])
+
+
+def killed(learner: Learner, copy: Path) -> Learner:
+    """What a process that resumes the folder would get, as if this one had just been killed."""
+    learner._checkpoints.wait()  # a copy is not made in an instant
+    assert learner._checkpoints.folder is not None
+    shutil.copytree(learner._checkpoints.folder, copy)
+    found = Learner.resume(copy, module(), checkpoint_every=5)
+    assert found is not None
+    return found

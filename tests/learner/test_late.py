@@ -107,6 +107,14 @@ def test_what_waits_too_long_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     assert learner.label("a", y[0]).expired == ("a",)
 
 
+def test_ids_may_come_from_numpy() -> None:
+    x, y = examples(3)
+    learner = made()
+    learner.predict(x, ids=np.array([1, 2, 3]))
+    assert learner.label([np.int64(1)], y[:1]).learned == 1
+    assert learner.label(np.array([1, 2]), np.array(y[:2])).repeated == (1,)
+
+
 def test_what_waits_is_a_copy() -> None:
     x, y = examples(4)
     one, other = made(), made()
@@ -127,6 +135,9 @@ def test_what_waits_is_a_copy() -> None:
         ([None], ["u"], "an id must be a text"),
         ([1.5], ["u"], "an id must be a text"),
         ([{"a": 1}], ["u"], "an id must be a text"),
+        ([True], ["u"], "an id must be a text"),
+        (["x" * 1001], ["u"], "an id must be a text"),
+        ([2**63], ["u"], "an id must be a text"),
         (["a"], [None], "None is not a label"),
         (["a"], [0.5], "is not a class"),
         (["a"], [["u"]], "must be hashable"),

@@ -157,8 +157,11 @@ class Journalled(Durable):
             newest = versions_in(folder)[:1]
             self._recover(folder, learn=any(each.path.samefile(path) for each in newest))
 
-    def _forget_pending(self, ids: Iterable[Hashable]) -> int:
-        """Remove predictions that wait, and write the journal anew without these ids."""
+    def _forget_pending(self, ids: Iterable[Hashable]) -> set[Hashable]:
+        """Remove predictions that wait, and write the journal anew without these ids; which waited.
+
+        The thread has no lock: a checkpoint is made.
+        """
         gone = set(ids)
         with self._labelling:
             self._learn_due()

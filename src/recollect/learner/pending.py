@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -16,6 +17,7 @@ from recollect.learner.labels import decoded, encoded
 __all__ = ["Batch", "Kept", "Labelled", "Pending", "Sorted", "ids_of"]
 
 PAST = 10  # so many times more ids than predictions are remembered
+LONGEST = 1000
 LABELLED, EXPIRED, UNKNOWN = "labelled", "expired", "unknown"
 
 
@@ -141,11 +143,11 @@ class Pending:
         for each in ids:
             self._drop(each, LABELLED)
 
-    def forget(self, ids: Iterable[Hashable]) -> int:
-        """Remove examples and all that is known of their ids; how many of them waited."""
-        found = 0
+    def forget(self, ids: Iterable[Hashable]) -> set[Hashable]:
+        """Remove examples and all that is known of their ids; those that waited."""
+        found = set(ids) & self._kept.keys()
         for each in ids:
-            found += self._kept.pop(each, None) is not None
+            self._kept.pop(each, None)
             self._past.pop(each, None)
         return found
 
@@ -187,23 +189,25 @@ class Pending:
         return found
 
 
-def ids_of(ids: object) -> tuple[list[Hashable], bool]:
+def ids_of(ids: Any) -> tuple[list[Hashable], bool]:
     """The ids, and whether they are those of a batch: a list, an array or a tensor.
 
     >>> ids_of("a"), ids_of([1, 2])
     ((['a'], False), ([1, 2], True))
     """
-    if hasattr(ids, "tolist"):
-        ids = ids.tolist()
-    several = isinstance(ids, list)
-    found: list[Any] = ids if isinstance(ids, list) else [ids]
-    for each in found:
-        try:
-            encoded(each)
-        except InputError:
-            each = None
-        if each is None or isinstance(each, float | bool):
-            raise InputError(
-                "an id must be a text, a whole number, bytes or a tuple of them, and ids a list"
-            )
-    return found, several
+    found = ids.tolist() if hasattr(ids, "tolist") else ids
+    several = isinstance(found, list)
+    return [_plain(each) for each in (found if several else [found])], several
+
+
+def _plain(each: Any) -> Hashable:
+    if isinstance(each, np.generic):
+        each = each.item()
+    if type(each) is int and -(2**63) <= each < 2**63:
+        return each
+    if isinstance(each, str) and len(each) <= LONGEST:
+        return str(each)
+    raise InputError(
+        f"an id must be a text of at most {LONGEST} characters or a whole number of 64 bits, and "
+        f"ids a list of them, not {each!r:.60}"
+    )
