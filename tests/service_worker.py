@@ -25,7 +25,7 @@ def main(folder: Path, port: int, segment: int) -> None:
     torch.set_num_threads(1)
     if segment:
         journalled.SEGMENT = segment
-        journalled.remove_old = lambda folder: None
+        journalled.remove_old = lambda folder: None  # type: ignore[attr-defined]
     service = runpy.run_path(str(EXAMPLE))["service"]
     for line in sys.stdin:
         if line.strip():
