@@ -2,8 +2,9 @@
 
 from recollect.learner.drift import Alarm
 from recollect.learner.learner import Learner
+from recollect.learner.metrics import Metrics
 from recollect.learner.optimising import Numbers
 from recollect.learner.outliers import Outlier
-from recollect.learner.metrics import Metrics
+from recollect.learner.prometheus import prometheus
 
-__all__ = ["Alarm", "Learner", "Metrics", "Numbers", "Outlier"]
+__all__ = ["Alarm", "Learner", "Metrics", "Numbers", "Outlier", "prometheus"]

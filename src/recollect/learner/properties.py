@@ -32,8 +32,8 @@ class Properties:
         def __setattr__(self, name: str, value: object) -> None:
             if not name.startswith("_") and name not in ASSIGNED:
                 raise AttributeError(
-                    f"{name!r} cannot be set on a learner: drift, lr and notes can, and all else is "
-                    f"an argument when it is made"
+                    f"{name!r} cannot be set on a learner: drift, lr and notes can, and all else "
+                    f"is an argument when it is made"
                 )
             object.__setattr__(self, name, value)
 

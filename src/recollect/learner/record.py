@@ -46,7 +46,7 @@ class Record:
         return cls(none, none, ring, np.zeros(1, np.int64), np.zeros((2, 0), np.int64))
 
     def after(self, numbers: np.ndarray, guessed: np.ndarray) -> Record:
-        """The record after a batch of labels `[n]`, by number, and predictions `[n]`, -1 if none."""
+        """The record after labels `[n]` and predictions `[n]`, -1 if none, both by number."""
         hits = numbers == guessed
         met = np.bincount(numbers, minlength=len(self.met))
         met[: len(self.met)] += self.met
