@@ -33,6 +33,13 @@ class Alarm(NamedTuple):
 
     `before` and `after` are shares of wrong predictions on either side of where they rose most,
     among those that the detector has seen since it began.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> learner = Learner(MLP(1, 1), ER(), drift="ADWIN")
+    >>> for labels in 50 * [["a", "b"]] + 100 * [["a", "a"]]:  # what was "b" is "a" from now on
+    ...     _ = learner.observe([[1.0], [-1.0]], labels, predicted=["a", "b"])
+    >>> learner.alarms[0].after > learner.alarms[0].before
+    True
     """
 
     number: int
