@@ -36,7 +36,7 @@ class Alarm(NamedTuple):
 
     >>> from recollect import ER, MLP, Learner
     >>> learner = Learner(MLP(1, 1), ER(), drift="ADWIN")
-    >>> for labels in 50 * [["a", "b"]] + 100 * [["a", "a"]]:  # what was "b" is "a" from now on
+    >>> for labels in 200 * [["a", "b"]] + 100 * [["a", "a"]]:  # what was "b" is "a" from now on
     ...     _ = learner.observe([[1.0], [-1.0]], labels, predicted=["a", "b"])
     >>> learner.alarms[0].after > learner.alarms[0].before
     True

@@ -104,7 +104,7 @@ def cohen_kappa(right: np.ndarray, met: np.ndarray, predicted: np.ndarray) -> fl
     by_chance = sum(m * p for m, p in zip(met.tolist(), predicted.tolist(), strict=True))
     if by_chance == seen * seen:
         return None
-    return (int(right.sum()) * seen - by_chance) / (seen * seen - by_chance)
+    return float((int(right.sum()) * seen - by_chance) / (seen * seen - by_chance))
 
 
 def _of_one_length(*counts: np.ndarray) -> list[np.ndarray]:
