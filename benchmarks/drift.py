@@ -39,7 +39,8 @@ class Outcomes:
     @property
     def wrong(self) -> np.ndarray:
         """Whether each prediction was wrong."""
-        return self.labels != self.guesses
+        found: np.ndarray = self.labels != self.guesses
+        return found
 
 
 class Source:
@@ -176,7 +177,8 @@ def main() -> None:
         each = all_of[-1]
         print(each.name, each.wrong[-1000:].mean(), flush=True)
     if chosen.save:
-        np.savez(chosen.save, **{e.name: np.stack([e.labels, e.guesses]) for e in all_of})
+        saved: dict[str, Any] = {e.name: np.stack([e.labels, e.guesses]) for e in all_of}
+        np.savez(chosen.save, **saved)
     groups = {
         "abrupt changes": [e for e in all_of if e.changes],
         "no change": [e for e in all_of if " none " in e.name],

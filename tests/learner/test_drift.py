@@ -154,7 +154,8 @@ def test_a_detector_can_be_set_changed_and_ended() -> None:
 
 
 def test_alarms_do_not_change_what_is_learned() -> None:
-    one, other = learner(), learner(drift=drift.ADWIN(delta=0.05))
+    made: Any = drift.ADWIN
+    one, other = learner(), learner(drift=made(delta=0.05))
     for x, y in rotated(300, 1):
         assert one.observe(x, y) == other.observe(x, y)
 

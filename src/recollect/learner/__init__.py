@@ -5,6 +5,6 @@ from recollect.learner.learner import Learner
 from recollect.learner.metrics import Metrics
 from recollect.learner.optimising import Numbers
 from recollect.learner.outliers import Outlier
-from recollect.learner.prometheus import prometheus
+from recollect.learner.exposition import prometheus
 
 __all__ = ["Alarm", "Learner", "Metrics", "Numbers", "Outlier", "prometheus"]

@@ -63,8 +63,12 @@ class Properties:
     def drift(self, given: Any) -> None:
         detector = None if given is None else Detector.of(given)
         with self._lock:
-            before = self._now.drift or (detector and Drift(detector))
-            self._now = self._now._replace(drift=detector and before.with_detector(detector))
+            before = self._now.drift
+            if detector is None:
+                now = None
+            else:
+                now = before.with_detector(detector) if before else Drift(detector)
+            self._now = self._now._replace(drift=now)
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:

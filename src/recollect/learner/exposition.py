@@ -92,7 +92,7 @@ def _of_checkpoints(learner: Learner) -> Iterator[_Series]:
     yield _Series(
         "checkpoint_age_seconds", "gauge", "Seconds since the last checkpoint", [("", age)]
     )
-    saved = [("", learner.saved)]
+    saved: list[tuple[str, float | None]] = [("", learner.saved)]
     yield _Series("saved_examples", "gauge", "Examples that are on the disk", saved)
 
 
