@@ -98,9 +98,9 @@ class Columns:
 
 def _counted(which: np.ndarray) -> np.ndarray:
     """How many of `[n, F]` are true in every column; bytes are added much faster."""
-    if len(which) > 255:
-        return which.sum(0)
-    return which.view(np.uint8).sum(0, dtype=np.uint8).astype(np.int64)
+    few = len(which) < 256
+    found: np.ndarray = which.view(np.uint8).sum(0, dtype=np.uint8 if few else np.int64)
+    return found.astype(np.int64)
 
 
 def factor(spread: Any) -> Any:
