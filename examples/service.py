@@ -28,7 +28,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import BaseModel, Field
 
-from recollect import MLP, DataError, DERpp, InputError, Learner, RecollectError
+from recollect import MLP, DataError, DERpp, InputError, Learner, RecollectError, prometheus
 
 FEATURES, LARGEST_BODY, AT_ONCE = 4, 100_000, 64
 Id = Annotated[str, Field(min_length=1, max_length=200)]
@@ -142,11 +142,7 @@ def service(folder: Path) -> FastAPI:
 
     @app.get("/metrics", response_class=PlainTextResponse)
     def metrics() -> str:
-        found = learner.metrics()
-        numbers = {"learned_total": found.seen, "left_out_total": found.left_out,
-                   "accuracy": found.accuracy, "accuracy_recent": found.recent,
-                   "pending": learner.pending}  # fmt: skip
-        return "".join(f"recollect_{name} {v}\n" for name, v in numbers.items() if v is not None)
+        return prometheus(learner, gauges={"pending": learner.pending})
 
     @app.get("/health")
     def health() -> Response:

@@ -106,7 +106,8 @@ def test_many_clients_at_once_with_glitches(service: Service, client: Client) ->
     assert client.send("GET", "/health")[1]["seen"] == before + 160
     status, text = client.send("GET", "/metrics")
     assert status == 200
-    assert f"recollect_learned_total {before + 160}\n" in text
+    assert f"recollect_examples_total {before + 160}\n" in text
+    assert "recollect_pending " in text
 
 
 def test_it_stops_at_sigterm_and_goes_on(service: Service) -> None:

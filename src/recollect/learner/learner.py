@@ -56,6 +56,9 @@ class Learner(Late):
     closed, by `close`, `with` or garbage collection. Of predictions with ids, the last `pending`
     wait for a `label`, and none for more than `expires` seconds.
 
+    With `drift`, "ADWIN" or another of River's detectors, it warns when its errors increase: see
+    `alarms`. It may be set at any time.
+
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
 
@@ -95,6 +98,7 @@ class Learner(Late):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        drift: Any = None,
         pending: int = 10_000,
         expires: float | None = None,
         **numbers: Unpack[Numbers],
@@ -110,6 +114,7 @@ class Learner(Late):
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
         super().__init__(copy.deepcopy(module), settings, labels, window)
+        self.drift = drift
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(
@@ -164,9 +169,10 @@ class Learner(Late):
             engine.begin()
             try:
                 loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                record = before.record.after(numbers, numbers == guessed)
+                record = before.record.after(numbers, guessed)
                 engine.publish(known)
-                self._now = Snapshot(engine, known, record, watch, before.labelled)
+                drift = before.drift_after(numbers, guessed)
+                self._now = Snapshot(engine, known, record, watch, drift, before.labelled)
             finally:
                 if self._now is before:
                     engine.undo()
@@ -252,6 +258,7 @@ class Learner(Late):
         if found:
             with found._checkpoints.handed_over():
                 self._settings.check_same(found._settings, folder)
+            found.drift = self.drift or found.drift
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:
