@@ -60,6 +60,7 @@ SLOW = {
     "packaging/test_method_package.py",
     "packaging/test_wheel.py",
     "test_examples.py",
+    "test_single_pass.py",
     "test_files.py",
     "testing/test_everything_conforms.py",
     "train/test_checkpoint_continuing.py",

@@ -80,7 +80,7 @@ def rows(
     network: Network | None = None,
 ) -> Results:
     """The runs of a method with these values at all buffers; of one that has none, once."""
-    given = {name.replace("lambda", "lambda_").replace("__", "_"): v for name, v in values.items()}
+    given = {"lambda_" if each == "lambda" else each: v for each, v in values.items()}
     sizes = [*buffers] if method(name).replay else None
     return run(
         stream, name, buffer=sizes, seeds=seeds, epochs=1, store=store, network=network,
@@ -99,8 +99,8 @@ def table(runs: Iterable[Result]) -> str:
         for name in dict.fromkeys(each.first.method for each in found):
             mine = {each.first.buffer: each for each in found if each.first.method == name}
             means = {size: each.mean("accuracy", setting) for size, each in mine.items()}
-            every = means[None] if None in means else None
-            cells = [str(means.get(size) or every or "-") for size in buffers]
+            # A method without a memory has one result, which stands at every buffer.
+            cells = [str(means.get(size) or means.get(None) or "-") for size in buffers]
             first = next(iter(mine.values()))
             shown = {n: v for n, v in first.first.hyperparameters.items() if n not in ("bs", "mbs")}
             said = ", ".join(f"`{n}` {v:g}" for n, v in shown.items())
