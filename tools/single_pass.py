@@ -16,6 +16,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from recollect import Results, run, search
 from recollect.errors import InputError, RecollectError
@@ -26,7 +27,6 @@ from recollect.files import write_json
 from recollect.methods import method
 from recollect.streams import Stream
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
 __all__ = ["GRID", "RATES", "TUNED", "rows", "table", "tuned"]
 
@@ -36,7 +36,7 @@ TUNED = Path(__file__).parents[1] / "results" / "single-pass" / "tuned.json"
 BATCH = 10
 RATES = (0.01, 0.03, 0.1)
 # Besides the rates, for all methods; what is not here has the method's default.
-GRID: Mapping[str, Mapping[str, Sequence[float]]] = {
+GRID: Mapping[str, Mapping[str, Any]] = {
     "sgd": {},
     "er": {},
     "er-ace": {},
@@ -80,7 +80,9 @@ def rows(
     network: Network | None = None,
 ) -> Results:
     """The runs of a method with these values at all buffers; of one that has none, once."""
-    given = {"lambda_" if each == "lambda" else each: v for each, v in values.items()}
+    given: dict[str, Any] = {
+        "lambda_" if each == "lambda" else each: v for each, v in values.items()
+    }
     sizes = [*buffers] if method(name).replay else None
     return run(
         stream, name, buffer=sizes, seeds=seeds, epochs=1, store=store, network=network,
@@ -113,7 +115,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Tune what has no tuned values yet, train, and print the tables."""
     chosen = _parser().parse_args(arguments)
     known = json.loads(chosen.tuned.read_text()) if chosen.tuned.exists() else {}
-    common = {"mbs": chosen.mbs, "store": chosen.store}
+    common: dict[str, Any] = {"mbs": chosen.mbs, "store": chosen.store}
     found: list[Result] = []
     for name in chosen.methods:
         mine = known.setdefault(chosen.benchmark, {})
@@ -133,7 +135,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(runs, flush=True)
         found += runs
     if chosen.json:
-        write_runs(chosen.json, [Stored(each, each.provenance or Provenance()) for each in found])
+        write_runs(chosen.json, [Stored(each, each.provenance) for each in found])
     print(f"\n{table(found)}" if found else "no runs")
     return 0 if found else 1
 
@@ -160,7 +162,7 @@ def _buffer(name: str, size: int) -> int | None:
     return size if method(name).replay else None
 
 
-def _sizes(name: str, mbs: int | None) -> dict[str, float]:
+def _sizes(name: str, mbs: int | None) -> dict[str, Any]:
     return {"bs": BATCH} | ({"mbs": mbs} if mbs and method(name).replay else {})
 
 
