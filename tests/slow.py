@@ -64,6 +64,7 @@ SLOW = {
     "packaging/test_method_package.py",
     "packaging/test_wheel.py",
     "test_examples.py",
+    "test_single_pass.py",
     "test_files.py",
     "test_service_http.py",
     "test_service_kills.py",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from recollect.live import LiveStream, stop_at_signals
 from recollect.live.state import SettingsError
 from recollect.methods import every_method
 
-INTERRUPTED, ALL_BAD = 130, 1
+INTERRUPTED, TERMINATED, ALL_BAD = 130, 143, 1
 # What the library calls its arguments (a pattern), and the command its options.
 OPTIONS = {
     r"fresh=True of a LiveStream": "--fresh",
@@ -145,7 +146,7 @@ def _command(chosen: argparse.Namespace) -> int:
         say=lambda text: notice(_in_options(text)),
     )
     with (
-        stop_at_signals(live.stop), asked.threads(), showing_warnings(),
+        stop_at_signals(live.stop) as came, asked.threads(), showing_warnings(),
         showing(chosen.window) as report,
     ):  # fmt: skip
         learner = live.run(report)
@@ -167,7 +168,7 @@ def _command(chosen: argparse.Namespace) -> int:
     endless = chosen.follow or asked.sources == [STDIN]
     if live.stopped and not endless:
         notice("interrupted; all is saved, and the same command continues")
-        return INTERRUPTED
+        return TERMINATED if signal.SIGTERM in came else INTERRUPTED
     return 0
 
 

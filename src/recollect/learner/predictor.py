@@ -31,6 +31,12 @@ class Predictor(Properties):
         self._now = Snapshot(None, labels, Record.empty(window))
         self._lock = FairLock()
 
+    def __repr__(self) -> str:
+        """The method, the number of classes and the prequential accuracy, in a line."""
+        known = len(self._now.labels)
+        classes = f"{known} class{'' if known == 1 else 'es'}"
+        return f"<Learner: {self.method.title}, {classes}, {self.metrics()}>"
+
     def predict(self, x: Any, *, ids: Any = None) -> Any:
         """The label of one example, or a list of labels for a batch.
 

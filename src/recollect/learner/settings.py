@@ -19,6 +19,7 @@ from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
+from recollect.methods.checked import check_hyperparameters
 
 __all__ = [
     "LARGEST",
@@ -160,6 +161,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         raise InputError(
             f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
         )
+    check_hyperparameters(method)
     if not _for_streams(type(method)):
         fit = [m.title for m in METHODS.values() if _for_streams(m)]
         raise InputError(
