@@ -141,6 +141,10 @@ class JSONLines:
                 )
         ignored = [key for key in (*self.ignore, self.how.id) if key is not None]
         _, chosen = chosen_columns(names, self.label, self.features, ignored)
+        wanted_keys = {names[number] for number in chosen}
+        rows = [
+            row for row in rows if row.keys() & wanted_keys
+        ]  # others are bad, not full of holes
         values = {number: [row.get(names[number]) for row in rows] for number in chosen}
         categorical, kept = (
             [names.index(key) for key in each] for each in (self.how.categorical, self.how.keep)
