@@ -139,7 +139,7 @@ def tables() -> list[bytes]:
         {"a": [[[1.0], [2.0, 3.0]]] * 40, "kind": ["x"] * 40},
         {"a": [{"u": 1.0}] * 40, "kind": ["x"] * 40},
         {"a": [None] * 40, "kind": ["x"] * 40},
-        {"a": ["text"] * 40, "kind": ["x"] * 40},
+        {"a": [f"text {n}" for n in range(40)], "kind": ["x"] * 40},
         {"kind": ["x"] * 40},
         {"a": some, "kind": [[1]] * 40},
         {"a": some, "kind": [float("nan")] * 40},
@@ -161,7 +161,8 @@ def parquet_files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     if which == "odd":
         ways: list[dict[str, Any]] = [{}, {"features": ["a"]}, {"label": "kind"}, {"label": "7"},
                                       {"features": ["kind"]}, {"ignore": ["a"]}]  # fmt: skip
-        return draw(st.sampled_from(tables()[1:])), draw(st.sampled_from(ways))
+        refusing = {**draw(st.sampled_from(ways)), "missing": "refuse"}
+        return draw(st.sampled_from(tables()[1:])), refusing
     data = draw(st.sampled_from(tables()[:2]))
     place = draw(st.integers(0, len(data) - 1))
     how = draw(st.sampled_from(["cut", "flip", "hole", "zeros", "text", "twice"]))

@@ -192,7 +192,7 @@ class Table:
     def _first(self, hole: NDArray[np.bool_]) -> str:
         sizes = [c.size if c.kind == "list" else 1 for c in self.columns if _numeric(c)]
         names = [n for n, c in zip(self.names, self.columns, strict=True) if _numeric(c)]
-        return f"column {np.repeat(names, sizes)[hole][0]!r}"
+        return f"column {str(np.repeat(names, sizes)[hole][0])!r}"
 
     def _tell(self, hole: NDArray[np.bool_]) -> None:
         """Say once if a column without an indicator has its first hole."""
