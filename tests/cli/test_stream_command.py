@@ -266,7 +266,8 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
     said = stream(sensors(20))
     first = said.err.splitlines()[1]
     assert re.fullmatch(
-        r"recollect: 10 examples · [\d,]+/s · accuracy [\d.]+ %, last 10: [\d.]+ % · \d class(es)?",
+        r"recollect: 10 examples · [\d,]+/s · accuracy [\d.]+ %, last 10: [\d.]+ %, "
+        r"balanced [\d.]+ %, kappa -?[\d.]+ · \d class(es)?",
         first,
     )
 
