@@ -79,7 +79,7 @@ class Columns:
         lower, high, size = self.lower, self.high, _counted(cells > 0)
         first = (self.count == 0) & (size > 0)
         if first.any():
-            some = cells[:, first]
+            some = cells[:, first].astype(np.float64)  # in which a sum of two is finite
             lower, high = lower.copy(), high.copy()
             lower[first] = high[first] = np.nanmedian(np.where(some > 0, some, np.nan), axis=0)
         count, least = self.count + size, np.maximum(size, 1)
