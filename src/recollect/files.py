@@ -24,8 +24,8 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 
 __all__ = [
-    "as_json", "check_writable", "pack", "replacing", "unpack", "write_bytes", "write_json",
-    "write_packed", "write_text",
+    "as_json", "check_new", "check_writable", "pack", "replacing", "unpack", "write_bytes",
+    "write_json", "write_packed", "write_text",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -91,6 +91,15 @@ def write_json(path: Path | str, data: object) -> None:
 
 def _on_one_line(found: re.Match[str]) -> str:
     return f"[{' '.join(found[0][1:-1].split())}]"
+
+
+def check_new(path: Path | str, force: bool = False, option: str = "force=True") -> None:
+    """Refuse a path at which a file with content lies, unless `force`, or none can be written."""
+    check_writable(path)
+    if not force and Path(path).is_file() and Path(path).stat().st_size:
+        raise InputError(
+            f"{str(path)!r} exists and would be overwritten: give another name, or {option}"
+        )
 
 
 def check_writable(path: Path | str) -> None:

@@ -75,7 +75,8 @@ def test_run_records_what_is_asked_for_and_trains_what_lacks_it(
     assert "any-time" not in said.out
     said = command(*line, *asked)
     assert "in the store" not in said.err
-    assert "1 of 1 runs are in the store" in command(*line, *asked).err
+    assert "would be overwritten: give another name, or --force" in command(*line, *asked).err
+    assert "1 of 1 runs are in the store" in command(*line, *asked, "--force").err
     (run,) = (Result.from_json(data) for data in json.loads(file.read_text()))
     assert run.curves is not None
     assert run.curves.steps == [29, 50, 58, 88, 100, 117, 146]

@@ -41,7 +41,7 @@ def test_it_learns_sensors_of_any_scale_and_tells_how_well(
     shares = accuracies(said.out)
     assert {*shares} == {"all", "the last 600", "idle", "läuft", "hot"}
     assert shares["all"] > 80
-    assert said.err == ""
+    assert said.err == "recollect: learning 'kind' from 3 numbers (a, b, c)\n"
 
 
 def test_without_standardising_the_same_sensors_are_not_learned(
@@ -88,7 +88,7 @@ def test_it_is_the_loop_that_anyone_would_write(
 
 
 def test_all_formats_of_the_same_numbers_are_learned_alike(
-    stream: Stream, sensors: Sensors, drifting: Any
+    stream: Stream, sensors: Sensors, drifting: Any, told: Told
 ) -> None:
     x, y = drifting(90)
     columns = {name: x[:, number] for number, name in enumerate("abc")}
@@ -97,8 +97,12 @@ def test_all_formats_of_the_same_numbers_are_learned_alike(
     for path in files:
         words = ("--label", "kind", "--predictions", f"{path}.out")
         assert stream(path, *words).status == 0
-    outputs = [Path(f"{path}.out").read_bytes() for path in files]
-    assert outputs[0].count(b"\n") == 90
+    outputs = [told(f"{path}.out") for path in files]
+    assert [line["line"] for line in outputs[0]] == [*range(2, 92)], "after the header"
+    assert [line["line"] for line in outputs[1]] == [*range(1, 91)]
+    for lines in outputs:
+        for line in lines:
+            del line["line"]
     assert outputs[0] == outputs[1] == outputs[2]
 
 
@@ -138,7 +142,7 @@ def test_probabilities_are_those_of_the_predicted_class(
     lines = told("p.jsonl")
     assert all(line["predicted"] is None is line["probability"] for line in lines[:10])
     assert all(1 / 3 <= line["probability"] <= 1 for line in lines[10:])
-    assert all({*line} == {"n", "label", "predicted", "probability"} for line in lines)
+    assert all({*line} == {"n", "line", "label", "predicted", "probability"} for line in lines)
 
 
 def test_what_has_no_label_is_predicted_and_not_learned(
@@ -157,8 +161,8 @@ def test_what_has_no_label_is_predicted_and_not_learned(
     assert [line["label"] for line in found[30:35]] == [None] * 5
     assert all(line["predicted"] for line in found[30:35])
     assert stream("sensors.csv", "--predictions", "r.jsonl", "--batch", 5, "--fresh").status == 0
-    without = [{**line, "n": 0} for line in found if line["label"]]
-    assert without == [{**line, "n": 0} for line in told("r.jsonl")]
+    without = [{**line, "n": 0, "line": 0} for line in found if line["label"]]
+    assert without == [{**line, "n": 0, "line": 0} for line in told("r.jsonl")]
 
 
 def test_only_rows_without_labels_are_no_error(stream: Stream, told: Told) -> None:
@@ -184,7 +188,9 @@ def test_bad_rows_end_it_or_are_left_out(stream: Stream, sensors: Sensors, told:
     assert said.status == 0
     assert "continuing after 20 examples" in said.err
     assert "left out, because they could not be read: 1" in said.err
-    assert [line["n"] for line in told("p.jsonl")] == [*range(1, 61)]
+    rows = [*range(1, 26), *range(27, 62)]
+    assert [line["n"] for line in told("p.jsonl")] == rows, "the number of the row, bad ones too"
+    assert [line["line"] for line in told("p.jsonl")] == [row + 1 for row in rows]
 
 
 def test_classes_can_be_fixed(stream: Stream, sensors: Sensors, told: Told) -> None:
@@ -258,9 +264,10 @@ def test_a_line_now_and_then_where_there_is_no_terminal(
 ) -> None:
     monkeypatch.setattr("recollect.cli.stream_screen.NOW_AND_THEN", 0.0)
     said = stream(sensors(20))
-    first = said.err.splitlines()[0]
+    first = said.err.splitlines()[1]
     assert re.fullmatch(
-        r"recollect: 10 examples · [\d,]+/s · accuracy [\d.]+ %, last 10: [\d.]+ % · \d class(es)?",
+        r"recollect: 10 examples · [\d,]+/s · accuracy [\d.]+ %, last 10: [\d.]+ %, "
+        r"balanced [\d.]+ %, kappa -?[\d.]+ · \d class(es)?",
         first,
     )
 

@@ -57,7 +57,7 @@ def test_many_of_all_kinds_end_within_a_point_of_the_clean_stream(stream: Stream
     for number in hit:
         bad[number][rng.integers(3)] = wrong[rng.integers(4)]()
     before = stream(written("clean.csv", clean))
-    said = stream(written("bad.csv", bad), "--skip-bad")
+    said = stream(written("bad.csv", bad), "--skip-bad", "--missing", "refuse")
     assert said.status == 0
     assert abs(accuracy(said) - accuracy(before)) < 1
     unread = int(re.search(r"could not be read: (\d+)", said.err)[1])  # type: ignore[index]
@@ -71,7 +71,7 @@ def test_a_run_of_which_every_row_was_bad_has_another_status(stream: Stream) -> 
     bad: list[object] = ["x", "y", "a"]
     nothing = written("a.csv", [[1, 2, "a"], *[bad] * 5])
     assert stream(nothing, "--skip-bad").status == 0
-    nothing = written("b.csv", [["nan", 2, "a"]] * 5)
+    nothing = written("b.csv", [["inf", 2, "a"]] * 5)
     said = stream(nothing, "--skip-bad", "--no-header")
     assert said.status == 1
     assert "no row was learned" in said.err
@@ -97,7 +97,8 @@ def test_the_command_may_end_or_learn_instead(stream: Stream) -> None:
     assert "--on-outlier learn accepts it" in said.err
     assert "continuing after 400 examples" in stream("a.csv", "--on-outlier", "raise").err
     said = stream("a.csv", "--on-outlier", "learn", "--fresh")
-    assert (said.status, said.err) == (0, "")
+    assert said.status == 0
+    assert "left out" not in said.err
 
 
 def test_quantities_are_not_learned_as_classes(stream: Stream) -> None:

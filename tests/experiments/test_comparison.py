@@ -134,6 +134,33 @@ def test_the_command_compares_files_and_selections(
         assert sentence in capsys.readouterr().out
 
 
+def test_python_prints_the_table_of_the_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours, theirs = some("derpp", 200, OURS), some("er", 200, THEIRS)
+    Results(ours).save(tmp_path / "ours.json")
+    Results(theirs).save(tmp_path / "theirs.json")
+    assert main(["compare", str(tmp_path / "ours.json"), str(tmp_path / "theirs.json")]) == 0
+    printed = str(compare(ours, theirs))
+    assert capsys.readouterr().out.splitlines() == printed.splitlines()
+    lines = printed.splitlines()
+    heads = next(line for line in lines if line.startswith("setting"))
+    row = lines[lines.index(heads) + 2]
+    assert heads.split("  ")[-1].strip() == "seeds"
+    assert {"p (t)", "p (sign flips)", "95 % CI"} < {each.strip() for each in heads.split("  ")}
+    assert row.split()[:2] == ["Class-IL", "accuracy"]
+    assert row.split()[-2:] == ["0.12", "4"]  # 2 of 16 sign patterns; four seeds
+    assert "+2.88" in row
+
+
+def test_a_notebook_shows_the_same_cells_escaped() -> None:
+    ours = [replace(run, method_title="<b>mine") for run in some("derpp", 200, OURS)]
+    html = compare(ours, some("er", 200, THEIRS))._repr_html_()
+    assert "<td>+2.88</td>" in html
+    assert "&lt;b&gt;mine" in html
+    assert "<b>mine" not in html
+
+
 @pytest.mark.parametrize(
     ("a", "reason"),
     [

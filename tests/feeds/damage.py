@@ -22,7 +22,7 @@ numbers = st.floats(-1e3, 1e3, width=32)
 words = st.sampled_from(["idle", "hot", "läuft"])
 
 BAD_CELLS = [
-    b"nan", b"inf", b"-infinity", b"1e39", b"-4e38", b"1e999", b"", b"  ", b"one", b"0x10", b"1,5",
+    b"inf", b"-infinity", b"1e39", b"-4e38", b"1e999", b"one", b"0x10", b"1,5",
     b"1.2.3", b"\x00", b"1\x00", b"\xff", b"\xe9", b"\xed\xa0\x80", b'"1', b'1"', b'"1"2', b'""1',
     b"9" * 5000, b"1\r2", b"--1", b"\xef\xbb\xbf1", b"+", b"1e", b"\xc0\x80",
 ]  # fmt: skip
@@ -81,7 +81,7 @@ def csv_files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 
 
 BAD_VALUES = [
-    "NaN", "Infinity", "-Infinity", "1e999", "1e39", "9" * 400, "9" * 5000, "null", '"1"', "{}",
+    "Infinity", "-Infinity", "1e999", "1e39", "9" * 400, "9" * 5000, '"1"', "{}",
     "[]", "[[]]", "[1, 2]", '{"x": 1}', "[1, [2]]", "tru", "01", "1.", "+1", '"\\ud800"', "'1'",
     "[" * 50 + "]" * 50, "[" * 800 + "1" + "]" * 800, "[" * 990 + "]" * 990, "-",
     "[" * 100_000, '{"a":' * 5000 + "1" + "}" * 5000, "[" * 70 + "1" + "]" * 70,
@@ -99,7 +99,7 @@ def jsonl_files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
 
     lines = [b"{%b}\n" % row() for _ in range(draw(st.integers(1, 4)))]
     for _ in range(draw(st.integers(1, 3))):
-        kinds = ["value", "value", "label", "cut", "missing", "twice", "other", "bytes"]
+        kinds = ["value", "value", "label", "cut", "twice", "other", "bytes"]
         how = draw(st.sampled_from(kinds))
         good = b"{%b}" % row()
         if how == "value":
@@ -110,8 +110,6 @@ def jsonl_files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
             line = b"{%b}" % row(label=draw(st.sampled_from(BAD_LABELS)))
         elif how == "cut":
             line = good[: draw(st.integers(1, len(good) - 1))]
-        elif how == "missing":
-            line = good.replace(b'"a"', draw(st.sampled_from([b'"A"', b'""', b"a"])))
         elif how == "twice":
             line = b'{"a": 1, %b, "a": "no"}' % row()
         elif how == "other":
@@ -141,7 +139,7 @@ def tables() -> list[bytes]:
         {"a": [[[1.0], [2.0, 3.0]]] * 40, "kind": ["x"] * 40},
         {"a": [{"u": 1.0}] * 40, "kind": ["x"] * 40},
         {"a": [None] * 40, "kind": ["x"] * 40},
-        {"a": ["text"] * 40, "kind": ["x"] * 40},
+        {"a": [f"text {n}" for n in range(40)], "kind": ["x"] * 40},
         {"kind": ["x"] * 40},
         {"a": some, "kind": [[1]] * 40},
         {"a": some, "kind": [float("nan")] * 40},
@@ -163,7 +161,8 @@ def parquet_files(draw: st.DrawFn) -> tuple[bytes, dict[str, Any]]:
     if which == "odd":
         ways: list[dict[str, Any]] = [{}, {"features": ["a"]}, {"label": "kind"}, {"label": "7"},
                                       {"features": ["kind"]}, {"ignore": ["a"]}]  # fmt: skip
-        return draw(st.sampled_from(tables()[1:])), draw(st.sampled_from(ways))
+        refusing = {**draw(st.sampled_from(ways)), "missing": "refuse"}
+        return draw(st.sampled_from(tables()[1:])), refusing
     data = draw(st.sampled_from(tables()[:2]))
     place = draw(st.integers(0, len(data) - 1))
     how = draw(st.sampled_from(["cut", "flip", "hole", "zeros", "text", "twice"]))

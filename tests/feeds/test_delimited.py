@@ -110,9 +110,7 @@ def test_nothing_to_read(text: str, written: Written) -> None:
     [
         ("1,x", "it has 2 columns, not 3"),
         ("1,2,x,y", "it has 4 columns, not 3"),
-        ("1,,x", "'' in column 'b' is not a number"),
         ("one,2,x", "'one' in column 'a' is not a number: ignore=['a'] leaves the column out"),
-        ("nan,2,x", "a feature is not a finite number of 32 bits"),
         ("inf,2,x", "a feature is not a finite number of 32 bits"),
         ("1e39,2,x", "a feature is not a finite number of 32 bits"),
         ("9" * 400 + ",2,x", "a feature is not a finite number of 32 bits"),

@@ -89,7 +89,8 @@ def test_what_a_source_refuses_leaves_the_learner_and_reading_goes_on(
             tried["refused by the reader"] += 1
         # The same learner goes on behind the last record, without what cannot be read.
         positions = {source: fed.last.position} if fed.last else None
-        rest = open_feed([source], Reading(**how, skip_bad=True), feed.reader.layout)
+        rest, state = open_feed([source], Reading(**how, skip_bad=True)), feed.now()
+        rest.continue_from(feed.reader.layout, state and state.saved())
         other = Fed(Counter())
         whole = open_feed([source], Reading(**how, skip_bad=True), None)
         ends = []

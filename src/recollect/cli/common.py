@@ -19,7 +19,7 @@ from recollect.experiments import Results
 from recollect.experiments.plan import Plan
 from recollect.experiments.store import CommandStore, Store, write_json
 from recollect.experiments.tensorboard import log_results, summary_writer
-from recollect.files import check_writable
+from recollect.files import check_new
 from recollect.methods import Method, every_method
 from recollect.streams import BENCHMARKS, Stream
 from recollect.streams.data.files import cache_folder
@@ -41,6 +41,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--seeds", default="10", metavar="SEEDS",
         help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")
     add("--json", type=Path, metavar="FILE", help="write one object per run")
+    add_force(parser)
     add_data_dir(parser)
     add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
     add("--workers", type=int, metavar="N", help="processes on a CPU (default: all cores)")
@@ -69,6 +70,11 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", type=Path, metavar="FILE",
                         help="the result store (default: RECOLLECT_STORE, or a file of this "
                              "user)")  # fmt: skip
+
+
+def add_force(parser: argparse.ArgumentParser) -> None:
+    """The option that lets a command overwrite a file."""
+    parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
@@ -242,7 +248,7 @@ def checked_device(chosen: argparse.Namespace) -> torch.device:
     elsewhere = runner_named(chosen.on) if chosen.device == "auto" else None
     device = elsewhere.device if elsewhere else device_named(chosen.device)
     if chosen.json:
-        check_writable(chosen.json)
+        check_new(chosen.json, chosen.force, "--force")
     if chosen.tensorboard:
         summary_writer()
     check_folder(chosen.data_dir)

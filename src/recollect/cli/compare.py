@@ -6,27 +6,22 @@ import argparse
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from recollect.cli.common import add_files
 from recollect.cli.report import stored_runs
-from recollect.cli.screen import compact_table, console, notice
+from recollect.cli.screen import console, notice
 from recollect.errors import InputError
-from recollect.experiments.comparison import Comparison, compare
+from recollect.experiments.comparison import compare
 from recollect.experiments.files import read_json
-from recollect.experiments.labels import SCORES, setting_title
-from recollect.experiments.paired import p_words
 from recollect.methods import method
 from recollect.train import Result
 from recollect.train.optimisation import Optimisation
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 FIELDS = (
     "benchmark", "method", "buffer", "seed", "epochs", "validation", "network", "network_class",
     "stream", "code", "precision", "optimiser", "schedule",
 )  # fmt: skip
+SIDES = 2  # lines that say what A and B are
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,12 +41,9 @@ def command(chosen: argparse.Namespace) -> int:
     for number, each in enumerate(compare(*sides, notice=notice)):
         if number:
             screen.print()
-        head, _, _ = str(each).partition("\ndiffers: ")
-        screen.print(head, style="bold", markup=False, soft_wrap=True)
-        screen.print(f"differs: {each.differs_words}", markup=False, soft_wrap=True)
-        screen.print(_table(each))
-        for line in (*map(str, each.differences), *each.remarks):
-            screen.print(line, markup=False, soft_wrap=True)
+        for at, line in enumerate(str(each).splitlines()):
+            style = "bold" if at < SIDES else None
+            screen.print(line, style=style, markup=False, soft_wrap=True)
     return 0
 
 
@@ -123,21 +115,3 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
-
-
-def _table(found: Comparison) -> Table:
-    table = compact_table("setting", "score", right=("A", "B", "A - B", "95 % CI", "p (t)",
-                                                     "p (sign flips)", "seeds"))  # fmt: skip
-    for each in found.differences:
-        bounds, ps = each.interval, (each.p, each.p_sign_flip)
-        table.add_row(
-            setting_title(each.setting),
-            SCORES[each.score],
-            f"{each.a:.2f}",
-            f"{each.b:.2f}",
-            f"{each.mean:+.2f}",
-            f"[{bounds[0]:+.2f}, {bounds[1]:+.2f}]" if bounds else "-",
-            *("-" if p is None else p_words(p).removeprefix("= ") for p in ps),
-            str(len(each.differences)),
-        )
-    return table

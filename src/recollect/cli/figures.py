@@ -9,13 +9,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import add_data_dir, add_files, check_folder
+from recollect.cli.common import add_data_dir, add_files, add_force, check_folder
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, Recipe, check_matplotlib, recipe, save
 from recollect.experiments.values import seeds_from
-from recollect.files import write_json
+from recollect.files import check_new, write_json
 
 __all__ = ["configure"]
 
@@ -37,6 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="some of: png, svg, json (the data) (default: png svg)")  # fmt: skip
     parser.add_argument("--seeds", default="5", metavar="SEEDS",
                         help="fisher: the seeds to train (default: 5)")  # fmt: skip
+    add_force(parser)
     add_data_dir(parser)
     parser.set_defaults(command=command)
 
@@ -47,6 +48,9 @@ def command(chosen: argparse.Namespace) -> int:
     formats = list(dict.fromkeys(chosen.formats))
     seeds = seeds_from(chosen.seeds)
     _check_out(chosen.out)
+    for name in recipes if chosen.out.is_dir() else ():
+        for form in formats:
+            check_new(chosen.out / f"{name}.{form}", chosen.force, "--force")
     check_folder(chosen.data_dir)
     if set(formats) - {"json"}:
         check_matplotlib()

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from recollect.cli.common import add_files
+from recollect.cli.common import add_files, add_force
 from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments.files import Stored, read_json
 from recollect.experiments.report import build, drawn_in, write
 from recollect.experiments.store import Store
-from recollect.files import check_writable
+from recollect.files import check_new
 
 __all__ = ["configure", "stored_runs"]
 
@@ -24,6 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
                         help="the page (default: recollect-report.html)")  # fmt: skip
+    add_force(parser)
     add_files(parser)
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
                         help="these benchmarks alone")  # fmt: skip
@@ -36,7 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def command(chosen: argparse.Namespace) -> int:
     """Write the page and say where it is."""
-    check_writable(chosen.out)
+    check_new(chosen.out, chosen.force or _is_report(chosen.out), "--force")
     drawn = drawn_in(chosen.figures) if chosen.figures else {}
     rows = stored_runs(chosen)
     if not rows:
@@ -62,6 +63,14 @@ def stored_runs(chosen: argparse.Namespace) -> list[Stored]:
     if chosen.store and not chosen.store.is_file():
         raise InputError(f"there is no result store {str(chosen.store)!r}: correct --store")
     return rows + Store(chosen.store).rows() if chosen.store or not chosen.files else rows
+
+
+def _is_report(path: Path) -> bool:
+    """Whether a file is an earlier report, which a newer one may replace."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return b"<title>recollect report</title>" in file.read(4096)
 
 
 @contextmanager

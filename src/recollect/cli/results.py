@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.common import add_store
+from recollect.cli.common import add_force, add_store
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import (
@@ -20,7 +20,7 @@ from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.labels import MORE_SCORES, SCORES
 from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store
-from recollect.files import check_writable, write_text
+from recollect.files import check_new, write_text
 from recollect.methods import method as known_method
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", nargs="+", choices=NAMES, metavar="SCORE", default=[],
                         help=f"what a table of means shows: {', '.join(NAMES)} (default: accuracy, "
                              "and in files also the last two if a run has curves)")  # fmt: skip
+    add_force(parser)
     add_store(parser)
     parser.set_defaults(command=command)
 
@@ -66,7 +67,7 @@ def command(chosen: argparse.Namespace) -> int:
             f"all scores, so leave it out"
         )
     if out:
-        check_writable(out)
+        check_new(out, chosen.force, "--force")
     read = [(path, read_json(path, notice)) for path in chosen.sources]
     for path, rows in read:
         new = store.add(rows)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import argparse
 import re
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import Methods, add_optimiser
+from recollect.cli.common import Methods, add_force, add_optimiser
 from recollect.cli.hyperparameters import add_hyperparameters
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
-from recollect.cli.stream_learner import MAX_CLASSES, Asked, fit_for_streams
+from recollect.cli.stream_learner import CATEGORIES, MAX_CLASSES, Asked, fit_for_streams
 from recollect.cli.stream_screen import print_table, showing, showing_warnings
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
+from recollect.learner.drift import DEFAULT, NAMES
 from recollect.learner.outliers import ON_OUTLIER
 from recollect.live import LiveStream, stop_at_signals
 from recollect.live.state import SettingsError
 from recollect.methods import every_method
 
-INTERRUPTED, ALL_BAD = 130, 1
+INTERRUPTED, TERMINATED, ALL_BAD = 130, 143, 1
 # What the library calls its arguments (a pattern), and the command its options.
 OPTIONS = {
     r"fresh=True of a LiveStream": "--fresh",
@@ -30,7 +32,10 @@ OPTIONS = {
     r"\bclasses=\[\.\.\.\]": "--classes A B C",
     r"\(max_classes\)": "(--max-classes)",
     r"observe\(\.\.\., on_outlier='learn'\)": "--on-outlier learn",
-    r"ignore=\[(.*?)\] leaves": r"--ignore \1 leaves",
+    r"\b(ignore|categorical)=\[(.*?)\]": r"--\1 \2",
+    r"\bdrop_text=True": "--drop-text",
+    r"\b(missing|id)='(.*?)'": r"--\1 '\2'",
+    r"\bforce=True": "--force",
     r"size=\(height, width\)": "--size HxW",
     r"give kind='(\w+)'": r"give --format \1",
     r"give kind, one of": "give --format, one of",
@@ -59,8 +64,20 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--label", metavar="NAME",
         help="column, by name or number, or key of the label (default: last column; 'label')")
     add("--features", nargs="+", default=[], metavar="NAME",
-        help="columns or keys to learn from (default: all others that are numbers)")
+        help="columns or keys to learn from (default: all others)")
     add("--ignore", nargs="+", default=[], metavar="NAME", help="columns or keys to leave out")
+    add("--categorical", nargs="+", default=[], metavar="NAME",
+        help="columns of categories, such as numbers that are codes (default: seen from the first "
+             "rows)")
+    add("--categories", type=int, default=CATEGORIES, metavar="N",
+        help="inputs for the categories of a column, first come; others share one (default: 32)")
+    add("--missing", choices=("auto", "impute", "refuse"), default="auto",
+        help="numbers that are missing: imputed, with an input that says so for the columns with "
+             "holes among the first rows (auto, the default) or for all (impute); or bad rows")
+    add("--drop-text", action="store_true", help="leave columns of text and times out")
+    add("--id", metavar="NAME", help="column or key that identifies a row, for the predictions")
+    add("--keep", nargs="+", default=[], metavar="NAME",
+        help="columns or keys that pass through to the predictions")
     add("--delimiter", metavar="C", help="between columns: a character, or tab")
     add("--header", action=argparse.BooleanOptionalAction,
         help="whether the first row has names (default: seen from it)")
@@ -103,6 +120,10 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="save every 30s (default), 5m, or so many steps: 500")
     add("--fresh", action="store_true", help="start over, do not continue")
     add("--predictions", metavar="FILE", help="a JSON line for every example; - for the output")
+    add_force(parser)
+    add("--drift", nargs="?", const=DEFAULT, choices=NAMES, metavar="NAME",
+        help=f"warn when errors increase, by a detector of River's: {', '.join(NAMES)} "
+        f"(default: {DEFAULT})")
     add("--window", type=int, default=1000, metavar="N",
         help="examples that count as recent (default: 1000)")
     # fmt: on
@@ -125,10 +146,10 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _command(chosen: argparse.Namespace) -> int:
     asked = Asked(chosen)
-    feed = open_feed(asked.sources, asked.reading(notice))
+    feed = open_feed(asked.sources, asked.reading(lambda text: notice(_in_options(text))))
     to_output = chosen.predictions == STDIN
     live = LiveStream(
-        lambda x: asked.learner(x, feed.kind),
+        lambda x: asked.learner(x, feed.kind, feed.numbers),
         feed,
         asked.folder,
         batch=asked.batch,
@@ -137,11 +158,12 @@ def _command(chosen: argparse.Namespace) -> int:
         every_steps=chosen.every[1],
         idle=chosen.idle,
         fresh=chosen.fresh,
+        force=chosen.force,
         settings=asked.settings,
         say=lambda text: notice(_in_options(text)),
     )
     with (
-        stop_at_signals(live.stop), asked.threads(), showing_warnings(),
+        stop_at_signals(live.stop) as came, asked.threads(), showing_warnings(),
         showing(chosen.window) as report,
     ):  # fmt: skip
         learner = live.run(report)
@@ -163,7 +185,7 @@ def _command(chosen: argparse.Namespace) -> int:
     endless = chosen.follow or asked.sources == [STDIN]
     if live.stopped and not endless:
         notice("interrupted; all is saved, and the same command continues")
-        return INTERRUPTED
+        return TERMINATED if signal.SIGTERM in came else INTERRUPTED
     return 0
 
 

@@ -35,7 +35,7 @@ from recollect.train import device_named
 from recollect.train.optimisation import NUMBERS
 from recollect.train.parallel import one_thread
 
-BATCH, MEMORY, MAX_CLASSES = 10, 500, 1000
+BATCH, MEMORY, MAX_CLASSES, CATEGORIES = 10, 500, 1000, 32
 TAB = ("tab", "\\t")
 SETTINGS = (
     "label", "features", "ignore", "delimiter", "header", "order", "size", "lr", "replay",
@@ -80,7 +80,8 @@ class Asked:
         found |= {symbol(name): value for name, value in values.items()}
         usual = {
             "nesterov": False, "schedule": "constant", "schedule_steps": None,
-            "max_classes": MAX_CLASSES, "on_outlier": "skip",
+            "max_classes": MAX_CLASSES, "on_outlier": "skip", "categorical": [],
+            "categories": CATEGORIES, "missing": "auto", "drop_text": False, "id": None,
         }  # fmt: skip
         later = {name: getattr(self.chosen, name) for name in usual}
         found |= {name: None if v == usual[name] else v for name, v in later.items()}
@@ -102,19 +103,26 @@ class Asked:
         delimiter = "\t" if chosen.delimiter in TAB else chosen.delimiter
         return Reading(
             chosen.format, chosen.label, chosen.features, chosen.ignore, delimiter, chosen.header,
-            chosen.order, chosen.size, chosen.follow, chosen.skip_bad, chosen.replayed, say,
+            chosen.order, chosen.size, chosen.follow, chosen.skip_bad, chosen.replayed,
+            chosen.missing, chosen.categorical, chosen.categories, chosen.drop_text, chosen.id,
+            chosen.keep, say,
         )  # fmt: skip
 
     def threads(self) -> AbstractContextManager[None]:
         """One thread for small networks: they gain nothing from a second."""
         return one_thread() if self.chosen.network == "mlp" else nullcontext()
 
-    def learner(self, x: np.ndarray, format: str) -> Learner:  # noqa: A002 - as the option
-        """A learner that has seen nothing, for examples such as x."""
+    def learner(
+        self,
+        x: np.ndarray,
+        format: str,  # noqa: A002 - as the option
+        numbers: int | None,
+    ) -> Learner:
+        """A learner that has seen nothing, for examples such as x, of so many numbers (or all)."""
         classes = self.chosen.classes
         if classes is not None and format in ("jsonl", "parquet"):  # where numbers are numbers
             classes = [_value(text) for text in classes]
-        return self._learner(self._network(x), classes)
+        return self._learner(self._network(x, numbers), classes)
 
     def _learner(self, network: nn.Module, classes: Sequence[Hashable] | None) -> Learner:
         chosen = self.chosen
@@ -134,10 +142,11 @@ class Asked:
             window=chosen.window,
             max_classes=chosen.max_classes,
             on_outlier=chosen.on_outlier,
+            drift=chosen.drift,
             **self._numbers,
         )
 
-    def _network(self, x: np.ndarray) -> nn.Module:
+    def _network(self, x: np.ndarray, numbers: int | None) -> nn.Module:
         """A network for examples such as x, with a head of one output that grows."""
         chosen = self.chosen
         with torch.random.fork_rng(devices=[]):
@@ -149,7 +158,9 @@ class Asked:
             net = MLP(x.size, 1, chosen.hidden)
         if chosen.standardise is False or (chosen.standardise is None and x.dtype == np.uint8):
             return net
-        both = nn.Sequential(Standardise(x.size), net)
+        if numbers == 0:  # categories alone
+            return net
+        both = nn.Sequential(Standardise(x.size, first=numbers), net)
         both.broadcasts_runs = True  # type: ignore[assignment] # as both of them do
         return both
 

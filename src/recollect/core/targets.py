@@ -70,7 +70,7 @@ class Target:
         if self.weighted and not bool((y[..., 0] >= 0).all() & y[..., 0].isfinite().all()):
             raise InputError("weights must be finite numbers of at least 0")
         if self.name == "class":
-            low, high = int(plain.min()), int(plain.max())
+            low, high = map(int, plain.aminmax())
             if not 0 <= low <= high < outputs:
                 raise InputError(
                     f"labels must be in 0..{outputs - 1}, the head of the network, "

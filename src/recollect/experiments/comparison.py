@@ -3,98 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import fmean
-from typing import NamedTuple, final
+from typing import final
 
 from recollect.errors import InputError
-from recollect.experiments.labels import amount, lower_is_better, method_title, setting_title
-from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
+from recollect.experiments.difference import Difference, Differs
+from recollect.experiments.difference_table import as_html, as_text
+from recollect.experiments.labels import method_title
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
-from recollect.train.measures import PERCENT
 
 __all__ = ["Comparison", "Difference", "Differs", "compare"]
 
 COMPARED = ("accuracy", "forgetting")
-LEVEL = 0.05
-
-
-class Differs(NamedTuple):
-    """A setting in which the two sides differ, and its value on each."""
-
-    name: str
-    a: str
-    b: str
-
-    def __str__(self) -> str:
-        return f"{self.name} {self.a or '-'} / {self.b or '-'}"
-
-
-@final
-@dataclass(frozen=True)
-class Difference:
-    """The paired difference A - B of a score in a setting, in points, over common seeds.
-
-    `low` and `high` bound the 95 % confidence interval of the mean; `p` is that of the paired t
-    test, `p_sign_flip` that of the exact sign-flip permutation test (up to 16 pairs). None where
-    there are too few pairs, or no spread, to know.
-    """
-
-    setting: str
-    score: str
-    a: float
-    b: float
-    differences: Mapping[int, float]
-    names: tuple[str, str]
-
-    @property
-    def mean(self) -> float:
-        """The mean difference: A's mean score minus B's."""
-        return self.a - self.b
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 95 % confidence interval of the mean difference."""
-        return interval([*self.differences.values()])
-
-    @property
-    def p(self) -> float | None:
-        """The two-sided p value of the paired t test."""
-        return t_p([*self.differences.values()])
-
-    @property
-    def p_sign_flip(self) -> float | None:
-        """The two-sided p value of the exact sign-flip permutation test."""
-        return sign_flip_p([*self.differences.values()])
-
-    def __str__(self) -> str:
-        """What it means, in a sentence."""
-        forgets, lower_wins = self.score == "forgetting", lower_is_better(self.score, self.setting)
-        first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
-        better, other = self.names if first else self.names[::-1]
-        n = len(self.differences)
-        where = setting_title(self.setting)
-        if not any(self.differences.values()):
-            alike = "forget the same" if forgets else "are equal"
-            return f"{where}: {self.names[0]} and {self.names[1]} {alike} in all of {_seeds(n)}"
-        found = [f"{n} paired seed{'s' if n > 1 else ''}"]
-        p = self.p if self.p is not None else self.p_sign_flip
-        if p is not None and n > 1:
-            found.insert(0, f"p {p_words(p)}")
-        if bounds := self.interval:
-            sign = -1 if self.mean < 0 else 1
-            low, high = sorted(sign * bound for bound in bounds)
-            clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
-            digits = 1 if clear else 3  # the sign must be seen
-            found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
-        size = amount(abs(self.mean), self.setting)
-        verb = f"forgets {size} less" if forgets else f"is {size} better"
-        doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
-        doubt = "; one seed cannot be tested" if n == 1 else doubt
-        said = f"{where}: {better} {verb} than {other}"
-        return ", ".join([said, *found]) + doubt
 
 
 @final
@@ -110,10 +34,24 @@ class Comparison:
     only_b: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Both sides, what differs, a sentence for every score, and what was left out."""
+        """Both sides, what differs, the table, a sentence for every score, and what to know."""
+        return "\n".join([*self.heads, as_text(self.differences), *self.sentences])
+
+    def _repr_html_(self) -> str:
+        """The same in a notebook."""
+        heads, words = ("<br>".join(map(escape, each)) for each in (self.heads, self.sentences))
+        return f"<p>{heads}</p>{as_html(self.differences)}<p>{words}</p>"
+
+    @property
+    def heads(self) -> list[str]:
+        """Both sides and what differs, a line each."""
         lines = [f"{side}: {_side(each)}" for side, each in (("A", self.a), ("B", self.b))]
-        lines.append(f"differs: {self.differs_words}")
-        return "\n".join([*lines, *map(str, self.differences), *self.remarks])
+        return [*lines, f"differs: {self.differs_words}"]
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for every score, and the remarks."""
+        return [*map(str, self.differences), *self.remarks]
 
     @property
     def differs_words(self) -> str:
@@ -140,6 +78,10 @@ class Comparisons(list[Comparison]):
     def __str__(self) -> str:
         """All of them in words."""
         return "\n\n".join(map(str, self))
+
+    def _repr_html_(self) -> str:
+        """All of them in a notebook."""
+        return "<hr>".join(each._repr_html_() for each in self)
 
 
 def compare(
@@ -294,7 +236,3 @@ def _side(summary: Summary) -> str:
     buffer = "" if run.buffer is None else f" buffer {run.buffer}"
     title = method_title(run)
     return f"{run.benchmark} {title}{buffer} ({summary.seeds}; {summary.values})"
-
-
-def _seeds(count: int) -> str:
-    return f"{count} paired seed{'s' if count > 1 else ''}"

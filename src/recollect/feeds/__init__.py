@@ -7,6 +7,7 @@ from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Record
+from recollect.feeds.sniff import Handling
 
 __all__ = [
     "KINDS",
@@ -16,6 +17,7 @@ __all__ = [
     "Feed",
     "FileLines",
     "Format",
+    "Handling",
     "ImageFolder",
     "InputLines",
     "JSONLines",

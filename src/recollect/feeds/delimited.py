@@ -5,28 +5,33 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
-
-from numpy.typing import NDArray
+from itertools import chain, takewhile
+from typing import final
 
 from recollect.errors import DataError, InputError
+from recollect.feeds.cells import is_missing
 from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, numbered, text_of
 from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
-from recollect.feeds.rows import chosen_columns, numbers
+from recollect.feeds.rows import chosen_columns, column_of
+from recollect.feeds.sniff import Handling, look_ahead, settled
+from recollect.feeds.table import Table, kinds_of, table_of
 
 __all__ = ["Delimited"]
 
 MOST_LINES = 100
 
+Row = tuple[list[str] | Malformed, tuple[int, int]]
+
 
 @final
 @dataclass
 class Delimited:
-    """Reads rows of text: one column is the label, the others (or `features`) are numbers.
+    """Reads rows of text: one column is the label, the others (or `features`) are learned from.
 
     A column is named as in the header, or by its number from 1 on; the label is the last one unless
     it is given. Whether the first row is a `header` is seen from its features: names are not
-    numbers. A record without a label has an empty cell there.
+    numbers, and do not come again. What the columns are, the first rows show: see `Handling`. A
+    record without a label has an empty cell there.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -45,15 +50,31 @@ class Delimited:
     source: Lines = field(default_factory=FileLines)
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
+    how: Handling = field(default_factory=Handling)
+    _table: Table | None = field(default=None, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The records after a position, which is the byte and the line where one ends."""
         start = parts(source, position, int, int)
         # Only the first row of a file can be a header; a pipe is new, and may begin with one.
-        first = self.layout is None or not start[0] or source == STDIN
-        for row, end in self._rows(source, *start):
-            if row is None:
+        first = not start[0] or source == STDIN
+        rows: Iterator[Row | None] = self._rows(source, *start)
+        held: list[Row] = []
+        while self.layout is None:
+            looked = yield from look_ahead(
+                rows, lambda row: len(row[0]) if isinstance(row[0], list) else 1
+            )
+            held = self._settled([*held, *looked], source, final=not looked)
+            first = False
+            if not looked:
+                break
+        for each in chain(held, rows):
+            if each is None:
                 yield None
+                continue
+            row, end = each
+            if isinstance(row, Malformed):
+                self.faults.meet(f"{source}, line {end[1]}", row)
                 continue
             if not row:
                 first = True
@@ -62,29 +83,39 @@ class Delimited:
             if headed:
                 continue
             try:
-                yield Record(*self._parsed(row), source, end)
+                yield self._record(row, source, end)
             except Malformed as why:
                 self.faults.meet(f"{source}, line {end[1]}", why)
 
-    def _rows(
-        self, source: str, offset: int, number: int
-    ) -> Iterator[tuple[list[str] | None, tuple[int, int]]]:
+    @property
+    def table(self) -> Table | None:
+        """What makes features of rows."""
+        if self._table is None and self.layout is not None:
+            names = [self.layout["columns"][number] for number in self.layout["features"]]
+            self._table = table_of(self.layout, names, self.how, untyped=True)
+        return self._table
+
+    @property
+    def columns(self) -> tuple[str, Sequence[str]] | None:
+        """The names of the label and of the features."""
+        if self.layout is None or self.table is None:
+            return None
+        return self.layout["columns"][self.layout["label"]], self.table.names
+
+    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
         """The cells of every row, and where it ends; None whenever nothing came for a moment.
 
         A row without cells, which no file has, says that what follows is another file.
         """
         unclosed: list[str] = []  # the lines of a row whose quote is not yet closed
-
-        def check_closed() -> None:
-            if unclosed:
-                self.faults.meet(f"{source}, line {number}", Malformed("a quote is never closed"))
-
+        never = Malformed("a quote is never closed")
         for raw, end in numbered(self.source, source, offset, number):
             if raw is None:
-                yield None, end
+                yield None
                 continue
             if raw == ANEW:
-                check_closed()
+                if unclosed:
+                    yield never, (end[0], number)
                 unclosed = []
                 yield [], end
                 continue
@@ -94,12 +125,13 @@ class Delimited:
                 row = self._cells([*unclosed, text]) if unclosed or text.strip() else []
             except Malformed as why:
                 unclosed = []
-                self.faults.meet(f"{source}, line {number}", why)
+                yield why, end
                 continue
             unclosed = [*unclosed, text] if row is None else []
             if row:
                 yield row, end
-        check_closed()
+        if unclosed:
+            yield never, (offset, number)
 
     def _cells(self, lines: list[str]) -> list[str] | None:
         """The cells of a row; None if a quote is still open at its end."""
@@ -114,30 +146,81 @@ class Delimited:
             raise Malformed(f"a quote is not closed within {MOST_LINES} lines")
         return None
 
+    def _settled(self, held: list[Row], source: str, *, final: bool) -> list[Row]:
+        """Let the first rows say what the columns are; those that are still to be read.
+
+        Without a row of values nothing is settled, unless these rows are all there is.
+        """
+        while held and not isinstance(held[0][0], list):
+            self.faults.meet(f"{source}, line {held[0][1][1]}", held[0][0])
+            del held[0]
+        if held and not held[0][0]:  # another file begins
+            return self._settled(held[1:], source, final=final)
+        there = takewhile(lambda row: not isinstance(row, list) or row, (row for row, _ in held))
+        rows = [row for row in there if isinstance(row, list)]
+        if not rows:
+            return held
+        names = [cell.strip() for cell in rows[0]]
+        if names[0].startswith("{"):
+            raise InputError(f"{source} has JSON lines, it seems: give kind='jsonl'")
+        headed = self._is_header(names, rows[1:])
+        columns = names if headed else [str(n + 1) for n in range(len(names))]
+        values = [row for row in rows[headed:] if len(row) == len(names)]
+        ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
+        label, features = chosen_columns(columns, self.label, self.features, ignored)
+        categorical, kept = (
+            [column_of(name, columns) for name in each]
+            for each in (self.how.categorical, self.how.keep)
+        )
+        if not values:
+            wrong = Malformed(f"it has another number of columns than {len(names)}")
+            rest = [(wrong if isinstance(row, list) else row, end) for row, end in held[1:]]
+            return [*rest] if final else held
+        cells = {n: [row[n] for row in values] for n in features}
+        found = settled(columns, cells, self.how, categorical, kept, untyped=True)
+        self.layout = {
+            "columns": columns, "headed": headed, "label": label, "features": [*found],
+            **kinds_of([*found.values()]),
+        }  # fmt: skip
+        return held[headed:]
+
+    def _is_header(self, names: list[str], rows: list[list[str]]) -> bool:
+        if self.header is not None:
+            return self.header
+        if self.label in names and not _is_number(self.label or ""):
+            return True
+        # A name is not a value: it does not come again in its column, where a category does.
+        return self._without_numbers(names) and not any(
+            name and any(len(row) > n and row[n].strip() == name for row in rows)
+            for n, name in enumerate(names)
+        )
+
     def _headed(self, row: list[str], source: str) -> bool:
-        """Whether the first row of a source is a header; it settles what the columns are."""
-        names = [cell.strip() for cell in row]
-        if self.layout is None:
-            if names[0].startswith("{"):
-                raise InputError(f"{source} has JSON lines, it seems: give kind='jsonl'")
-            headed = self.header
-            if headed is None:
-                named = self.label in names and not _is_number(self.label or "")
-                headed = named or self._without_numbers(names)
-            columns = names if headed else [str(n + 1) for n in range(len(names))]
-            label, features = chosen_columns(columns, self.label, self.features, self.ignore)
-            self.layout = {
-                "columns": columns, "headed": headed, "label": label, "features": features,
-            }  # fmt: skip
-            return headed
-        if names == [*self.layout["columns"]]:
+        """Whether the first row of a further source is a header; refused if it has other names."""
+        assert self.layout is not None
+        names, before = [cell.strip() for cell in row], [*self.layout["columns"]]
+        if names == before:
             return bool(self.layout["headed"])
-        if self.layout["headed"] and self._without_numbers(names):
+        if self.layout["headed"] and self._is_other_header(names, before):
+            gone = [name for name in before if name not in names]
+            new = [name for name in names if name not in before]
+            changes = [f"{', '.join(each)} {what}" for each, what in
+                       ((gone, "vanished"), (new, "appeared")) if each]  # fmt: skip
             raise DataError(
                 f"{source} has other columns ({', '.join(names)}) than what was read before "
-                f"({', '.join(self.layout['columns'])})"
+                f"({', '.join(before)}): {'; '.join(changes) or 'their order changed'}"
             )
         return False
+
+    def _is_other_header(self, names: list[str], before: list[str]) -> bool:
+        """Whether a row has names instead of values; with categories alone, known names tell."""
+        assert self.layout is not None
+        assert self.table is not None
+        features = zip(self.layout["features"], self.table.columns, strict=True)
+        numeric = [names[n] for n, each in features if each.kind == "number" and n < len(names)]
+        if not numeric:
+            return 2 * len({*names} & {*before}) > len(before)
+        return self._without_numbers(names) and not all(map(is_missing, numeric))
 
     def _without_numbers(self, cells: list[str]) -> bool:
         """Whether no feature is a number."""
@@ -145,20 +228,18 @@ class Delimited:
         label = named.index(self.label) if self.label in named else len(cells) - 1
         return not any(_is_number(cell) for n, cell in enumerate(cells) if n != label)
 
-    def _parsed(self, row: list[str]) -> tuple[NDArray[Any], str | None]:
+    def _record(self, row: list[str], source: str, end: tuple[int, int]) -> Record:
         assert self.layout is not None
-        if len(row) != len(self.layout["columns"]):
-            raise Malformed(f"it has {len(row)} columns, not {len(self.layout['columns'])}")
-        try:
-            x = numbers([float(row[column]) for column in self.layout["features"]])
-        except ValueError:
-            wrong = next(n for n in self.layout["features"] if not _is_number(row[n]))
-            name = self.layout["columns"][wrong]
-            raise Malformed(
-                f"{row[wrong]!r} in column {name!r} is not a number: ignore=[{name!r}] leaves "
-                f"the column out"
-            ) from None
-        return x, row[self.layout["label"]].strip() or None
+        assert self.table is not None
+        columns = self.layout["columns"]
+        if len(row) != len(columns):
+            raise Malformed(f"it has {len(row)} columns, not {len(columns)}")
+        x = self.table.features([row[column] for column in self.layout["features"]])
+        label = row[self.layout["label"]].strip() or None
+        if self.how.id is None and not self.how.keep:
+            return Record(x, label, source, end)
+        passed = {name: row[column_of(name, columns)].strip() or None for name in self.how.passed}
+        return Record(x, label, source, end, *self.how.parted(passed))
 
 
 def _is_number(cell: str) -> bool:

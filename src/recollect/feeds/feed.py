@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
-from typing import Literal, final
+from typing import Any, Literal, final
 
 from recollect.errors import InputError
 from recollect.feeds.delimited import Delimited
@@ -15,6 +15,8 @@ from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Position, Record
+from recollect.feeds.sniff import Handling
+from recollect.feeds.table import Moment, described
 
 __all__ = ["KINDS", "Feed", "Reading", "open_feed"]
 
@@ -34,7 +36,7 @@ class Reading:
 
     `follow` waits at the end of the last source for more. `replayed` says that standard input
     begins again with what was read before. Messages, such as that a followed file was replaced,
-    go to `say`.
+    go to `say`. What is done with columns that are not numbers, or have holes, says `Handling`.
     """
 
     kind: Kind | None = None
@@ -48,6 +50,12 @@ class Reading:
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
+    missing: Literal["auto", "impute", "refuse"] = "auto"
+    categorical: Sequence[str] = ()
+    categories: int = 32
+    drop_text: bool = False
+    id: str | None = None
+    keep: Sequence[str] = ()
     say: Callable[[str], None] = field(default=lambda text: None, compare=False)
 
 
@@ -68,6 +76,7 @@ class Feed:
     kind: Kind
     reader: Format
     faults: Faults
+    has_id: bool = False
     stopping: Event = field(default_factory=Event, repr=False, compare=False)
 
     def stop(self) -> None:
@@ -79,6 +88,28 @@ class Feed:
         for source in self.sources:
             after = (positions or {}).get(source)
             yield from self.reader.read(source, tuple(after) if isinstance(after, list) else after)
+
+    def now(self) -> Moment | None:
+        """The state of the columns after the records that were given; nothing changes it."""
+        return self.reader.table and self.reader.table.now()
+
+    def continue_from(self, layout: Layout | None, state: Mapping[str, Any] | None) -> None:
+        """Read on as the feed did of which this is the layout and the saved state."""
+        self.reader.layout = layout
+        if self.reader.table is not None and state is not None:
+            self.reader.table.restore(state)
+
+    @property
+    def numbers(self) -> int | None:
+        """How many of the features are numbers: those that come first; None if all are."""
+        table = self.reader.table
+        return None if table is None or table.size == table.numbers else table.numbers
+
+    def described(self) -> str | None:
+        """The columns that are learned from, in one line."""
+        if self.reader.columns is None or self.reader.table is None:
+            return None
+        return described(*self.reader.columns, self.reader.table.columns)
 
     @property
     def lasting(self) -> bool:
@@ -120,20 +151,25 @@ def open_feed(
             raise InputError(f"{kind} cannot come from standard input: give a path")
         lines = InputLines(how.replayed, stopping.is_set)
     columns = how.features, how.ignore
+    handling = Handling(
+        how.missing, how.categorical, how.categories, how.drop_text, how.id, how.keep, how.say
+    )
     reader: Format
     if kind == "csv":
         tabs = all(Path(source).suffix.lower() == ".tsv" for source in names)
         delimiter = how.delimiter or ("\t" if tabs else ",")
-        reader = Delimited(how.label, *columns, delimiter, how.header, lines, faults, layout)
+        reader = Delimited(
+            how.label, *columns, delimiter, how.header, lines, faults, layout, handling
+        )
     elif kind == "jsonl":
-        reader = JSONLines(how.label or "label", *columns, lines, faults, layout)
+        reader = JSONLines(how.label or "label", *columns, lines, faults, layout, handling)
     elif kind == "images":
         reader = ImageFolder(how.order, how.size, followed, faults, layout)
     elif followed is not None:
         raise InputError("a Parquet file does not grow: leave follow=True out")
     else:
-        reader = Parquet(how.label, *columns, faults, layout)
-    return Feed(names, kind, reader, faults, stopping)
+        reader = Parquet(how.label, *columns, faults, layout, handling)
+    return Feed(names, kind, reader, faults, how.id is not None, stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:

@@ -41,6 +41,8 @@ class ImageFolder:
     followed: str | None = None
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
+    table: None = None
+    columns: None = None
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The images after a position, which is the time (or name) and the path of one."""

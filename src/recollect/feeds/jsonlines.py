@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, final
 
-from numpy.typing import NDArray
-
 from recollect.errors import InputError
+from recollect.feeds.cells import leaves
 from recollect.feeds.lines import FileLines, Lines, numbered, text_of
-from recollect.feeds.record import Faults, Label, Layout, Malformed, Position, Record, parts
-from recollect.feeds.rows import numbers, plain_label
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.rows import chosen_columns, numbers, plain_label
+from recollect.feeds.sniff import Handling, look_ahead, settled
+from recollect.feeds.table import Table, kinds_of, table_of
 
 __all__ = ["JSONLines"]
 
-NUMBERS = frozenset({int, float, bool})
+MOST_NOTICES = 5
+
+Row = tuple[dict[str, Any] | Malformed, tuple[int, int]]
 
 
 @final
@@ -24,18 +28,19 @@ NUMBERS = frozenset({int, float, bool})
 class JSONLines:
     """Reads objects, one on every line: one key has the label, others the features.
 
-    Features are numbers, or lists of numbers, which may be nested. Without `features` they are
-    those of the first record, in its order; all but the label, and what is to be ignored. If it is
-    one key that holds nested lists, its shape stays. A record without a label has null there, or
-    no such key.
+    Without `features` they are all keys of the first records, in the order of their arrival, but
+    for the label and what is to be ignored. What their values are, these records show: see
+    `Handling`. A key that a record lacks is missing; one that comes later is left out, after a
+    message. If the only feature holds nested lists of numbers, its shape stays. A record without a
+    label has null there, or no such key.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.jsonl"
-    ...     _ = path.write_text('{"speed": 1.5, "label": "walk", "id": "a7"}\\n')
+    ...     _ = path.write_text('{"speed": 1.5, "label": "walk"}\\n')
     ...     [(record.x, record.label, record.position) for record in JSONLines().read(str(path))]
-    [(array([1.5], dtype=float32), 'walk', (44, 1))]
+    [(array([1.5], dtype=float32), 'walk', (32, 1))]
     """
 
     label: str = "label"
@@ -44,10 +49,45 @@ class JSONLines:
     source: Lines = field(default_factory=FileLines)
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
+    how: Handling = field(default_factory=Handling)
+    _table: Table | None = field(default=None, init=False, repr=False, compare=False)
+    _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
+    _told: int = field(default=0, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
         """The records after a position, which is the byte and the line where one ends."""
-        for raw, end in numbered(self.source, source, *parts(source, position, int, int)):
+        rows: Iterator[Row | None] = self._rows(source, *parts(source, position, int, int))
+        held: list[Row] = []
+        while self.layout is None:
+            looked = yield from look_ahead(rows, lambda row: _cells(row[0]))
+            if not looked:
+                break
+            held += looked
+            self._settle(held, source)
+        for each in chain(held, rows):
+            if each is None:
+                yield None
+                continue
+            row, end = each
+            try:
+                yield self._record(row, source, end)
+            except Malformed as why:
+                self.faults.meet(f"{source}, line {end[1]}", why)
+
+    @property
+    def table(self) -> Table | None:
+        """What makes features of rows."""
+        if self._table is None and self.layout is not None:
+            self._table = table_of(self.layout, self.layout["keys"], self.how)
+        return self._table
+
+    @property
+    def columns(self) -> tuple[str, Sequence[str]] | None:
+        """The names of the label and of the features."""
+        return None if self.layout is None else (self.label, self.layout["keys"])
+
+    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
+        for raw, end in numbered(self.source, source, offset, number):
             if not raw:  # nothing came, or another file begins
                 if raw is None:
                     yield None
@@ -55,37 +95,103 @@ class JSONLines:
             try:
                 text = text_of(raw, first=end[0] == len(raw))
                 if text.strip():
-                    yield Record(*self._parsed(text), source, end)
+                    yield _object(text), end
             except Malformed as why:
-                self.faults.meet(f"{source}, line {end[1]}", why)
+                yield why, end
+            except RecursionError:
+                yield Malformed("it is nested too deeply"), end
 
-    def _parsed(self, text: str) -> tuple[NDArray[Any], Label | None]:
-        try:
-            found = _object(text)
-            if self.layout is None:
-                self._settle(found)
-            assert self.layout is not None
-            x = numbers(_values(found, self.layout["keys"]), self.layout["shape"])
-        except RecursionError:
-            raise Malformed("it is nested too deeply") from None
-        return x, plain_label(found.get(self.label))
+    def _record(
+        self, found: dict[str, Any] | Malformed, source: str, end: tuple[int, int]
+    ) -> Record:
+        if isinstance(found, Malformed):
+            raise found
+        assert self.layout is not None
+        self._infer(found)
+        assert self.table is not None
+        keys = self.layout["keys"]
+        if not found.keys() & {*keys}:
+            raise Malformed(f"it has none of the keys {', '.join(keys[:12])}")
+        if self.how.missing == "refuse" or self.layout["shape"] != [self.table.size]:
+            for key in keys:
+                if key not in found:
+                    raise Malformed(f"it has no {key!r}")
+        self._tell_new(found, source, end)
+        label = plain_label(found.get(self.label))
+        x = self.table.features([found.get(key) for key in keys])
+        return Record(x, label, source, end, *self.how.parted({k: found.get(k) for k in
+                                                               self.how.passed}))  # fmt: skip
 
-    def _settle(self, found: Mapping[str, Any]) -> None:
-        """Let the first record say which keys are read, and what shape comes of them."""
-        for key in (self.label, *self.features, *self.ignore):
-            if key not in found:
+    def _settle(self, held: list[Row], source: str) -> None:
+        """Let the first records say which keys are read, and what comes of them."""
+        while held and isinstance(held[0][0], Malformed):
+            self.faults.meet(f"{source}, line {held[0][1][1]}", held[0][0])
+            del held[0]
+        rows = [row for row, _ in held if isinstance(row, dict)]
+        if not rows:
+            return
+        names = list(dict.fromkeys(key for row in rows for key in row))
+        wanted = (self.label, *self.features, *self.ignore, *self.how.categorical, *self.how.passed)
+        for key in wanted:
+            if key not in names:
                 raise InputError(
-                    f"the first record has no {key!r} (it has: {', '.join(found)}): give label, "
-                    f"features and ignore as they are called there; a label that is not known is "
-                    f"null"
+                    f"the first records have no {key!r} (they have: {', '.join(names[:12])}): give "
+                    f"label, features and ignore as they are called there; a label that is not "
+                    f"known is null"
                 )
-        left = {self.label, *self.ignore}
-        keys = [key for key in self.features or found if key not in left]
-        if not self.features:
-            keys = [key for key in keys if _is_numeric(found[key])]
-        if not keys:
-            raise InputError(f"the first record has no numbers besides the label {self.label!r}")
-        self.layout = {"keys": keys, "shape": [*numbers(_values(found, keys)).shape]}
+        ignored = [key for key in (*self.ignore, self.how.id) if key is not None]
+        _, chosen = chosen_columns(names, self.label, self.features, ignored)
+        wanted_keys = {names[number] for number in chosen}
+        rows = [
+            row for row in rows if row.keys() & wanted_keys
+        ]  # others are bad, not full of holes
+        values = {number: [row.get(names[number]) for row in rows] for number in chosen}
+        categorical, kept = (
+            [names.index(key) for key in each] for each in (self.how.categorical, self.how.keep)
+        )
+        columns = settled(names, values, self.how, categorical, kept, untyped=False)
+        keys = [names[number] for number in columns]
+        layout = {"keys": keys, **kinds_of([*columns.values()])}
+        if [column.kind for column in columns.values()] == ["list"]:
+            first = next(row[keys[0]] for row in rows if isinstance(row.get(keys[0]), list))
+            try:
+                layout["shape"] = [*numbers(first).shape]
+            except Malformed as why:
+                raise InputError(f"the first record with {keys[0]!r}: {why}") from None
+        else:
+            layout["shape"] = [table_of(layout, keys, self.how).size]
+        self._known, self.layout = {*names}, layout
+
+    def _infer(self, found: dict[str, Any]) -> None:
+        """The sizes of lists, if an earlier version saved the layout without them."""
+        assert self.layout is not None
+        keys, shape = self.layout["keys"], self.layout["shape"]
+        if "kinds" in self.layout or shape == [len(keys)] or self._table is not None:
+            return
+        values = [found.get(key) for key in keys]
+        kinds = [["list", sum(1 for _ in leaves(v))] if isinstance(v, list) else ["number"]
+                 for v in values]  # fmt: skip
+        self._table = table_of({**self.layout, "kinds": kinds}, keys, self.how)
+
+    def _tell_new(self, found: dict[str, Any], source: str, end: tuple[int, int]) -> None:
+        """Say once that a key is not among those of the first records."""
+        assert self.layout is not None
+        if not self._known:  # the first record after a stream was continued
+            self._known = {*found, *self.layout["keys"]}
+        if not found.keys() <= self._known and self._told < MOST_NOTICES:
+            for key in found.keys() - self._known:
+                self._told += 1
+                self.how.say(
+                    f"{source}, line {end[1]}: the key {key!r:.60} is new and is left out: a "
+                    f"stream that starts over can learn from it"
+                )
+            self._known |= found.keys()
+
+
+def _cells(row: dict[str, Any] | Malformed) -> int:
+    if isinstance(row, Malformed):
+        return 1
+    return sum(len(value) if isinstance(value, list) else 1 for value in row.values())
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -96,29 +202,3 @@ def _object(text: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Malformed(f"it is not a JSON object but {text[:20]}: every line must be one")
     return found
-
-
-def _values(found: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    """The values of those keys: flat, but as they are where it is one key that has a list."""
-    try:
-        values = [found[key] for key in keys]
-    except KeyError as missing:
-        raise Malformed(f"it has no {missing.args[0]!r}") from None
-    if {*map(type, values)} <= NUMBERS:
-        return values
-    for key, value in zip(keys, values, strict=True):
-        if not _is_numeric(value):
-            raise Malformed(f"{value!r:.40} in {key!r} is not a number, nor lists of numbers")
-    return values[0] if len(values) == 1 else [*_leaves(values)]
-
-
-def _is_numeric(value: Any) -> bool:
-    return all(type(leaf) in NUMBERS for leaf in _leaves(value)) and value != []
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, list):
-        for part in value:
-            yield from _leaves(part)
-    else:
-        yield value

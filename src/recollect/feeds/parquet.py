@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import Any, final
 
 import numpy as np
@@ -11,8 +12,11 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError, InputError
 from recollect.extras import needs
+from recollect.feeds.cells import kind_of
 from recollect.feeds.record import OTHER_FILE, Faults, Layout, Malformed, Position, Record, parts
-from recollect.feeds.rows import chosen_columns, numbers, plain_label
+from recollect.feeds.rows import chosen_columns, column_of, numbers, plain_label
+from recollect.feeds.sniff import CELLS, Handling, settled
+from recollect.feeds.table import Table, kinds_of, table_of
 
 __all__ = ["Parquet"]
 
@@ -22,11 +26,12 @@ ROWS = 1024
 @final
 @dataclass
 class Parquet:
-    """Reads the rows of a Parquet file: one column is the label, numeric ones are the features.
+    """Reads the rows of a Parquet file: one column is the label, the others are learned from.
 
     A column is named, or given by its number from 1 on; the label is the last one unless it is
-    given. One column that holds lists of numbers may be named as the `features`. A record without
-    a label has null there. It needs pyarrow: `pip install "recollect[parquet]"`.
+    given. What the columns are, the first rows show: see `Handling`. If the only feature holds
+    nested lists of numbers, its shape stays. A record without a label has null there.
+    It needs pyarrow: `pip install "recollect[parquet]"`.
     """
 
     label: str | None = None
@@ -34,6 +39,9 @@ class Parquet:
     ignore: Sequence[str] = ()
     faults: Faults = field(default_factory=Faults)
     layout: Layout | None = None
+    how: Handling = field(default_factory=Handling)
+    _table: Table | None = field(default=None, init=False, repr=False, compare=False)
+    _all: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
         """The records after a position, which is how many rows come before."""
@@ -46,59 +54,118 @@ class Parquet:
             reason = str(error).splitlines()[0]
             raise DataError(f"cannot read {source} as Parquet: {reason}") from None
 
+    @property
+    def table(self) -> Table | None:
+        """What makes features of rows."""
+        if self._table is None and self.layout is not None:
+            layout = dict(self.layout)
+            if "kinds" not in layout and layout.get("shape") not in (None, [len(self._names)]):
+                layout["kinds"] = [["list", 0]]  # as an earlier version saved it
+            self._table = table_of(layout, self._names, self.how)
+        return self._table
+
+    @property
+    def columns(self) -> tuple[str, Sequence[str]] | None:
+        """The names of the label and of the features."""
+        return None if self.layout is None else (self.layout["label"], self._names)
+
+    @property
+    def _names(self) -> list[str]:
+        return list(self.layout["features"]) if self.layout is not None else []
+
     def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
-        label, features = self._settle(source, file.schema_arrow)
         if file.metadata.num_rows < start:
             raise DataError(f"{source} has fewer rows than were read of it before: {OTHER_FILE}")
+        if not file.metadata.num_rows:
+            return
+        if self.layout is None:
+            self._settle(file)
+        self._check(source, file.schema_arrow)
+        assert self.layout is not None
+        names = file.schema_arrow.names
+        passed = [names[column_of(name, names)] for name in self.how.passed]
+        wanted = list(dict.fromkeys([*self._names, self.layout["label"], *passed]))
         row = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if row + rows <= start:
                 row += rows
                 continue
-            for batch in file.iter_batches(ROWS, [group], [*features, label]):
+            for batch in file.iter_batches(ROWS, [group], wanted):
                 skipped = min(max(start - row, 0), len(batch))
                 row += skipped
-                for x, kind in self._parsed(batch.slice(skipped), features):
+                for make, values, label, through in self._parsed(batch.slice(skipped), passed):
                     row += 1
                     try:
-                        yield Record(self._checked(x), plain_label(kind), source, (row,))
+                        kind = plain_label(label)  # first: features change the table's state
+                        yield Record(make(values), kind, source, (row,), *through)
                     except Malformed as why:
                         self.faults.meet(f"{source}, row {row}", why)
 
-    def _settle(self, source: str, schema: Any) -> tuple[str, list[str]]:
-        """The names of the label and the features; all files must have them."""
+    def _settle(self, file: Any) -> None:
+        """Let the schema and the first rows say what the columns are."""
+        names: list[str] = file.schema_arrow.names
+        ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
+        label, chosen = chosen_columns(names, self.label, self.features, ignored)
+        categorical, kept = (
+            [column_of(name, names) for name in each]
+            for each in (self.how.categorical, self.how.keep)
+        )
+        few = max(min(ROWS, CELLS // len(names)), 1)
+        sample = next(file.iter_batches(few, columns=[names[number] for number in chosen]))
+        found = dict(zip(chosen, sample.to_pydict().values(), strict=True))
+        columns = settled(names, found, self.how, categorical, kept, untyped=False)
+        features = [names[number] for number in columns]
+        layout = {"label": names[label], "features": features, **kinds_of([*columns.values()])}
+        if [column.kind for column in columns.values()] == ["list"]:
+            first = next(v for v in found[next(iter(columns))] if kind_of(v, False) == "list")
+            try:
+                layout["shape"] = [*numbers(first).shape]
+            except Malformed as why:
+                raise InputError(f"column {features[0]!r}: {why}") from None
+        else:
+            layout["shape"] = [table_of(layout, features, self.how).size]
+        self.layout, self._all = layout, {*names}
+
+    def _check(self, source: str, schema: Any) -> None:
+        """Refuse a file that lacks a column, or has another type in it."""
+        assert self.layout is not None
+        assert self.table is not None
         names: list[str] = schema.names
-        if self.layout is None:
-            wanted = self.features or [n for n in names if _is_number(schema.field(n).type)]
-            label, chosen = chosen_columns(names, self.label, wanted, self.ignore)
-            self.layout = {"label": names[label], "features": [names[n] for n in chosen]}
-        missing = {self.layout["label"], *self.layout["features"]} - {*names}
+        missing = {self.layout["label"], *self._names} - {*names}
         if missing:
             raise DataError(f"{source} has no column {min(missing)!r} (it has: {', '.join(names)})")
-        return self.layout["label"], list(self.layout["features"])
+        for name, column in zip(self._names, self.table.columns, strict=True):
+            if column.kind == "number" and not _may_be_number(schema.field(name).type):
+                raise DataError(
+                    f"{source} has {schema.field(name).type} in column {name!r}, which has had "
+                    f"numbers so far"
+                )
+        for name in sorted({*names} - self._all) if self._all else ():
+            self.how.say(f"{source}: the column {name!r} is new and is left out")
+        self._all |= {*names}
 
-    def _parsed(self, batch: Any, features: list[str]) -> Iterator[tuple[Any, Any]]:
-        labels = batch.column(len(features)).to_pylist()
-        columns = [batch.column(number) for number in range(len(features))]
-        if all(_is_number(each.type) for each in columns):
-            table = [each.cast("double").to_numpy(zero_copy_only=False) for each in columns]
-            yield from zip(np.stack(table, 1), labels, strict=True)
-        elif len(columns) == 1:
-            yield from zip(columns[0].to_pylist(), labels, strict=True)
-        else:
-            raise InputError(
-                "the features are several columns of numbers, or one column of lists of numbers"
-            )
-
-    def _checked(self, values: Any) -> NDArray[np.float32]:
+    def _parsed(
+        self, batch: Any, passed: list[str]
+    ) -> Iterator[tuple[Callable[[Any], NDArray[Any]], Any, Any, tuple[Any, ...]]]:
+        """Of every row what makes features of its values, these, its label, and id and kept."""
+        table = self.table
         assert self.layout is not None
-        x = numbers(values, self.layout.get("shape"))
-        if x.ndim == 0:
-            raise Malformed("its features are not a list of numbers")
-        if "shape" not in self.layout:
-            self.layout = {**self.layout, "shape": [*x.shape]}
-        return x
+        assert table is not None
+        labels = batch.column(self.layout["label"]).to_pylist()
+        through: Iterable[tuple[Any, ...]] = repeat((), len(labels))
+        if passed:
+            others = zip(*(batch.column(name).to_pylist() for name in passed), strict=True)
+            through = [
+                self.how.parted(dict(zip(self.how.passed, row, strict=True))) for row in others
+            ]
+        columns = [batch.column(name) for name in self._names]
+        if all(_is_number(each.type) for each in columns) and not table.has_categories:
+            wide = [each.cast("double").to_numpy(zero_copy_only=False) for each in columns]
+            yield from zip(repeat(table.of_numbers), np.stack(wide, 1), labels, through)
+        else:
+            rows = zip(*(each.to_pylist() for each in columns), strict=True)
+            yield from zip(repeat(table.features), rows, labels, through)
 
 
 def _pyarrow() -> Any:
@@ -112,3 +179,9 @@ def _is_number(kind: Any) -> bool:
     import pyarrow.types as types
 
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _may_be_number(kind: Any) -> bool:
+    import pyarrow.types as types
+
+    return _is_number(kind) or bool(types.is_decimal(kind) or types.is_null(kind))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
+
+if TYPE_CHECKING:
+    from recollect.feeds.table import Table
 
 __all__ = ["Faults", "Format", "Label", "Layout", "Malformed", "Position", "Record", "parts"]
 
@@ -23,13 +27,16 @@ class Record(NamedTuple):
     """One example: its features, its label (None if it has none), and where it came from.
 
     `x` is a float32 array, or a uint8 array `[channels, height, width]` for an image. Reading can
-    continue behind it from `position`, which is plain data, in the source of that name.
+    continue behind it from `position`, which is plain data, in the source of that name. `id` and
+    `kept` are the columns that were asked to pass through.
     """
 
     x: NDArray[Any]
     label: Label | None
     source: str
     position: Position
+    id: Any = None
+    kept: Mapping[str, Any] = MappingProxyType({})
 
 
 class Malformed(Exception):  # noqa: N818 - not an error for the user until its position is added
@@ -60,10 +67,19 @@ class Format(Protocol):
     """A way to read a source.
 
     `layout` says, as plain data, what the first record fixed for all that follow (which columns,
-    which shape). It is None before that, unless it is given.
+    which shape). It is None before that, unless it is given. `table` makes features of rows, if
+    they have columns, and has a state.
     """
 
     layout: Layout | None
+
+    @property
+    def table(self) -> Table | None:
+        """What makes features of rows; None for images, and before the first record."""
+
+    @property
+    def columns(self) -> tuple[str, Sequence[str]] | None:
+        """The names of the label and of the features; None as for `table`."""
 
     def read(self, source: str, position: Position | None) -> Iterator[Record | None]:
         """The records of a source after a position; None whenever nothing came for a moment."""

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import InputError
+from recollect.feeds.cells import LARGEST
 from recollect.feeds.record import Label, Malformed
 
-__all__ = ["chosen_columns", "numbers", "plain_label"]
-
-LARGEST = float(np.finfo(np.float32).max)
+__all__ = ["chosen_columns", "column_of", "numbers", "plain_label"]
 
 
 def chosen_columns(
@@ -31,9 +30,9 @@ def chosen_columns(
     Traceback (most recent call last):
     recollect.errors.InputError: there is no column 'sort' (columns: speed, kind)
     """
-    target = _column("-1" if label is None else label, names)
-    ignored = {target, *(_column(name, names) for name in ignore)}
-    chosen = [_column(name, names) for name in features] or range(len(names))
+    target = column_of("-1" if label is None else label, names)
+    ignored = {target, *(column_of(name, names) for name in ignore)}
+    chosen = [column_of(name, names) for name in features] or range(len(names))
     left = [number for number in chosen if number not in ignored]
     if len(set(left)) != len(left):
         raise InputError("a feature is given twice")
@@ -45,7 +44,8 @@ def chosen_columns(
     return target, left
 
 
-def _column(wanted: str, names: Sequence[str]) -> int:
+def column_of(wanted: str, names: Sequence[str]) -> int:
+    """The index of a column that is given by name or by number."""
     if names.count(wanted) > 1:
         raise InputError(f"there are several columns {wanted!r}: give its number, from 1 on")
     if wanted in names:

@@ -18,7 +18,7 @@ from recollect.learner.engine import Engine
 from recollect.learner.growth import padded
 from recollect.learner.values import Values
 
-__all__ = ["adapted", "in_units", "targets_of", "weights_of"]
+__all__ = ["adapted", "in_units", "targets_of"]
 
 STORED = 10.0
 NO_HEAD = (
@@ -38,28 +38,6 @@ def adapted(engine: Engine, before: Answers, known: Answers, weights: np.ndarray
     if weights is not None and not engine.target.weighted and bool((weights != 1).any()):
         engine = _weighted(engine)
     return engine
-
-
-def weights_of(weight: Any, count: int) -> np.ndarray | None:
-    """The weights `[n]` of a batch, or None if none were given.
-
-    >>> weights_of(2, 1), weights_of([0.5, 1], 2)
-    (array([2.], dtype=float32), array([0.5, 1. ], dtype=float32))
-    """
-    if weight is None:
-        return None
-    try:
-        plain = weight.detach().cpu() if isinstance(weight, Tensor) else weight
-        found = np.asarray(plain, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"a weight must be a number, not {weight!r:.60}") from None
-    if not found.ndim:
-        found = np.full(count, found, dtype=np.float32)
-    if found.shape != (count,):
-        raise InputError(f"there are {found.size} weights and {count} examples")
-    if not bool((np.isfinite(found) & (found >= 0)).all()):
-        raise InputError("weights must be finite numbers of at least 0")
-    return found
 
 
 def targets_of(engine: Engine, y: np.ndarray, weights: np.ndarray | None) -> Tensor:

@@ -41,6 +41,11 @@ class Arriving:
     labels: list[Hashable]
     several: bool
     rows: Sequence[int]
+    weights: np.ndarray | None = None
+
+    def weights_without(self, reasons: Mapping[int, str]) -> np.ndarray | None:
+        """The weights of the examples that are learned, if there are any."""
+        return None if self.weights is None else np.delete(self.weights, [*reasons])
 
     def sifted(
         self,
@@ -48,7 +53,6 @@ class Arriving:
         learned: Callable[[Hashable], int],
         on_outlier: str,
         answers: Answers = NO_LABELS,
-        weights: np.ndarray | None = None,
     ) -> Sifted:
         """Without the examples that cannot be trusted, or an error if those are not skipped.
 
@@ -69,8 +73,8 @@ class Arriving:
                         f"{why}; observe(..., on_outlier='learn') accepts it"
                     )
             found = {}
-        if weights is not None:
-            found |= {n: NO_WEIGHT for n, row in enumerate(self.rows) if not weights[row]}
+        if self.weights is not None:
+            found |= {n: NO_WEIGHT for n, row in enumerate(self.rows) if not self.weights[row]}
         unread = set(range(len(self.labels))) - set(self.rows) if self._partly else ()
         reasons = {self.rows[row]: why for row, why in found.items()}
         reasons |= dict.fromkeys(unread, NOT_READ)
@@ -97,7 +101,12 @@ class Arriving:
 
 
 def arriving(
-    x: Any, y: Any, kind: Kind | None, on_outlier: str, answers: Answers = NO_LABELS
+    x: Any,
+    y: Any,
+    kind: Kind | None,
+    on_outlier: str,
+    answers: Answers = NO_LABELS,
+    weight: Any = None,
 ) -> Arriving:
     """The examples and the labels that were given; refused if they do not belong together."""
     rows: Sequence[int] | None = None
@@ -114,12 +123,35 @@ def arriving(
     batch = batch if rows is None else True
     count = len(examples) if rows is None and axes else len(x) if rows is not None else 0
     labels, several = answers.read(y, batch, count)
+    weights = weights_of(weight, len(labels))
     if rows is None:
         examples = batch_of(examples, len(labels) if several else None)
-        return Arriving(examples, labels, several, range(len(labels)))
+        return Arriving(examples, labels, several, range(len(labels)), weights)
     if not several or len(labels) != len(x):
         raise InputError(f"there are {len(labels)} labels and {len(x)} examples")
-    return Arriving(batch_of(examples, len(rows)), labels, several, rows)
+    return Arriving(batch_of(examples, len(rows)), labels, several, rows, weights)
+
+
+def weights_of(weight: Any, count: int) -> np.ndarray | None:
+    """The weights `[n]` of a batch, or None if none were given.
+
+    >>> weights_of(2, 1), weights_of([0.5, 1], 2)
+    (array([2.], dtype=float32), array([0.5, 1. ], dtype=float32))
+    """
+    if weight is None:
+        return None
+    try:
+        plain = weight.detach().cpu() if isinstance(weight, Tensor) else weight
+        found = np.asarray(plain, dtype=np.float32)
+    except (TypeError, ValueError):
+        raise InputError(f"a weight must be a number, not {weight!r:.60}") from None
+    if not found.ndim:
+        found = np.full(count, found, dtype=np.float32)
+    if found.shape != (count,):
+        raise InputError(f"there are {found.size} weights and {count} examples")
+    if not bool((np.isfinite(found) & (found >= 0)).all()):
+        raise InputError("weights must be finite numbers of at least 0")
+    return found
 
 
 def check_on_outlier(on_outlier: object) -> None:

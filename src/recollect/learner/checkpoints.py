@@ -13,6 +13,7 @@ from typing import TypeVar, final
 
 from recollect.errors import DataError, InputError
 from recollect.learner.image import Image
+from recollect.learner.journal import Journal
 from recollect.learner.lock import FolderLock
 from recollect.learner.versions import (
     SUFFIX,
@@ -50,6 +51,7 @@ class Checkpoints:
         self.saved: int | None = None
         self.folder: Path | None = None
         self._keep = keep
+        self.journal: Journal | None = None
         self._lock: FolderLock | None = None
         self._start: Version | None = None
         self._line: int | None = None
@@ -185,10 +187,17 @@ class Checkpoints:
     def release(self) -> None:
         """Wait, and let another learner use the folder; this one has none then."""
         self.wait()
+        self.close_journal()
         self.folder = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
+
+    def close_journal(self) -> None:
+        """Have the folder's journal on the disk, and leave it."""
+        journal, self.journal = self.journal, None
+        if journal is not None:
+            journal.close()
 
     def let_go(self) -> None:
         """The same when the learner is not there any more: a failure is logged."""

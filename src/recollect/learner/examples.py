@@ -13,7 +13,7 @@ from torch import Tensor
 from recollect.errors import InputError
 from recollect.train import device_named
 
-__all__ = ["Kind", "batch_of", "device_of", "holds_labels", "tensor_of"]
+__all__ = ["Kind", "batch_of", "check_finite", "device_of", "holds_labels", "tensor_of"]
 
 STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
 WIDENED = {
@@ -71,8 +71,7 @@ class Kind:
             )
         batch = batch_of(x, len(x) if several else None)
         self.check(batch)
-        if batch.is_floating_point() and not _finite(batch):
-            raise InputError("an example has values that are not finite (NaN or infinity)")
+        check_finite(batch)
         return batch.to(device), several
 
 
@@ -131,6 +130,12 @@ def device_of(device: torch.device | str) -> torch.device:
     except (RuntimeError, TypeError):
         return device_named(str(device))  # "auto", or refused with those that there are
     return device_named(str(found)) if found.type == "cuda" else found
+
+
+def check_finite(batch: Tensor) -> None:
+    """Refuse a batch `[n, ...]` with NaN or infinity in it."""
+    if batch.is_floating_point() and not _finite(batch):
+        raise InputError("an example has values that are not finite (NaN or infinity)")
 
 
 def _finite(x: Tensor) -> bool:

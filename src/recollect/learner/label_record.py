@@ -103,7 +103,9 @@ class LabelRecord:
         ring[(self.seen + count - len(rows) + np.arange(len(rows))) % len(ring)] = rows
         return LabelRecord(*counts, bins, pairs, ring, self.seen + count)
 
-    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> LabelMetrics:
+    def metrics(
+        self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0
+    ) -> LabelMetrics:
         """The measures, with the known labels as names."""
         filled = self.ring[: min(self.seen, len(self.ring))]
         each = [_f1(r, s + m) for r, s, m in zip(self.right, self.said, self.met, strict=True)]

@@ -124,7 +124,7 @@ class Labels:
         self, record: Record, answers: Sequence[Hashable], y: np.ndarray, guess: np.ndarray
     ) -> Record:
         """The record after these labels, whose numbers are y."""
-        return record.after(y, y == guess)
+        return record.after(y, guess)
 
     def facts(self) -> dict[str, Any]:
         """What is saved as plain data, besides the labels."""

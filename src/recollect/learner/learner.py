@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, final
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -17,16 +16,16 @@ from recollect.core.targets import target_named
 from recollect.core.transforms import Transform
 from recollect.files import unpack
 from recollect.learner import log, snapshot
-from recollect.learner.adapting import adapted, targets_of, weights_of
+from recollect.learner.adapting import adapted, targets_of
 from recollect.learner.answers import empty_answers
-from recollect.learner.arriving import arriving, check_on_outlier
+from recollect.learner.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
-from recollect.learner.durable import Durable
 from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
 from recollect.learner.examples import Kind, device_of
 from recollect.learner.image import reading
 from recollect.learner.labels import encoded
+from recollect.learner.late import Late
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
@@ -36,7 +35,7 @@ __all__ = ["Learner"]
 
 
 @final
-class Learner(Durable):
+class Learner(Late):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -45,20 +44,23 @@ class Learner(Durable):
     optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
 
     With `target="regression"`, y is a number or several, which are scaled as they come; with
-    "labels", a set of labels for each example. Otherwise labels are any hashable values. A new one
-    gets an unused output of the network; when there is none, the last linear layer gets more, with
-    `spare` of them unused. Unused outputs are trained like those of classes that do not occur. With
-    `classes`, which lists all labels there will be, no output is added; without, more than
-    `max_classes` are refused. Examples that are not finite, or far outside of what the stream has
-    shown, are left out and counted (`on_outlier="skip"`),
-    or raise an error ("raise"); "learn" accepts them if they are finite.
+    "labels", a set of labels. Otherwise labels are any hashable values. A new one gets an unused
+    output of the network; when there is none, the last linear layer gets more, with `spare` of them
+    unused. Unused outputs are trained like those of classes that do not occur. With `classes`,
+    which lists all labels there will be, no output is added; without, more than `max_classes` are
+    refused. Examples that are not finite, or far outside of what the stream has shown, are left out
+    and counted (`on_outlier="skip"`), or raise an error ("raise"); "learn" accepts finite ones.
 
     An `encoder` is frozen; its features are what is learned and stored.
     `transform` and `replay_transform` change the batches that are learned and replayed, but not
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
     every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
     the folder was made with another number). No other learner may use the folder until this one is
-    closed, by `close`, `with` or garbage collection.
+    closed, by `close`, `with` or garbage collection. Of predictions with ids, the last `pending`
+    wait for a `label`, and none for more than `expires` seconds.
+
+    With `drift`, "ADWIN" or another of River's detectors, it warns when its errors increase: see
+    `alarms`. It may be set at any time.
 
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
@@ -99,6 +101,9 @@ class Learner(Durable):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        drift: Any = None,
+        pending: int = 10_000,
+        expires: float | None = None,
         target: str = "class",
         **numbers: Unpack[Numbers],
     ) -> None:
@@ -108,17 +113,16 @@ class Learner(Durable):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
-            target_named(target),
+            pending, expires, target_named(target),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
+        self.drift = drift
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
-    def observe(
-        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
-        weight: Any = None,
-    ) -> float:  # fmt: skip
+    def observe(self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+                weight: Any = None) -> float:  # fmt: skip
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
@@ -138,46 +142,49 @@ class Learner(Durable):
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
         kind, known = self._now.engine and self._now.engine.kind.arriving, self._now.labels
-        arrived = arriving(x, y, kind, how, known)
-        weights = weights_of(weight, len(arrived.labels))
+        arrived = arriving(x, y, kind, how, known, weight)
         with self._lock:
-            before = self._now
-            if before.engine:
-                before.engine.kind.arriving.check(arrived.examples)
-            examples, labels, left_out, watch = arrived.sifted(
-                before.watch, before.learned, how, before.labels, weights
-            )
-            if not labels:
-                self._now = before._replace(watch=watch)
-                log.tell_change(before, self._now, left_out)
-                return math.nan
-            batch = self._settings.encoded(examples.to(self._settings.device))
-            known = before.labels.with_new(labels, self._settings.max_classes)
-            if self._checkpoints.folder and known is not before.labels:
-                encoded(known.known[len(before.labels) :])
-            kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
-            engine = before.engine or first_engine(self._module, self._settings, kind, known)
-            engine.kind.check(batch)
-            with engine.threads(len(labels)):
-                if predicted is None:
-                    guessed = before.guesses(batch)
-                else:
-                    guessed = known.guessed(arrived.predictions(predicted, left_out, known))
-                if weights is not None:
-                    weights = np.delete(weights, [*left_out])
-                engine = adapted(engine, before.labels, known, weights)
-                numbers = known.encode(labels, engine.outputs)
-                engine.begin()
-                try:
-                    loss = engine.step(batch, targets_of(engine, numbers, weights))
-                    record = known.judged(before.record, labels, numbers, guessed)
-                    engine.publish(known)
-                    self._now = Snapshot(engine, known, record, watch)
-                finally:
-                    if self._now is before:
-                        engine.undo()
+            loss = self._learn(arrived, predicted, how)
+            if not math.isnan(loss):
+                self._checkpoint_if_due()
+        return loss
+
+    def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
+        before = self._now
+        if before.engine:
+            before.engine.kind.arriving.check(arrived.examples)
+        sifted = arrived.sifted(before.watch, before.learned, on_outlier, before.labels)
+        examples, labels, left_out, watch = sifted
+        if not labels:
+            self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
-            self._checkpoint_if_due()
+            return math.nan
+        batch = self._settings.encoded(examples.to(self._settings.device))
+        known = before.labels.with_new(labels, self._settings.max_classes)
+        if self._checkpoints.folder and known is not before.labels:
+            encoded(known.known[len(before.labels) :])
+        kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
+        engine = before.engine or first_engine(self._module, self._settings, kind, known)
+        engine.kind.check(batch)
+        with engine.threads(len(labels)):
+            if predicted is None:
+                guessed = before.guesses(batch)
+            else:
+                guessed = known.guessed(arrived.predictions(predicted, left_out, known))
+            weights = arrived.weights_without(left_out)
+            engine = adapted(engine, before.labels, known, weights)
+            numbers = known.encode(labels, engine.outputs)
+            engine.begin()
+            try:
+                loss = engine.step(batch, targets_of(engine, numbers, weights))
+                record = known.judged(before.record, labels, numbers, guessed)
+                engine.publish(known)
+                drift = before.drift_after(numbers, guessed)
+                self._now = Snapshot(engine, known, record, watch, drift, before.labelled)
+            finally:
+                if self._now is before:
+                    engine.undo()
+        log.tell_change(before, self._now, left_out)
         return loss
 
     def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
@@ -220,7 +227,9 @@ class Learner(Durable):
             "device": device,
         }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
-            return cls._read(Path(path), module, method, extras, owner)
+            learner = cls._read(Path(path), module, method, extras, owner)
+            learner._recover_version(Path(path))
+            return learner
 
     @classmethod
     def resume(
@@ -243,6 +252,8 @@ class Learner(Durable):
             learner = newest(Path(folder), read)
             if learner is None:  # it has gone meanwhile
                 owner.release()
+            else:
+                learner._recover(Path(folder), learn=True)
             return learner
 
     def resumed(self, folder: str | Path) -> Learner | None:
@@ -255,6 +266,7 @@ class Learner(Durable):
         if found:
             with found._checkpoints.handed_over():
                 self._settings.check_same(found._settings, folder)
+            found.drift = self.drift or found.drift
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -82,7 +82,7 @@ class Watch:
             cells, sizes = cells[finite], sizes[finite]
             reasons = dict.fromkeys(np.flatnonzero(~finite).tolist(), NOT_FINITE)
         magnitudes, columns, odd = self.magnitudes.after(sizes), self.columns, None
-        far = sizes > magnitudes.bound
+        far = sizes > np.float64(magnitudes.bound)  # which may be too large for 32 bits
         if x.dim() == 2:
             columns, odd = columns.after(cells, far, magnitudes.renewed)
         now = Watch(magnitudes, columns, self.unusual, self.arrived, self.left_out, self.last)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Hashable
 from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
+from recollect.errors import InputError
 from recollect.learner.adapting import in_units
 from recollect.learner.answers import Answers, empty_record
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
+from recollect.learner.labels import Labels
+from recollect.learner.pending import ids_of
 from recollect.learner.properties import Properties
 from recollect.learner.settings import Settings
 from recollect.learner.snapshot import Snapshot
@@ -28,19 +34,37 @@ class Predictor(Properties):
         self._now = Snapshot(None, labels, empty_record(settings.target, window))
         self._lock = FairLock()
 
-    def predict(self, x: Any) -> Any:
+    def __repr__(self) -> str:
+        """The method, the number of classes and the prequential accuracy, in a line."""
+        known = len(self._now.labels)
+        classes = f"{known} class{'' if known == 1 else 'es'}"
+        return f"<Learner: {self.method.title}, {classes}, {self.metrics()}>"
+
+    def predict(self, x: Any, *, ids: Any = None) -> Any:
         """The label of one example, or a list of labels for a batch.
 
         With several labels it is a set for each; values are a number or an array, in your units.
+
+        With an id for every example, `label` can learn from them when their labels arrive; as long
+        as no class is known, the answers are then None.
         """
-        scores, answers, several = self._scores(x)
-        found = answers.decode(scores)
+        scores, answers, several = self._scores(x, ids)
+        found = answers.decode(scores) if len(answers) else [None] * len(scores)
+        if ids is not None:
+            self._keep(x, ids, found)
         return found if several else found[0]
 
-    def predict_proba(self, x: Any) -> np.ndarray:
-        """The probability of every class in `classes`, `[n, classes]` for a batch."""
-        scores, answers, several = self._scores(x)
-        with self._now.ready().threads(len(scores)):
+    def predict_proba(self, x: Any, *, ids: Any = None) -> np.ndarray:
+        """The probability of every class in `classes`, `[n, classes]` for a batch.
+
+        With ids, the most probable class is the answer that waits for its label, as in `predict`.
+        """
+        scores, answers, several = self._scores(x, ids)
+        if ids is not None:
+            found = answers.decode(scores) if len(answers) else [None] * len(scores)
+            self._keep(x, ids, found)
+        engine = self._now.engine
+        with engine.threads(len(scores)) if engine else nullcontext():
             shares: np.ndarray = answers.shares(scores).cpu().numpy()
         return shares if several else shares[0]
 
@@ -50,7 +74,8 @@ class Predictor(Properties):
         `Metrics` for classes, `ValueMetrics` for values, `LabelMetrics` for several labels.
         """
         now = self._now
-        return now.record.metrics(now.labels.known, now.watch.left_out)
+        alarms = now.drift.alarms if now.drift else 0
+        return now.record.metrics(now.labels.known, now.watch.left_out, alarms)
 
     def trained_module(self) -> nn.Module:
         """A copy of the network with all that was learned, for use without recollect.
@@ -61,8 +86,17 @@ class Predictor(Properties):
             module, known = self._now.ready().trained(len(self._now.labels)), self._now.labels
         return in_units(module, known) if isinstance(known, Values) else module
 
-    def _scores(self, x: Any) -> tuple[Tensor, Answers, bool]:
+    @abstractmethod
+    def _keep(self, x: Any, ids: Any, answers: list[Hashable]) -> None:
+        """Have examples with ids, and the answers to them, wait for their labels."""
+
+    def _scores(self, x: Any, ids: Any = None) -> tuple[Tensor, Answers, bool]:
         """The scores `[n, classes]` of what is known, this, and whether x was a batch."""
+        if ids is not None and self._settings.target.name != "class":
+            raise InputError("ids are for labels of classes: leave them out for other targets")
+        if ids is not None and self._now.engine is None:
+            named, several = ids_of(ids)
+            return torch.zeros(len(named), 0), Labels(), several
         examples, engine = tensor_of(x), self._now.ready()
         arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
         batch = self._settings.encoded(arrived)

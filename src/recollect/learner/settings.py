@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
+from recollect.methods.checked import check_hyperparameters
 from recollect.train.checks import check_target
 
 __all__ = [
@@ -33,7 +35,12 @@ __all__ = [
 ]
 
 SAVED = ("memory", "lr", "seed", "replay", "spare")
-LATER = ("max_classes", "on_outlier")  # files that were written before do not have them
+LATER = (
+    "max_classes",
+    "on_outlier",
+    "pending",
+    "expires",
+)  # files that were written before do not have them
 PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device")
 LARGEST = 2**63
 MOST_SPARE = 10_000
@@ -64,6 +71,8 @@ class Settings:
     max_classes: int
     on_outlier: str
     encoder: Encoder | None = None
+    pending: int = 10_000
+    expires: float | None = None
     target: Target = CLASS
 
     def encoded(self, batch: Tensor) -> Tensor:
@@ -157,6 +166,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         raise InputError(
             f"the method must be one of recollect.methods, such as DERpp(), not {method!r}"
         )
+    check_hyperparameters(method)
     if not _for_streams(type(method)):
         fit = [m.title for m in METHODS.values() if _for_streams(m)]
         raise InputError(
@@ -175,6 +185,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         "replay": settings.replay,
         "window": window,
         "max_classes": settings.max_classes,
+        "pending": settings.pending,
     }
     for name, number in numbers.items():
         if not is_whole(number) or number < 1:
@@ -186,6 +197,9 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     for name, function in settings.not_saved().items():
         if name != "device" and function is not None and not callable(function):
             raise InputError(f"{name} must be a function of a batch, not {function!r}")
+    expires = settings.expires
+    if expires is not None and not (isinstance(expires, int | float) and 0 < expires < math.inf):
+        raise InputError(f"expires must be a number of seconds above 0, or None, not {expires!r}")
     check_lr(settings.lr)
     check_on_outlier(settings.on_outlier)
 

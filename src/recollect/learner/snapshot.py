@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
 from recollect.learner.answers import Answers, AnyRecord, restored_answers, restored_record
+from recollect.learner.drift import Drift
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
@@ -38,13 +40,16 @@ MEMORY = "memory."
 class Snapshot(NamedTuple):
     """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
 
-    There is no engine until the first examples have arrived.
+    There is no engine until the first examples have arrived. `labelled` is the number of the last
+    label of the journal that was learned.
     """
 
     engine: Engine | None
     labels: Answers
     record: AnyRecord
     watch: Watch = Watch.empty()
+    drift: Drift | None = None
+    labelled: int = 0
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
@@ -52,6 +57,12 @@ class Snapshot(NamedTuple):
             return self.record.seen
         (number,) = self.labels.numbers([label])
         return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
+
+    def drift_after(self, numbers: np.ndarray, guessed: np.ndarray) -> Drift | None:
+        """The drift alarms after labels `[n]` and predictions `[n]`, if there are any."""
+        if self.drift is None or not isinstance(self.record, Record):
+            return None
+        return self.drift.after(numbers, guessed, self.record.met, self.record.seen)
 
     def ready(self) -> Engine:
         """The engine; refused if there is none yet."""
@@ -88,7 +99,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch = snapshot
+    engine, labels, record, watch, drift, labelled = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -106,13 +117,16 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "predicted": record.seen,
         "window": len(record.ring),
         "watch": watch.facts(),
+        "drift": drift and drift.facts(),
         "notes": notes,
+        "labelled": labelled,
     }
 
 
 def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
-    parts = {"record": record, "watch": watch, "engine": engine}
+    drift = snapshot.drift.tensors() if snapshot.drift else {}
+    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine}
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -152,7 +166,7 @@ def as_made(settings: Settings, facts: Mapping[str, Any]) -> Settings:
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
     """Refuse facts that contradict each other or the tensors."""
     clock, kind = facts["clock"], facts["kind"]
-    counts = [facts["predicted"], facts["outputs"], facts["window"]]
+    counts = [facts["predicted"], facts["outputs"], facts["window"], facts.get("labelled", 0)]
     if clock is not None:
         counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
     right = [tensors[f"record.{name}"].shape for name in ("right", "met")
@@ -191,8 +205,10 @@ def restored(
         watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
     else:  # a file of an older version
         watch = replace(Watch.empty(), arrived=record.seen)
+    said = facts.get("drift")
+    drift = said and Drift.restored(said, _part(tensors, "drift"))
     if facts["kind"] is None:
-        return Snapshot(None, labels, record, watch)
+        return Snapshot(None, labels, record, watch, drift, facts.get("labelled", 0))
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         target = settings.target.with_weights() if facts.get("weighted") else settings.target
@@ -211,7 +227,7 @@ def restored(
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch)
+    return Snapshot(engine, labels, record, watch, drift, facts.get("labelled", 0))
 
 
 def _plain(kind: Kind) -> dict[str, Any]:

@@ -94,7 +94,9 @@ class ValueRecord:
         sums = [mean, spread, squared + errors[:, 0].sum(0), absolute + errors[:, 1].sum(0)]
         return ValueRecord(np.array([total]), *sums, ring, seen)
 
-    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> ValueMetrics:
+    def metrics(
+        self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0
+    ) -> ValueMetrics:
         """The errors, averaged over the values of an example."""
         count = float(self.scored[0])
         if not count:

@@ -12,20 +12,23 @@ __all__ = ["stop_at_signals"]
 
 
 @contextmanager
-def stop_at_signals(stop: Callable[[], None]) -> Iterator[None]:
+def stop_at_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
     """Call `stop` at the first Ctrl-C or SIGTERM; the second raises `KeyboardInterrupt` at once.
 
-    >>> with stop_at_signals(lambda: print("saving")):
+    It yields a list to which the first one is added.
+
+    >>> with stop_at_signals(lambda: print("saving")) as came:
     ...     signal.raise_signal(signal.SIGTERM)
     saving
+    >>> came == [signal.SIGTERM]
+    True
     """
-    asked = False
+    came: list[int] = []
 
     def handle(number: int, frame: FrameType | None) -> None:
-        nonlocal asked
-        if asked:
+        if came:
             raise KeyboardInterrupt
-        asked = True
+        came.append(number)
         stop()
 
     before = {}
@@ -35,7 +38,7 @@ def stop_at_signals(stop: Callable[[], None]) -> Iterator[None]:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 before[number] = signal.signal(number, handle)
     try:
-        yield
+        yield came
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

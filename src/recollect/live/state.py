@@ -14,6 +14,7 @@ from recollect.files import write_bytes
 __all__ = ["Predictions", "SettingsError", "StateFolder"]
 
 FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
+WRITTEN = "predictions.json"
 FORMAT = 1
 START_OVER = "fresh=True starts over"
 
@@ -34,7 +35,8 @@ class StateFolder:
     """Checkpoints of a learner, which locks the folder, beside what they were made with.
 
     `stream.json` says how the stream is read and learned, and never changes. How far it was read
-    is in every checkpoint, so that the two cannot differ.
+    is in every checkpoint, so that the two cannot differ. `predictions.json` names the files of
+    predictions that were begun, which may be written anew.
     """
 
     def __init__(self, path: Path) -> None:
@@ -73,6 +75,23 @@ class StateFolder:
                 f"cannot save the state in {self.path}: {error.strerror or error}"
             ) from None
 
+    def wrote(self, path: Path) -> bool:
+        """Whether this state began the file of predictions there."""
+        return str(path) in self._written()
+
+    def note_written(self, path: Path) -> None:
+        """Note that a file of predictions is this state's own, before it is made."""
+        if not self.wrote(path):
+            text = json.dumps([*self._written(), str(path)], indent=1)
+            write_bytes(self.path / WRITTEN, text.encode())
+
+    def _written(self) -> list[str]:
+        try:
+            found = json.loads((self.path / WRITTEN).read_text("utf-8"))
+        except (OSError, ValueError):
+            return []
+        return found if isinstance(found, list) else []
+
 
 @final
 class Predictions:
@@ -94,7 +113,9 @@ class Predictions:
     def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
         """Write lines, so that whoever reads along sees them."""
         if self._file is not None:
-            text = "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+            # A kept column of Parquet may be a time, which JSON has not.
+            texts = (json.dumps(line, ensure_ascii=False, default=str) for line in lines)
+            text = "".join(f"{each}\n" for each in texts)
             # What cannot be encoded becomes the escape that JSON has for it.
             self._file.write(text.encode("utf-8", "backslashreplace"))
             self._file.flush()

@@ -13,10 +13,11 @@ import numpy as np
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Malformed, Position
-from recollect.files import check_writable
+from recollect.files import check_new
 from recollect.learner import Learner
 from recollect.learner.labels import as_number, no_class
 from recollect.live.state import Predictions, StateFolder
+from recollect.live.taken import Taken, line_of, output_of, predicted
 
 __all__ = ["LiveStream"]
 
@@ -35,7 +36,8 @@ class LiveStream:
     the same `batch`, format and `settings` continue it, which are plain data of your choice.
 
     `predictions` is a file, or an open binary stream, for a JSON line for every example; one
-    without a label is predicted and not learned. A feed that waits for more ends after `idle`
+    without a label is predicted and not learned. A file that is there and that this state did not
+    begin is overwritten with `force` alone. A feed that waits for more ends after `idle`
     seconds of silence. Messages, such as where it continues, go to `say`.
 
     >>> from tempfile import TemporaryDirectory
@@ -64,6 +66,7 @@ class LiveStream:
         every_steps: int | None = None,
         idle: float | None = None,
         fresh: bool = False,
+        force: bool = False,
         settings: Mapping[str, Any] | None = None,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
@@ -72,15 +75,17 @@ class LiveStream:
         self.count = self.new = self.learned = self._bad_before = 0
         self._make = learner
         self._folder = StateFolder(Path(folder))
-        self._batch, self._idle, self._fresh, self._say = batch, idle, fresh, say
+        self._batch, self._idle, self._say = batch, idle, say
+        self._fresh, self._force = fresh, force
         self._every, self._every_steps = every, every_steps
-        self._output = _output(predictions, feed)
+        self._output = output_of(predictions, feed)
         # As JSON has them, for they are compared with those in a file.
         plain = json.dumps({**(settings or {}), "batch": batch, "format": feed.kind})
         self._settings: dict[str, Any] = json.loads(plain)
         self._classes: frozenset[Hashable] | None = None
         self._positions: dict[str, Position] = {}
         self._predictions: Predictions | None = None
+        self._last: Taken | None = None
         self._whole, self._unsaved, self._saved_at = True, 0, 0.0
         if batch < 1:
             raise InputError(f"batch must be at least 1, not {batch}")
@@ -112,6 +117,8 @@ class LiveStream:
         try:
             if not self._fresh:
                 self._resume()
+            if self._predictions is None:
+                self._check_output()
             self._bad_before = self._left_out
             self._saved_at = time.monotonic()
             for batch in self._batches(report):
@@ -136,6 +143,7 @@ class LiveStream:
         if saved is None:
             return
         like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
+        self.feed.continue_from(saved["layout"], None)  # by which a learner may be made
         learner = self._made(like).resumed(self._folder.path)
         if learner is None:
             raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
@@ -145,10 +153,28 @@ class LiveStream:
         notes = learner.notes
         self.count = notes["count"]
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
-        self.feed.reader.layout = saved["layout"]
+        self.feed.continue_from(saved["layout"], notes.get("columns"))
         self.feed.faults.count = notes["skipped"]
-        self._predictions = Predictions(self._output, notes["predictions"])
+        if str(self._output) not in notes["predictions"]:
+            self._check_output()
+        self._predictions = self._opened(notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
+        self._describe()
+
+    def _check_output(self) -> None:
+        """Refuse to overwrite a file that this state did not begin."""
+        if isinstance(self._output, Path) and not self._folder.wrote(self._output):
+            check_new(self._output, self._force)
+
+    def _opened(self, lengths: Mapping[str, int] | None = None) -> Predictions:
+        if isinstance(self._output, Path):
+            self._folder.note_written(self._output)
+        return Predictions(self._output, lengths)
+
+    def _describe(self) -> None:
+        columns = self.feed.described()
+        if columns is not None:
+            self._say(columns)
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
@@ -157,9 +183,9 @@ class LiveStream:
         self.learner = learner
         self._classes = frozenset(learner.classes) if learner.fixed_classes else None
 
-    def _batches(self, report: Callable[[LiveStream], None]) -> Iterator[list[Record]]:
+    def _batches(self, report: Callable[[LiveStream], None]) -> Iterator[list[Taken]]:
         """Full batches; a smaller one when nothing comes for a moment, and at the end."""
-        batch: list[Record] = []
+        batch: list[Taken] = []
         last = time.monotonic()
         for record in self.feed.records(self._positions):
             if record is None:
@@ -173,7 +199,9 @@ class LiveStream:
                 continue
             last = time.monotonic()
             if self._has_output_for(record):
-                batch.append(record)
+                skipped = self.feed.faults.count
+                n = self.count + len(batch) + skipped + 1
+                batch.append(Taken(record, n, skipped, self.feed.now()))
             if len(batch) == self._batch:
                 yield batch
                 batch = []
@@ -186,6 +214,7 @@ class LiveStream:
     def _has_output_for(self, record: Record) -> bool:
         if self.learner is None:
             self._use(self._made(record.x))
+            self._describe()
         why = self._not_a_class(record.label)
         if why is not None:
             self.feed.faults.meet(self.feed.where(record), Malformed(why))
@@ -199,15 +228,16 @@ class LiveStream:
             return f"the label {label!r} is not among the classes"
         return no_class(as_number(label) if self.feed.kind == "csv" else label)
 
-    def _take(self, batch: list[Record]) -> None:
+    def _take(self, batch: list[Taken]) -> None:
         """Predict a batch, learn it, and write what was predicted."""
         assert self.learner is not None
-        x = np.stack([record.x for record in batch])
+        records = [taken.record for taken in batch]
+        x = np.stack([record.x for record in records])
         # Without a file for them, nobody asks: the learner predicts what it is about to learn.
-        guesses = [] if self._output is None else _predicted(self.learner, x)
-        labelled = [number for number, record in enumerate(batch) if record.label is not None]
+        guesses = [] if self._output is None else predicted(self.learner, x)
+        labelled = [number for number, record in enumerate(records) if record.label is not None]
         if labelled:
-            labels = [batch[number].label for number in labelled]
+            labels = [records[number].label for number in labelled]
             before = [guesses[number][0] for number in labelled] if guesses else None
             seen, steps = self.learner.seen, self.learner.steps
             try:
@@ -218,15 +248,13 @@ class LiveStream:
             finally:
                 self.learned += self.learner.seen - seen
         self._whole = False  # from here on, what is written must follow what was learned
-        predictions = self._predictions or self._begin(batch[0])
+        predictions = self._predictions or self._begin(records[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
-        lines = [
-            {"n": n, "label": record.label, "predicted": label, "probability": share}
-            for n, (record, (label, share)) in enumerate(pairs, self.count + 1)
-        ]
-        predictions.write(lines)
+        has_id = self.feed.has_id
+        predictions.write([line_of(taken, self.feed, guess, has_id) for taken, guess in pairs])
         self.count, self.new = self.count + len(batch), self.new + len(batch)
-        self._positions.update({record.source: record.position for record in batch})
+        self._positions.update({record.source: record.position for record in records})
+        self._last = batch[-1]
         self._whole, self._unsaved = True, self._unsaved + 1
 
     def _begin(self, first: Record) -> Predictions:
@@ -236,7 +264,7 @@ class LiveStream:
         assert self.learner is not None
         self.learner.use_folder(self._folder.path)
         self._folder.begin({"settings": self._settings, **facts})
-        self._fresh, self._predictions = False, Predictions(self._output)
+        self._fresh, self._predictions = False, self._opened()
         return self._predictions
 
     def _due(self) -> bool:
@@ -247,13 +275,16 @@ class LiveStream:
     def _save(self) -> None:
         assert self.learner is not None
         assert self._predictions is not None
+        assert self._last is not None
         self._predictions.sync()
         self.learner.notes = {
             "count": self.count,
             "places": self._positions,
-            "skipped": self.feed.faults.count,
+            "skipped": self._last.skipped,
             "predictions": self._predictions.lengths,
         }
+        if self._last.columns is not None:
+            self.learner.notes["columns"] = self._last.columns.saved()
         self.learner.checkpoint(wait=False)
         self._unsaved, self._saved_at = 0, time.monotonic()
 
@@ -263,25 +294,3 @@ class LiveStream:
             self._save()
         if self.learner is not None:
             self.learner.flush()
-
-
-def _predicted(learner: Learner, x: np.ndarray) -> list[tuple[Hashable, float | None]]:
-    """The most probable class of every example, and how probable it is."""
-    if not learner.steps:
-        return [(None, None)] * len(x)
-    shares, classes = learner.predict_proba(x), learner.classes
-    best = shares.argmax(1)
-    return [
-        (classes[number], round(float(row[number]), 6))
-        for row, number in zip(shares, best, strict=True)
-    ]
-
-
-def _output(predictions: str | Path | BinaryIO | None, feed: Feed) -> Path | BinaryIO | None:
-    if not isinstance(predictions, str | Path):
-        return predictions
-    path = Path(predictions).absolute()
-    check_writable(predictions)
-    if str(path) in {str(Path(source).absolute()) for source in feed.sources}:
-        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
-    return path

@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from recollect.errors import InputError
+
 __all__ = ["Standardise"]
 
 EARLY = 1e4  # the deviation of the first n values is known so badly that this over n is no limit
@@ -20,6 +22,9 @@ class Standardise(nn.Module):
     hundreds: none of n values lies further from their mean than that, and so a single
     value at most doubles the variance, whatever its size.
 
+    With `first`, only the first so many features are standardised: those after them, such as
+    indicators and categories, pass as they are.
+
     >>> layer = Standardise(2)
     >>> layer(torch.tensor([[1.0, 5e6], [3.0, 7e6]]))
     tensor([[-1., -1.],
@@ -30,23 +35,30 @@ class Standardise(nn.Module):
 
     broadcasts_runs = True
 
-    def __init__(self, features: int, horizon: int = 10_000, limit: float = 10.0) -> None:
+    def __init__(
+        self, features: int, horizon: int = 10_000, limit: float = 10.0, first: int | None = None
+    ) -> None:
         super().__init__()
         self.horizon, self.limit = horizon, limit
+        self.first = features if first is None else first
+        if not 1 <= self.first <= features:
+            raise InputError(f"first must be in 1..{features}, not {first}")
         # Parameters that are not trained, where others have buffers: a fleet whose networks have
         # no buffers takes what arrives and what is replayed in one pass.
-        self.mean = nn.Parameter(torch.zeros(features), requires_grad=False)
-        self.deviation = nn.Parameter(torch.ones(features), requires_grad=False)
+        self.mean = nn.Parameter(torch.zeros(self.first), requires_grad=False)
+        self.deviation = nn.Parameter(torch.ones(self.first), requires_grad=False)
         self.seen = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
         """Features `[..., n, F]` of examples `[..., n, *shape]`, with or without a run axis."""
         flat = x.flatten(self.mean.dim())
+        flat, rest = flat[..., : self.first], flat[..., self.first :]
         if self.training and torch.is_grad_enabled():
             self._count_in(flat.detach())
         mean, deviation = self.mean.unsqueeze(-2), self.deviation.unsqueeze(-2)
         scale = torch.maximum(deviation, _least(mean))
-        return ((flat - mean) / scale).clamp(-self.limit, self.limit)
+        scaled = ((flat - mean) / scale).clamp(-self.limit, self.limit)
+        return torch.cat([scaled, rest], -1) if rest.shape[-1] else scaled
 
     @torch.no_grad()
     def _count_in(self, x: Tensor) -> None:

@@ -1,0 +1,258 @@
+"""A row of named values as features: numbers, then indicators, then categories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recollect.errors import DataError
+from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves
+from recollect.feeds.recent import Recent, Window
+from recollect.feeds.recent import as_text as window_text
+from recollect.feeds.record import Malformed
+from recollect.feeds.rows import numbers
+from recollect.feeds.sniff import Column, Handling
+
+__all__ = ["Moment", "Table", "described", "kinds_of", "table_of"]
+
+PLAIN = frozenset({int, float, bool})
+SHOWN = 12
+WORDS = {
+    "number": ("number", "numbers"), "boolean": ("boolean", "booleans"),
+    "list": ("list of numbers", "lists of numbers"), "category": ("category", "categories"),
+}  # fmt: skip
+
+
+class Moment(NamedTuple):
+    """The state of a table after some rows; nothing changes it."""
+
+    window: Window | None
+    words: tuple[Mapping[str, int], ...]
+
+    def saved(self) -> dict[str, Any]:
+        """As plain data, for a file."""
+        recent = None if self.window is None else window_text(self.window)
+        return {"recent": recent, "words": [[*known] for known in self.words]}
+
+
+@final
+class Table:
+    """Turns the values of a row, in the order of the columns, into float32 features `[F]`.
+
+    Numbers, truth values and lists come first, in the order of their columns. After them come the
+    indicators of missing numbers, and for every column of categories an input for each of the
+    first that arrive, and one for all others; a category that is missing has zeros there. A table
+    of numbers alone has no other inputs than these.
+
+    >>> table = Table(["speed", "colour"], [Column("number", 1), Column("category", 2)], Handling())
+    >>> for row in ([1.0, "red"], [None, "blue"], [3.0, "green"], [4.0, None]):
+    ...     print(table.features(row))
+    [1. 0. 1. 0. 0.]
+    [1. 1. 0. 1. 0.]
+    [3. 0. 0. 0. 1.]
+    [4. 0. 0. 0. 0.]
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        columns: Sequence[Column],
+        how: Handling,
+        *,
+        untyped: bool = False,
+        shape: Sequence[int] | None = None,
+    ) -> None:
+        self.names, self.columns = list(names), list(columns)
+        self._how, self._untyped, self._shape = how, untyped, shape
+        self._sole = len(columns) == 1 and columns[0].kind == "list"
+        self.numbers = sum(c.size if c.kind == "list" else 1 for c in columns if _numeric(c))
+        # Of all numbers, those with an indicator; those of lists have none.
+        own = [[0] * c.size if c.kind == "list" else [c.size] for c in columns if _numeric(c)]
+        self._indicated = np.flatnonzero([flag for flags in own for flag in flags])
+        self._slots = [c.size for c in columns if c.kind == "category"]
+        self.size = self.numbers + len(self._indicated) + sum(self._slots) + len(self._slots)
+        self.plain = self.size == self.numbers and all(c.kind == "number" for c in columns)
+        self._words: list[dict[str, int]] = [{} for _ in self._slots]
+        imputes = how.missing != "refuse" and not self._sole and self.numbers > 0
+        self._recent = Recent(self.numbers) if imputes else None
+        self._told: set[str] = set()
+
+    def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
+        """The features of a row; `Malformed` if it cannot be used, and then nothing changes."""
+        if self._sole:
+            return numbers(values[0], self._shape)
+        if self.plain and (self._untyped or {*map(type, values)} <= PLAIN):
+            try:
+                return self.of_numbers(np.array([*map(float, values)]))
+            except OverflowError:
+                raise Malformed("a number is too large") from None
+            except ValueError:  # a word for a missing value, or not a number
+                pass
+        found: list[float] = []
+        texts: list[str | None] = []
+        for name, column, value in zip(self.names, self.columns, values, strict=True):
+            if column.kind == "category":
+                texts.append(None if is_missing(value) else as_text(value))
+            elif column.kind == "list":
+                found += _listed(name, value, column.size)
+            else:
+                found.append(self._number(name, value, column.kind == "boolean"))
+        x = self._filled(np.array(found, np.float64))
+        return x if self.plain else self._with_categories(x, texts)
+
+    def of_numbers(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The features of a row of numbers `[F]` alone, in which NaN is missing."""
+        # One test that all but extreme rows pass; a comparison with NaN is false.
+        if self.plain and np.vdot(wide, wide) <= LARGEST:
+            x = wide.astype(np.float32)
+            if self._recent is not None:
+                self._recent.add(x)
+            return x
+        x = self._filled(wide)
+        return x if self.plain else self._with_categories(x, [])
+
+    @property
+    def has_categories(self) -> bool:
+        """Whether there is more than numbers."""
+        return bool(self._slots)
+
+    def now(self) -> Moment:
+        """The state after the rows so far."""
+        return Moment(self._recent and self._recent.now(), tuple(self._words))
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Continue from a state that was saved."""
+        try:
+            words = [{str(w): n for n, w in enumerate(known)} for known in saved["words"]]
+            recent = saved["recent"]
+        except (TypeError, KeyError):
+            raise DataError("the state of the columns is damaged") from None
+        if len(words) != len(self._slots) or any(
+            len(known) > most for known, most in zip(words, self._slots, strict=True)
+        ):
+            raise DataError("the categories that were saved are not those of the columns")
+        self._words = words
+        if self._recent is not None and recent is not None:
+            self._recent.restore(recent)
+
+    def _number(self, name: str, value: Any, truth: bool) -> float:
+        if is_missing(value):
+            return np.nan
+        found = as_truth(value) if truth else None
+        if found is None and (self._untyped or not isinstance(value, str | list | dict)):
+            try:
+                found = float(value)
+            except OverflowError:
+                raise Malformed("a number is too large") from None
+            except (ValueError, TypeError):
+                pass
+        if found is None:
+            raise Malformed(
+                f"{value!r:.40} in column {name!r} is not a {'truth value' if truth else 'number'}"
+                f": ignore=[{name!r}] leaves the column out, and categorical=[{name!r}] makes "
+                f"categories of it"
+            )
+        return found
+
+    def _filled(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
+        """The numbers, indicators and zeros for categories `[F]` of numbers that may be NaN."""
+        hole = np.isnan(wide)
+        if not bool((np.abs(wide[~hole]) <= LARGEST).all()):
+            raise Malformed("a feature is not a finite number of 32 bits")
+        x = wide.astype(np.float32)
+        if hole.any():
+            if self._recent is None:
+                raise Malformed(f"{self._first(hole)} is missing: missing='impute' fills it")
+            x = self._recent.filled(x)
+            self._tell(hole)
+        elif self._recent is not None:
+            self._recent.add(x)
+        if self.plain:
+            return x
+        whole = np.zeros(self.size, np.float32)
+        whole[: self.numbers] = x
+        whole[self.numbers : self.numbers + len(self._indicated)] = hole[self._indicated]
+        return whole
+
+    def _with_categories(self, x: NDArray[np.float32], texts: list[str | None]) -> Any:
+        start = self.numbers + len(self._indicated)
+        for number, text in enumerate(texts):
+            most, known = self._slots[number], self._words[number]
+            if text is not None:
+                if text not in known and len(known) < most:
+                    # Another object: a state that was taken before does not change.
+                    known = self._words[number] = {**known, text: len(known)}
+                x[start + known.get(text, most)] = 1
+            start += most + 1
+        return x
+
+    def _first(self, hole: NDArray[np.bool_]) -> str:
+        sizes = [c.size if c.kind == "list" else 1 for c in self.columns if _numeric(c)]
+        names = [n for n, c in zip(self.names, self.columns, strict=True) if _numeric(c)]
+        return f"column {str(np.repeat(names, sizes)[hole][0])!r}"
+
+    def _tell(self, hole: NDArray[np.bool_]) -> None:
+        """Say once if a column without an indicator has its first hole."""
+        if self._how.missing == "auto" and not self._told:
+            own = np.zeros(self.numbers, bool)
+            own[self._indicated] = True
+            if (hole & ~own).any():
+                first = self._first(hole & ~own)
+                self._told.add(first)
+                self._how.say(
+                    f"{first} has a missing value for the first time: it is imputed, without an "
+                    f"input that says so (missing='impute' has one for every column)"
+                )
+
+
+def kinds_of(columns: Sequence[Column]) -> dict[str, Any]:
+    """What a layout has of the columns: nothing, if all are numbers without holes."""
+    plain = all(column == Column("number") for column in columns)
+    return {} if plain else {"kinds": [[*column] for column in columns]}
+
+
+def table_of(
+    layout: Mapping[str, Any], names: Sequence[str], how: Handling, *, untyped: bool = False
+) -> Table:
+    """The table of a layout."""
+    kinds = layout.get("kinds") or [("number",)] * len(names)
+    columns = [Column(*kind) for kind in kinds]
+    return Table(names, columns, how, untyped=untyped, shape=layout.get("shape"))
+
+
+def described(label: str, names: Sequence[str], columns: Sequence[Column]) -> str:
+    """The columns in one line, however many they are.
+
+    >>> described("kind", ["a", "b"], [Column("number", 1), Column("category", 8)])
+    "learning 'kind' from 1 number (a?), 1 category (b); ? may be missing"
+    """
+    parts = []
+    for kind, (one, several) in WORDS.items():
+        chosen = [
+            f"{name}{'?' if column.size and kind in ('number', 'boolean') else ''}"
+            for name, column in zip(names, columns, strict=True)
+            if column.kind == kind
+        ]
+        if chosen:
+            few = [*chosen[: SHOWN - 1], "...", chosen[-1]] if len(chosen) > SHOWN else chosen
+            word = one if len(chosen) == 1 else several
+            parts.append(f"{len(chosen)} {word} ({', '.join(few)})")
+    end = "; ? may be missing" if any("?" in part for part in parts) else ""
+    return f"learning {label!r} from {', '.join(parts)}{end}"
+
+
+def _numeric(column: Column) -> bool:
+    return column.kind != "category"
+
+
+def _listed(name: str, value: Any, size: int) -> list[float]:
+    found = [*leaves(value)]
+    if not isinstance(value, list) or any(type(leaf) not in PLAIN for leaf in found):
+        raise Malformed(f"{value!r:.40} in column {name!r} is not a list of numbers")
+    if len(found) != size:
+        raise Malformed(f"column {name!r} has {len(found)} numbers, not {size}")
+    wide: list[float] = numbers(found).tolist()
+    return wide
