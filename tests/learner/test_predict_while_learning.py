@@ -168,8 +168,8 @@ def test_a_method_that_predicts_from_its_memory_sees_one_moment() -> None:
     learner = Learner(Held(), Sums(), memory=200, classes=[0, 1, 2])
     for step in range(3):
         learner.observe(*batch(step))
-    logits, known, _ = learner._logits(batch(9)[0])
-    assert known == (0, 1, 2)
+    logits, known, _ = learner._scores(batch(9)[0])
+    assert known.known == (0, 1, 2)
     assert not logits.any()
     strange: list[float] = []
     errors: list[Exception] = []
@@ -179,7 +179,7 @@ def test_a_method_that_predicts_from_its_memory_sees_one_moment() -> None:
         x = np.tile(batch(9)[0], (rows // 5, 1))
         try:
             while not over.is_set():
-                strange.append(float(learner._logits(x)[0].max()))
+                strange.append(float(learner._scores(x)[0].max()))
         except Exception as error:
             errors.append(error)
 
@@ -196,7 +196,7 @@ def test_a_method_that_predicts_from_its_memory_sees_one_moment() -> None:
     assert len(strange) > 10
     assert not any(strange)
     held = HeldStep(learner, *batch(30))
-    assert not learner._logits(batch(9)[0])[0].any()
+    assert not learner._scores(batch(9)[0])[0].any()
     held.finish()
 
 

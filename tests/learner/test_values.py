@@ -126,7 +126,7 @@ def test_a_weight_of_two_is_two_steps_to_first_order() -> None:
         for weight in weights:
             learner.observe(X[60], Y[60, 0], weight=weight)
         found.append(learner.predict(X) - before)
-    assert np.allclose(*found, rtol=0.01, atol=1e-3)
+    assert np.allclose(found[0], found[1], rtol=0.01, atol=1e-3)
 
 
 def test_outliers_are_left_out_and_another_unit_is_accepted() -> None:

@@ -31,6 +31,7 @@ OPTIONS = {
     r"skip_bad=True": "--skip-bad",
     r"\bclasses=\[\.\.\.\]": "--classes A B C",
     r"\(max_classes\)": "(--max-classes)",
+    r"\btarget='(\w+)'": r"--target \1",
     r"observe\(\.\.\., on_outlier='learn'\)": "--on-outlier learn",
     r"\b(ignore|categorical)=\[(.*?)\]": r"--\1 \2",
     r"\bdrop_text=True": "--drop-text",
@@ -104,6 +105,8 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="channels of resnet18 at its start (default: 64)")
     add("--standardise", action=argparse.BooleanOptionalAction,
         help="bring features to one scale (default: yes, but for images)")
+    add("--target", choices=("class", "regression", "labels"), default="class",
+        help="what the label is: a class (default), a number, or several labels: red|round")
     add("--classes", nargs="+", metavar="LABEL", help="all there will be (default: they arrive)")
     add("--max-classes", type=int, default=MAX_CLASSES, metavar="N",
         help="refuse more classes than so many, if they arrive (default: 1000)")

@@ -82,6 +82,7 @@ class Asked:
             "nesterov": False, "schedule": "constant", "schedule_steps": None,
             "max_classes": MAX_CLASSES, "on_outlier": "skip", "categorical": [],
             "categories": CATEGORIES, "missing": "auto", "drop_text": False, "id": None,
+            "target": "class",
         }  # fmt: skip
         later = {name: getattr(self.chosen, name) for name in usual}
         found |= {name: None if v == usual[name] else v for name, v in later.items()}
@@ -143,6 +144,7 @@ class Asked:
             max_classes=chosen.max_classes,
             on_outlier=chosen.on_outlier,
             drift=chosen.drift,
+            target=chosen.target,
             **self._numbers,
         )
 

@@ -75,6 +75,9 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     screen = console(stderr)
     title = f"{found.seen:,} examples · {learner.method.title} · predicted before learning"
     screen.print(Text(title, style="bold"))
+    if learner.target != "class":
+        screen.print(Text(str(found)))
+        return
     screen.print(Text(_summary(learner)))
     table = compact_table("class", right=["accuracy"])
     table.add_row("all", percent(found.accuracy))
@@ -90,6 +93,8 @@ def _line(live: LiveStream, rate: float, window: int) -> str:
     if live.learner is None or not live.count:
         return "waiting for the first example"
     found = live.learner.metrics()
+    if live.learner.target != "class":
+        return f"{found} · {rate:,.0f}/s"
     classes = len(found.per_class)
     return (
         f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "

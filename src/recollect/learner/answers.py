@@ -46,6 +46,9 @@ class Answers(Protocol):
     def __len__(self) -> int:
         """How many outputs have a meaning."""
 
+    def __contains__(self, label: object) -> bool:
+        """Whether a label is known."""
+
     def read(self, y: Any, batch: bool | None, count: int) -> tuple[list[Hashable], bool]:
         """The targets in y, one for each example, and whether it is a batch of them.
 

@@ -12,11 +12,11 @@ from torch import nn
 
 from recollect.errors import DataError, RecollectError
 from recollect.learner import log
+from recollect.learner.answers import Answers
 from recollect.learner.arriving import Arriving, arriving
 from recollect.learner.durable import Durable
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.journal import Journal
-from recollect.learner.labels import Labels
 from recollect.learner.pending import Batch, Pending
 from recollect.learner.recovery import Replay, forget_in, remove_old, state_record
 from recollect.learner.settings import Settings
@@ -34,7 +34,7 @@ class Journalled(Durable):
     the journal, and `_waiting` for what waits and the journal. The step takes `_lock` alone.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings, labels: Labels, window: int) -> None:
+    def __init__(self, module: nn.Module, settings: Settings, labels: Answers, window: int) -> None:
         super().__init__(module, settings, labels, window)
         self._labelling, self._waiting = FairLock(), FairLock()
         self._pending = Pending(settings.pending, settings.expires)

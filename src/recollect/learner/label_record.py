@@ -87,10 +87,10 @@ class LabelRecord:
         """
         count, labels = has.shape
         right = has & said
-        counts = [
+        rights, saids, met = (
             new.sum(0) + _longer(old, labels)
             for new, old in ((right, self.right), (said, self.said), (has, self.met))
-        ]
+        )
         bins = np.zeros((labels, 2, BINS), dtype=np.int64)
         bins[: len(self.bins)] = self.bins
         for label in range(0 if shares is None else shares.shape[1]):
@@ -101,7 +101,7 @@ class LabelRecord:
         ring = self.ring.copy()
         rows = np.stack([right.sum(1), said.sum(1) + has.sum(1)], 1)[-len(ring) :]
         ring[(self.seen + count - len(rows) + np.arange(len(rows))) % len(ring)] = rows
-        return LabelRecord(*counts, bins, pairs, ring, self.seen + count)
+        return LabelRecord(rights, saids, met, bins, pairs, ring, self.seen + count)
 
     def metrics(
         self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0

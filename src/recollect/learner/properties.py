@@ -113,6 +113,11 @@ class Properties:
         return self._now.labels.fixed
 
     @property
+    def target(self) -> str:
+        """What it predicts: class, regression or labels."""
+        return self._settings.target.name
+
+    @property
     def method(self) -> Method:
         """The method it learns with."""
         return self._settings.method

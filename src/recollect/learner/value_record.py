@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
@@ -69,7 +69,8 @@ class ValueRecord:
     @classmethod
     def empty(cls, window: int) -> ValueRecord:
         """The record before the first prediction."""
-        return cls(np.zeros(1), *(np.zeros(0) for _ in SUMS[1:]), np.zeros((window, 2, 0)))
+        none = np.zeros(0)
+        return cls(np.zeros(1), none, none, none, none, np.zeros((window, 2, 0)))
 
     def after(self, values: np.ndarray, predicted: np.ndarray) -> ValueRecord:
         """The record after values `[n, D]` and what was predicted for them: NaN if nothing was."""
@@ -82,7 +83,7 @@ class ValueRecord:
         ring = self.ring.copy() if len(self.mean) else np.zeros((len(self.ring), 2, size))
         before, count = float(self.scored[0]), len(values)
         if not count:
-            return ValueRecord(*(getattr(self, n) for n in SUMS), self.ring, seen)
+            return replace(self, seen=seen)
         total, error = before + count, predicted - values
         here = values.mean(0)
         spread = spread + np.square(values - here).sum(0)
@@ -91,8 +92,8 @@ class ValueRecord:
         errors = np.stack([np.square(error), np.abs(error)], 1)
         last = errors[-len(ring) :]
         ring[(int(total) - len(last) + np.arange(len(last))) % len(ring)] = last
-        sums = [mean, spread, squared + errors[:, 0].sum(0), absolute + errors[:, 1].sum(0)]
-        return ValueRecord(np.array([total]), *sums, ring, seen)
+        squared, absolute = squared + errors[:, 0].sum(0), absolute + errors[:, 1].sum(0)
+        return ValueRecord(np.array([total]), mean, spread, squared, absolute, ring, seen)
 
     def metrics(
         self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0

@@ -62,6 +62,9 @@ class Values:
     def __len__(self) -> int:
         return len(self.mean)
 
+    def __contains__(self, label: object) -> bool:
+        return False
+
     def read(self, y: Any, batch: bool | None, count: int) -> tuple[list[Hashable], bool]:
         """The values of each example as a tuple, and whether y is a batch."""
         try:
@@ -110,7 +113,8 @@ class Values:
         doubled = count.bit_length() < found.count.bit_length()
         if not (doubled or early):
             return found
-        return replace(found, **_estimated(sample, len(self) and self))
+        mean, deviation = _estimated(sample, self if len(self) else None)
+        return replace(found, mean=mean, deviation=deviation)
 
     def encode(self, answers: Sequence[Hashable], outputs: int) -> np.ndarray:
         """The values in the scale of now, `[n, D]`."""
@@ -178,13 +182,13 @@ class Values:
         return cast(np.ndarray, (rows - self.mean) / self.deviation)
 
 
-def _estimated(sample: np.ndarray, before: Values | int) -> dict[str, np.ndarray]:
+def _estimated(sample: np.ndarray, before: Values | None) -> tuple[np.ndarray, np.ndarray]:
     middle = np.median(sample, axis=0)
     away = np.sort(np.abs(sample - middle), axis=0)
     if len(away) >= SETTLED:
         away = away[: len(away) - math.ceil(TRIMMED * len(away))]
     deviation = np.sqrt(np.square(away).mean(0))
     # Values that are all alike say nothing of their spread.
-    usual = before.deviation if isinstance(before, Values) else np.maximum(np.abs(middle), 1.0)
+    usual = before.deviation if before is not None else np.maximum(np.abs(middle), 1.0)
     tiny = np.finfo(np.float32).tiny
-    return {"mean": middle, "deviation": np.where(deviation > tiny, deviation, usual)}
+    return middle, np.where(deviation > tiny, deviation, usual)

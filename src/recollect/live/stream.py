@@ -16,6 +16,7 @@ from recollect.feeds.record import Malformed, Position
 from recollect.files import check_new
 from recollect.learner import Learner
 from recollect.learner.labels import as_number, no_class
+from recollect.live.answers import answer_of, why_not
 from recollect.live.state import Predictions, StateFolder
 from recollect.live.taken import Taken, line_of, output_of, predicted
 
@@ -224,6 +225,8 @@ class LiveStream:
         assert self.learner is not None
         if label is None or self.learner.knows(label):
             return None
+        if self.learner.target != "class":
+            return why_not(label, self.learner)
         if self._classes is not None:
             return f"the label {label!r} is not among the classes"
         return no_class(as_number(label) if self.feed.kind == "csv" else label)
@@ -237,8 +240,8 @@ class LiveStream:
         guesses = [] if self._output is None else predicted(self.learner, x)
         labelled = [number for number, record in enumerate(records) if record.label is not None]
         if labelled:
-            labels = [records[number].label for number in labelled]
-            before = [guesses[number][0] for number in labelled] if guesses else None
+            labels = [answer_of(records[n].label, self.learner.target) for n in labelled]
+            before = [guesses[n][0] for n in labelled] if guesses and self.learner.steps else None
             seen, steps = self.learner.seen, self.learner.steps
             try:
                 self.learner.observe(x[labelled], labels, predicted=before)

@@ -31,10 +31,14 @@ class Taken(NamedTuple):
     columns: Moment | None
 
 
-def predicted(learner: Learner, x: np.ndarray) -> list[tuple[Hashable, float | None]]:
+def predicted(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:
     """The most probable class of every example, and how probable it is."""
     if not learner.steps:
         return [(None, None)] * len(x)
+    if learner.target == "regression":
+        return [(float(value), None) for value in learner.predict(x)]
+    if learner.target == "labels":
+        return [(sorted(each, key=str), None) for each in learner.predict(x)]
     shares, classes = learner.predict_proba(x), learner.classes
     best = shares.argmax(1)
     return [
