@@ -1,7 +1,7 @@
 """The learner in the shapes of other libraries; each is imported when it is asked for.
 
-`SklearnClassifier` needs the extra `recollect[sklearn]`, `RiverClassifier` needs
-`recollect[river]`.
+`SklearnClassifier` and `SklearnRegressor` need the extra `recollect[sklearn]`, `RiverClassifier`
+and `RiverRegressor` need `recollect[river]`.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from recollect.adapters.river import RiverClassifier
+    from recollect.adapters.river_regressor import RiverRegressor
     from recollect.adapters.scikit import SklearnClassifier
+    from recollect.adapters.scikit_regressor import SklearnRegressor
 
-__all__ = ["RiverClassifier", "SklearnClassifier"]
+__all__ = ["RiverClassifier", "RiverRegressor", "SklearnClassifier", "SklearnRegressor"]
 
 HOMES = {
     "RiverClassifier": "recollect.adapters.river",
+    "RiverRegressor": "recollect.adapters.river_regressor",
     "SklearnClassifier": "recollect.adapters.scikit",
+    "SklearnRegressor": "recollect.adapters.scikit_regressor",
 }
 
 

@@ -57,6 +57,7 @@ def learner_for(
     *,
     seed: int,
     classes: Sequence[Hashable] | None = None,
+    target: str = "class",
 ) -> Learner:
     """A learner of rows of `inputs` numbers; the seed decides all that is random in it."""
     given = {name: _plain(getattr(arguments, name)) for name in Numbers.__annotations__}
@@ -74,6 +75,7 @@ def learner_for(
         schedule=str(arguments.schedule),
         schedule_steps=_plain(arguments.schedule_steps),
         classes=classes,
+        target=target,
         device=arguments.device,
         on_outlier="learn",  # these libraries expect every row to be learned, or an error
         **numbers,

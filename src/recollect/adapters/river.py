@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, final
 
-import numpy as np
-
-from recollect.adapters.build import Arguments, learner_for, whole
-from recollect.errors import InputError
+from recollect.adapters.river_features import Features, row_of, rows_of
 from recollect.extras import needs
-from recollect.learner import Learner
 
 with needs("river", extra="river", what="RiverClassifier"):
     from river import base
@@ -25,7 +20,7 @@ __all__ = ["RiverClassifier"]
 
 @final
 @dataclass(eq=False, repr=False)
-class RiverClassifier(Arguments, base.MiniBatchClassifier):
+class RiverClassifier(Features, base.MiniBatchClassifier):
     """A network that learns features as they arrive, one example at a time, and does not forget.
 
     The features are those of the first example that is learned, or as many as `features` says, in
@@ -72,35 +67,15 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
     'autumn'
     """
 
-    features: int | None = field(default=None, kw_only=True)
-    seed: int | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        # River's clone looks at the first element of every argument that is a tuple.
-        self.hidden = self.hidden if len(self.hidden) else []
-        self._learner: Learner | None = None
-        self._inputs: dict[Hashable, int] = {}
-        self._width = 0
-
-    @property
-    def learner(self) -> Learner | None:
-        """The `recollect.Learner`, for its metrics or to save it; None before the first example."""
-        return self._learner
-
-    @property
-    def feature_names(self) -> list[Hashable]:
-        """The features it uses, in the order of the network's inputs."""
-        return list(self._inputs)
-
-    def learn_one(self, x: Mapping[Any, Any], y: Hashable) -> None:
-        """Learn from the features and the label of one example."""
-        self._learn(x, lambda inputs, width: _row(x, inputs, width), [y])
+    def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> None:
+        """Learn from the features and the label of one example, whose loss is multiplied by w."""
+        self._learn(x, lambda inputs, width: row_of(x, inputs, width), [y], w)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """The probability of every label so far; of none before the first example."""
         if self._learner is None:
             return {}
-        shares = self._learner.predict_proba(_row(x, self._inputs, self._width))[0]
+        shares = self._learner.predict_proba(row_of(x, self._inputs, self._width))[0]
         return dict(zip(self._learner.classes, shares.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -108,9 +83,9 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
         shares = self.predict_proba_one(x)
         return max(shares, key=shares.__getitem__) if shares else None
 
-    def learn_many(self, X: pd.DataFrame, y: pd.Series) -> None:  # noqa: N803
+    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = 1.0) -> None:  # noqa: N803
         """Learn from a frame, a column a feature, and its labels, in one step."""
-        self._learn(X.columns, lambda inputs, width: _rows(X, inputs, width), list(y))
+        self._learn(X.columns, lambda inputs, width: rows_of(X, inputs, width), list(y), w)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
         """The label of every row; None before the first example."""
@@ -129,7 +104,7 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
         known = self._learner.classes if self._learner else []
         if self._learner is None or not len(X):
             return pd.DataFrame(index=X.index, columns=known, dtype=float)
-        shares = self._learner.predict_proba(_rows(X, self._inputs, self._width))
+        shares = self._learner.predict_proba(rows_of(X, self._inputs, self._width))
         return pd.DataFrame(shares, index=X.index, columns=known)
 
     @property
@@ -139,75 +114,3 @@ class RiverClassifier(Arguments, base.MiniBatchClassifier):
     def _unit_test_skips(self) -> set[str]:
         # A frame is one step, not one for every row, as in River's own models of this kind.
         return {"check_learn_many_matches_learn_one"}
-
-    def _learn(
-        self,
-        names: Iterable[Hashable],
-        rows: Callable[[Mapping[Hashable, int], int], np.ndarray],
-        labels: list[Any],
-    ) -> None:
-        """One step with the rows that `rows` makes for these inputs; a failure changes nothing."""
-        inputs, width = self._inputs, self._width
-        learner = self._learner
-        if learner is None:
-            found = list(names)
-            width = len(found) if self.features is None else whole(self.features, "features")
-            if not width:
-                raise InputError("the first example has no features: it must have at least one")
-            seed = secrets.randbelow(2**31) if self.seed is None else self.seed
-            learner = learner_for(self, width, len(set(labels)) or 1, seed=seed)
-            names = found
-        if len(inputs) < width:
-            inputs = _with_new(inputs, names, width)
-        learner.observe(rows(inputs, width), labels)
-        self._learner, self._inputs, self._width = learner, inputs, width
-
-
-def _with_new(
-    inputs: Mapping[Hashable, int], names: Iterable[Hashable], width: int
-) -> dict[Hashable, int]:
-    """The input of each feature, with new features while there is room.
-
-    Within an example they are sorted, so that the order of a dictionary does not matter.
-
-    >>> _with_new({"b": 0}, ["d", "b", "c", "a"], 3)
-    {'b': 0, 'a': 1, 'c': 2}
-    """
-    new = [name for name in names if name not in inputs]
-    new.sort(key=lambda name: (type(name).__name__, str(name)))
-    return {name: index for index, name in enumerate([*inputs, *new][:width])}
-
-
-def _row(x: Mapping[Any, Any], inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The features of one example as inputs of the network, `[1, width]`."""
-    row = np.zeros((1, width))
-    for name, value in x.items():
-        if name in inputs:
-            row[0, inputs[name]] = _number(name, value)
-    return row
-
-
-def _rows(frame: pd.DataFrame, inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The columns of a frame as inputs of the network, `[n, width]`."""
-    if not frame.columns.is_unique:
-        raise InputError("a feature occurs twice among the columns")
-    rows = np.zeros((len(frame), width))
-    for name in frame.columns:
-        if name in inputs:
-            column = frame[name].to_numpy()
-            if column.dtype.kind not in "fiub":
-                column = np.array([_number(name, value) for value in column])
-            rows[:, inputs[name]] = column
-    return rows
-
-
-def _number(name: Hashable, value: Any) -> float:
-    if isinstance(value, str | bytes):
-        raise InputError(
-            f"the feature {name!r} is {value!r}, and a number is needed: encode it before, such as "
-            f"by river.preprocessing.OneHotEncoder"
-        )
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(f"the feature {name!r} is {value!r}, and a number is needed") from None

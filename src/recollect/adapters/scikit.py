@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
 
 from recollect.adapters.build import Arguments, learner_for, whole
+from recollect.adapters.rows import continued, narrow, observe, weighted, whole_or_not
 from recollect.errors import InputError
 from recollect.extras import needs
 from recollect.learner import Learner
 
 with needs("sklearn", extra="sklearn", what="SklearnClassifier"):
     from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state
-    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils import check_random_state, column_or_1d
+    from sklearn.utils.multiclass import check_classification_targets, type_of_target
     from sklearn.utils.validation import check_is_fitted, validate_data
 
 __all__ = ["SklearnClassifier"]
@@ -76,83 +75,102 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
     epochs: int = field(default=10, kw_only=True)
     random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
-        """Forget everything, and learn from rows `[n, features]` with labels `[n]`."""
-        with self._whole_or_not():
-            self._begin(X, y, epochs=whole(self.epochs, "epochs"))
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Forget everything, and learn from rows `[n, features]` with labels `[n]`.
+
+        Where a row has several labels, y is `[n, labels]` of ones and zeros. `sample_weight` `[n]`
+        multiplies the losses of rows; those with a weight of 0 are left out.
+        """
+        with whole_or_not(self):
+            self._begin(X, y, sample_weight, epochs=whole(self.epochs, "epochs"))
         return self
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:  # noqa: N803
+    def partial_fit(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        classes: Any = None,
+        sample_weight: Any = None,
+    ) -> Self:
         """Go on with rows `[n, features]` and labels `[n]`, in this order.
 
         `classes`, in the first call, lists all labels there will be: others are refused later. It
         is not needed.
         """
-        with self._whole_or_not():
+        with whole_or_not(self):
             if not hasattr(self, "learner_"):
-                self._begin(X, y, classes)
+                self._begin(X, y, sample_weight, classes)
             else:
-                self._go_on(X, y, classes)
+                self._go_on(X, y, sample_weight, classes)
         return self
 
-    def _begin(self, X: Any, y: Any, classes: Any = None, epochs: int = 0) -> None:  # noqa: N803
+    def _begin(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        weight: Any,
+        classes: Any = None,
+        epochs: int = 0,
+    ) -> None:
         """Learn with a new learner: shuffled, so many times, or once in the order of the rows."""
-        rows, labels = self._checked(X, y, reset=True)
+        rows, labels, weights = self._checked(X, y, weight, reset=True)
         size = whole(self.batch, "batch")
-        known = np.unique(labels if classes is None else np.asarray(classes))
-        _refuse_unknown(labels, known)
+        if labels.ndim == 2:
+            known = np.arange(labels.shape[1])
+            classes, target = known, "labels"
+        else:
+            target = "class"
+            known = np.unique(labels if classes is None else np.asarray(classes))
+            _refuse_unknown(labels, known)
         listed = None if classes is None else known.tolist()
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
-        learner = learner_for(self, rows.shape[1], len(known), seed=seed, classes=listed)
+        learner = learner_for(
+            self, rows.shape[1], len(known), seed=seed, classes=listed, target=target
+        )
         for _ in range(epochs or 1):
-            order = random.permutation(len(rows)) if epochs else slice(None)
-            _observe(learner, rows[order], labels[order], size)
+            order = random.permutation(len(rows)) if epochs else np.arange(len(rows))
+            observe(learner, rows, self._targets(labels), size, weights, order)
         self.learner_: Learner = learner
         self.classes_: np.ndarray = known
         self._listed = listed is not None
 
-    def _go_on(self, X: Any, y: Any, classes: Any) -> None:  # noqa: N803
-        rows, labels = self._checked(X, y, reset=False)
+    def _go_on(self, X: Any, y: Any, weight: Any, classes: Any) -> None:  # noqa: N803
+        rows, labels, weights = self._checked(X, y, weight, reset=False)
         size = whole(self.batch, "batch")
+        if (labels.ndim == 2) != (self.learner_.target == "labels"):
+            raise InputError("y has one label for a row and earlier several, or the reverse")
+        if labels.ndim == 2 and labels.shape[1] != len(self.classes_):
+            raise InputError(f"y has {labels.shape[1]} columns, and earlier {len(self.classes_)}")
         if classes is not None and set(np.asarray(classes).tolist()) != set(self.classes_.tolist()):
             raise InputError(
                 f"classes are listed in the first call of partial_fit: they are "
                 f"{self.classes_.tolist()}, and not {np.asarray(classes).tolist()}"
             )
-        if self._listed:
+        if self._listed and labels.ndim == 1:
             _refuse_unknown(labels, self.classes_)
-        # A step that fails changes nothing, but those before it did.
-        again, state = self.learner_.__reduce__() if len(rows) > size else (None, ())
-        try:
-            _observe(self.learner_, rows, labels, size)
-        except BaseException:
-            if again is not None:  # the same object, for others may hold it
-                self.learner_.__dict__.update(vars(again(*state)))
-            raise
-        self.classes_ = np.union1d(self.classes_, labels)
+        continued(self.learner_, rows, self._targets(labels), size, weights)
+        if labels.ndim == 1:
+            self.classes_ = np.union1d(self.classes_, labels)
 
-    @contextmanager
-    def _whole_or_not(self) -> Iterator[None]:
-        """Meanwhile, what fails leaves every attribute as it was."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
+    def _targets(self, labels: np.ndarray) -> Any:
+        """Labels `[n]`, or the sets of numbers of the columns `[n, labels]` that are not zero."""
+        if labels.ndim == 1:
+            return labels
+        return [set(np.flatnonzero(row).tolist()) for row in labels]
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The label of every row, `[n]`."""
+        """The label of every row, `[n]`; ones and zeros `[n, labels]` where rows have several."""
         shares = self.predict_proba(X)
+        if self.learner_.target == "labels":
+            return (shares > 0.5).astype(np.int64)
         labels: np.ndarray = self.classes_[shares.argmax(1)]
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """The probability of every class in `classes_` for every row, `[n, classes]`."""
         check_is_fitted(self)
-        rows = _narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        rows = narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         columns = {label: column for column, label in enumerate(self.classes_.tolist())}
         shares = np.zeros((len(rows), len(columns)))
         shares[:, [columns[label] for label in self.learner_.classes]] = (
@@ -160,25 +178,26 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         )
         return shares
 
-    def _checked(self, X: Any, y: Any, *, reset: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: N803
-        rows, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=reset)
+    def _checked(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        weight: Any,
+        *,
+        reset: bool,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        rows, labels = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], reset=reset, multi_output=True
+        )
         check_classification_targets(labels)
-        return _narrow(rows), labels
+        several = type_of_target(labels) == "multilabel-indicator"
+        labels = np.asarray(labels) if several else column_or_1d(labels, warn=True)
+        return weighted(narrow(rows), labels, weight)
 
-
-def _narrow(rows: np.ndarray) -> np.ndarray:
-    """The rows in 32 bits, as a learner keeps them."""
-    with np.errstate(over="ignore"):
-        found = rows.astype(np.float32, copy=False)
-    if not np.isfinite(found).all():
-        raise InputError("a value is too large for 32 bits: scale the features first")
-    return found
-
-
-def _observe(learner: Learner, rows: np.ndarray, labels: np.ndarray, size: int) -> None:
-    """Learn in this order, so many rows a step."""
-    for start in range(0, len(rows), size):
-        learner.observe(rows[start : start + size], labels[start : start + size])
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
 
 
 def _refuse_unknown(labels: np.ndarray, known: np.ndarray) -> None:

@@ -32,6 +32,11 @@ RECORDS: dict[str, type[AnyRecord]] = {
 }  # fmt: skip
 
 
+# What a number of the optimiser is if it is not given. Squared errors have no bound: without one, a
+# value that is far away, though not far enough to be left out, would ruin the weights.
+USUAL_NUMBERS: dict[str, dict[str, float]] = {"regression": {"clip": 5.0}}
+
+
 class Answers(Protocol):
     """What is known of the targets of a stream: classes (`Labels`), `Values` or `LabelSets`."""
 

@@ -17,7 +17,7 @@ from recollect.core.transforms import Transform
 from recollect.files import unpack
 from recollect.learner import log, snapshot
 from recollect.learner.adapting import adapted, targets_of
-from recollect.learner.answers import empty_answers
+from recollect.learner.answers import USUAL_NUMBERS, empty_answers
 from recollect.learner.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.encoder import encoder_of
@@ -43,7 +43,7 @@ class Learner(Late):
     that they have in `recollect.run`; a schedule runs over `schedule_steps` steps. Any other
     optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
 
-    With `target="regression"`, y is a number or several, which are scaled as they come; with
+    With `target="regression"`, y is a number or several, scaled as they come (`clip` is 5); with
     "labels", a set of labels. Otherwise labels are any hashable values. A new one gets an unused
     output of the network; when there is none, the last linear layer gets more, with `spare` of them
     unused. Unused outputs are trained like those of classes that do not occur. With `classes`,
@@ -107,9 +107,8 @@ class Learner(Late):
         target: str = "class",
         **numbers: Unpack[Numbers],
     ) -> None:
-        optimising = Optimising.of(
-            optimiser, optimiser_options, nesterov, schedule, schedule_steps, numbers
-        )
+        optimising = Optimising.of(optimiser, optimiser_options, nesterov, schedule, schedule_steps,
+                                   {**USUAL_NUMBERS.get(target, {}), **numbers})  # fmt: skip
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
