@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from recollect import ER, Method, Replay, Step, cross_entropy
+from recollect import ER, Method, Replay, Step
 
 CASES: list[tuple[str, str, type[Method]]] = []
 
@@ -30,7 +30,7 @@ class Plain(Method):
     title: ClassVar[str] = "Plain"
 
     def loss(self, step: Step) -> Tensor:
-        return cross_entropy(step.net(step.x)[0], step.y)
+        return step.criterion(step.net(step.x)[0], step.y)
 
 
 @dataclass(frozen=True)

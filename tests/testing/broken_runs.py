@@ -212,3 +212,11 @@ class Contrary(Plain):
 
     def loss(self, step: Step) -> Tensor:
         return -super().loss(step)
+
+
+@breaks("targets", "it cannot learn the target 'regression' (")
+class ReadsClasses(Plain):
+    """Takes the targets for numbers of classes, and does not say so."""
+
+    def loss(self, step: Step) -> Tensor:
+        return cross_entropy(step.net(step.x)[0], step.y)

@@ -13,7 +13,7 @@ import pytest
 
 from recollect import SGD, from_arrays, memory
 from recollect.memory import Balanced, Chosen, ClassRing, Policy, Reservoir, TaskRing, TaskShares
-from recollect.methods import METHODS
+from recollect.methods import METHODS, Classifier
 from recollect.streams import Stream, benchmark
 from recollect.streams.joint import Joint
 from recollect.testing import (
@@ -53,6 +53,8 @@ def test_what_is_skipped_is_known() -> None:
     }
     for name, kind in METHODS.items():
         expected = {"task"} - ({"task"} if kind.needs.task_id else set())
+        if issubclass(kind, Classifier) or kind.needs.task_id:
+            expected |= {"targets"}
         if kind.needs.boundaries or kind.needs.all_data:
             expected |= {"learner"}
         if kind.needs.all_data:

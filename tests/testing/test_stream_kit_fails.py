@@ -63,7 +63,7 @@ def still(seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor
 
 CASES: dict[str, tuple[str, Any, str]] = {
     "unnamed": ("declarations", Other(name=""), "it has no name"),
-    "another setting": ("declarations", Other(setting="online"), "it must be class, domain or"),
+    "another setting": ("declarations", Other(setting="online"), "it must be one of class, domain"),
     "without boundaries": ("declarations", Other(boundaries=False), "has one task"),
     "an empty part": ("declarations", Other(parts=lambda task: (24, 0)), "none may be empty"),
     "classes beyond the head": ("declarations", Other(classes=3), "of a head of 3"),

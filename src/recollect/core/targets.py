@@ -57,6 +57,9 @@ class Target:
 
     def check(self, y: Tensor, outputs: int) -> None:
         """Refuse targets `[K, n, ...]` that are not of this kind, for so many outputs."""
+        if self.criterion is CROSS_ENTROPY:
+            _check_numbers(y, outputs)
+            return
         shape, dtype = self.layout(outputs)
         if tuple(y.shape[2:]) != shape or (y.is_floating_point() != dtype.is_floating_point):
             kind = "real" if dtype.is_floating_point else "whole"
@@ -70,16 +73,19 @@ class Target:
         if self.weighted and not bool((y[..., 0] >= 0).all() & y[..., 0].isfinite().all()):
             raise InputError("weights must be finite numbers of at least 0")
         if self.name == "class":
-            low, high = map(int, plain.aminmax())
-            if not 0 <= low <= high < outputs:
-                raise InputError(
-                    f"labels must be in 0..{outputs - 1}, the head of the network, "
-                    f"not {low}..{high}"
-                )
+            _check_numbers(plain, outputs)
         elif self.name == "regression" and not bool(plain.isfinite().all()):
             raise InputError("values to be predicted must be finite: leave the others out")
         elif self.name == "labels" and not bool(((plain >= -1) & (plain <= 1)).all()):
             raise InputError("several labels are 1 (has it), 0 (has it not) or -1 (not known)")
+
+
+def _check_numbers(y: Tensor, outputs: int) -> None:
+    low, high = map(int, y.aminmax()) if y.numel() else (0, 0)
+    if low < 0 or high >= outputs:
+        raise InputError(
+            f"labels must be in 0..{outputs - 1}, the head of the network, not {low}..{high}"
+        )
 
 
 CLASS = Target("class", CROSS_ENTROPY, torch.int64)

@@ -59,10 +59,13 @@ class Arriving:
         Those with a weight of 0 are left out in any case.
         """
         labels = [self.labels[row] for row in self.rows]
-        groups = [answers.group(label) for label in labels]
-        watch, found = watch.judge(self.examples, groups, learned)
-        watch, far = watch.judge_values(answers.far(labels), learned)
-        found |= far
+        if isinstance(answers, Labels):
+            watch, found = watch.judge(self.examples, labels, learned)
+        else:
+            groups = [answers.group(label) for label in labels]
+            watch, found = watch.judge(self.examples, groups, learned)
+            watch, far = watch.judge_values(answers.far(labels), learned)
+            found |= far
         if on_outlier != "skip":
             for row, why in found.items():
                 if why == NOT_FINITE:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from recollect.methods import Method
+from recollect.methods import Classifier, Method
 from recollect.testing import declared, runs
 from recollect.testing.check import Check, ConformanceError, make_check
+from recollect.testing.targets import targets
 from recollect.testing.trial import BATCH, NETS, Trial
 
 
@@ -52,6 +53,7 @@ def method_checks(
     bound = asks.boundaries or asks.task_id
     no_learner = "it is not for streams without boundaries" if bound else joint
     no_task = "" if asks.task_id else "its predictions do not need the task"
+    classes = "it reads classes" if issubclass(kind, Classifier) or asks.task_id else ""
     refused = trial.refusals.get
     return [
         check("declarations", declared.declarations, (made,)),
@@ -79,6 +81,7 @@ def method_checks(
         check("task", declared.task_id, (trial,), skipped=no_task),
         check("tasks", declared.bounded_over_tasks, (trial,), skipped=joint),
         check("learns", runs.learns, (trial,)),
+        check("targets", targets, (trial,), skipped=classes),
     ]
 
 

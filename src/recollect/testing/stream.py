@@ -9,7 +9,9 @@ from typing import get_args
 import torch
 from torch import Tensor
 
+from recollect.core.targets import TARGETS
 from recollect.streams.stream import Batch, Setting, Stream
+from recollect.streams.targets import target_of
 from recollect.testing import compare
 from recollect.testing.check import Broken, Check, make_check
 from recollect.testing.compare import SEEDS, shape_and_type
@@ -74,7 +76,9 @@ def _declarations(stream: Stream) -> None:
     if not isinstance(stream.name, str) or not stream.name:
         raise Broken("it has no name: say by which name tables are to know it")
     if stream.setting not in get_args(Setting):
-        raise Broken(f"its setting is {stream.setting!r}: it must be class, domain or general")
+        raise Broken(
+            f"its setting is {stream.setting!r}: it must be one of {', '.join(get_args(Setting))}"
+        )
     for name in ("classes", "tasks"):
         value = getattr(stream, name)
         if not isinstance(value, int) or value < 1:
@@ -131,20 +135,27 @@ def _as_declared(stream: Stream, x: Tensor, y: Tensor, n: tuple[int, ...], what:
             f"examples of {what} are {shape_and_type(x)}, and are declared as "
             f"{[*n, *stream.shape]} of {stream.dtype}"
         )
-    if y.shape != n or y.dtype != torch.int64:
-        raise Broken(f"labels of {what} are {shape_and_type(y)}: give {list(n)} of torch.int64")
+    target = target_of(stream)
+    if what.startswith("the test set"):
+        target = TARGETS[target.name]
+    shape, dtype = target.layout(stream.classes)
+    if y.shape != (*n, *shape) or y.dtype != dtype:
+        raise Broken(f"labels of {what} are {shape_and_type(y)}: give {[*n, *shape]} of {dtype}")
     if x.is_floating_point() and not bool(x.isfinite().all()):
         raise Broken(f"examples of {what} are not all finite: remove or replace NaN and infinity")
 
 
 def _labels(stream: Stream) -> None:
     """Labels are among the classes of their task."""
+    if stream.setting in ("regression", "labels"):
+        return
     for task in _tasks(stream):
         everything = torch.arange(sum(stream.parts(task))).repeat(len(SEEDS), 1)
         for what, y in (
             ("is trained", stream.pick(SEEDS, task, everything).y),
             ("is tested", stream.test(SEEDS, task).y),
         ):
+            y = y[..., 1] if y.dim() > 2 else y
             if strange := set(y.unique().tolist()) - set(stream.task_classes(task)):  # type: ignore[no-untyped-call]
                 raise Broken(
                     f"task {task} {what} on the label {min(strange)}, and its task_classes are "
@@ -156,7 +167,7 @@ def _tests(stream: Stream) -> None:
     """Every task has a test set, as declared."""
     for task in _tasks(stream):
         x, y = stream.test(SEEDS, task)
-        runs, count = y.shape
+        runs, count = y.shape[:2]
         if runs not in (1, len(SEEDS)):
             raise Broken(f"the test set of task {task} is for {runs} runs: give K, or 1 for all")
         if not count:
@@ -225,6 +236,6 @@ def _all_of(stream: Stream, task: int) -> Batch:
     return stream.pick(SEEDS[:1], task, torch.arange(sum(stream.parts(task)))[None])
 
 
-def _rows(batch: Batch) -> Counter[tuple[bytes, int]]:
+def _rows(batch: Batch) -> Counter[tuple[bytes, str]]:
     pairs = zip(batch.x[0].flatten(1), batch.y[0].tolist(), strict=True)
-    return Counter((row.contiguous().numpy().tobytes(), label) for row, label in pairs)
+    return Counter((row.contiguous().numpy().tobytes(), str(label)) for row, label in pairs)

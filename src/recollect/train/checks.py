@@ -9,7 +9,7 @@ from torch import Tensor
 
 from recollect.core.images import as_input
 from recollect.core.network import Network
-from recollect.core.targets import Target
+from recollect.core.targets import CLASS, Target
 from recollect.errors import InputError
 from recollect.memory import Policy
 from recollect.methods import Classifier, Method, static
@@ -89,8 +89,9 @@ def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, outputs: int, targe
     """Refuse examples that a fleet cannot learn from."""
     if batch < 1:
         raise InputError(f"a batch must have at least 1 example, not {batch}")
-    size = "".join(f", {each}" for each in target.layout(outputs)[0])
-    if y.dim() != 2 + bool(size) or x.shape[:2] != y.shape[:2] or len(y) != runs:
+    shape = () if target is CLASS else target.layout(outputs)[0]
+    if y.dim() != 2 + len(shape) or x.shape[:2] != y.shape[:2] or len(y) != runs:
+        size = "".join(f", {each}" for each in shape)
         raise InputError(
             f"x must be [{runs}, n, ...] and y [{runs}, n{size}] for {runs} runs, "
             f"not {list(x.shape)} and {list(y.shape)}"

@@ -193,7 +193,7 @@ class Fleet:
                 f"of tasks that there will be"
             )
         check_batch(x, y, batch, self.runs, self.classes, self.target)
-        y = y.to(self.target.dtype)
+        y = y if y.dtype == self.target.dtype else y.to(self.target.dtype)
         count = y.shape[1]
         loss = torch.zeros(self.runs, device=self.device)
         start = 0
