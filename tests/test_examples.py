@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from recollect import Learner
+from recollect import Learner, run
 
 FOLDER = Path(__file__).parents[1] / "examples"
 
@@ -59,6 +59,19 @@ def test_images() -> None:
     assert shares["SGD"][-1] > 0.9, "it knows the last class"
     assert np.mean(shares["SGD"][:-1]) < 0.2, "and forgot the others"
     assert np.mean(shares["DER++"][:-1]) > np.mean(shares["SGD"][:-1]) + 0.5
+
+
+def test_seasons_that_come_back_and_several_labels() -> None:
+    for name, stream, measure in (("returning_seasons", "synthetic", "rmse"),
+                                  ("several_labels", "stream", "f1")):  # fmt: skip
+        made = example(name)
+        tasks = made[stream]()
+        lost = {}
+        for method in ("sgd", "er"):
+            told = made["METHODS"][method]
+            found = run(tasks, method, lr=0.03, seeds=2, epochs=1, workers=1, **told)
+            lost[method] = np.mean([each.forgetting[measure] or 0.0 for each in found])
+        assert lost["er"] < 0.6 * lost["sgd"], (name, lost)
 
 
 def test_the_network_of_the_cifar100_encoder_has_the_published_size() -> None:

@@ -10,7 +10,7 @@ import torch
 from tests.testing.broken import Plain, Replaying, breaks
 from torch import Tensor
 
-from recollect import Query, Setup, Spec, Step
+from recollect import Query, Setup, Spec, Step, cross_entropy
 
 
 @breaks("steps", "the loss has the shape [] for 3 runs: return one value per run")
@@ -215,6 +215,7 @@ class Contrary(Plain):
 
 
 @breaks("targets", "it cannot learn the target 'regression' (")
+@dataclass(frozen=True)
 class ReadsClasses(Plain):
     """Takes the targets for numbers of classes, and does not say so."""
 
