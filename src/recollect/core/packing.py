@@ -115,6 +115,15 @@ class Packing:
         found = torch.cat([unpacked[part.name].reshape(len(rows), -1).float() for part in reals], 1)
         return found if all(len(part.shape) < 2 for part in reals) else found.unsqueeze(1)
 
+    def real_name(self, number: int) -> str:
+        """What a column of `floats` is."""
+        for part in self.parts:
+            size = math.prod(part.shape) if part.dtype.is_floating_point else 0
+            if number < size:
+                break
+            number -= size
+        return f"number {number} of {part.name!r}"
+
     def over(self, transform: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
         """A function of rows `[n, words]` that does what a user's does with their tensors."""
 

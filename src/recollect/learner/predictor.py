@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
+from recollect.learner.parts import query
 from recollect.learner.properties import Properties
 from recollect.learner.record import Metrics, Record
 from recollect.learner.settings import Settings
@@ -56,9 +57,11 @@ class Predictor(Properties):
 
     def _logits(self, x: Any) -> tuple[Tensor, tuple[Hashable, ...], bool]:
         """The logits of the known classes `[n, classes]`, these, and whether x was a batch."""
-        examples, engine = tensor_of(x), self._now.ready()
-        arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
-        batch = self._settings.encoded(arrived)
+        examples = x if isinstance(x, Mapping | list | tuple) else tensor_of(x)
+        engine = self._now.ready()
+        arriving = engine.kind.arriving
+        arrived, several = query(examples, arriving, self._settings.device)
+        batch = self._settings.encoded(arrived, arriving.packing)
         with self._lock if engine.draws else nullcontext():
             logits, labels = engine.scores(batch)
         return logits, labels.known, several

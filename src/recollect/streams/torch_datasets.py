@@ -27,8 +27,9 @@ def from_dataset(
     """Make a stream of a `torch.utils.data.Dataset`, such as torchvision's.
 
     Its items are pairs (example, label): a tensor, an array or a Pillow image, all of one shape,
-    or a mapping or tuple of tensors, which the network gets as arguments; and a whole number. They are read once, into memory. So a random transform of the data set would
-    do the same in every epoch: pass it as `transform` instead, or use `crop` and `flip`.
+    or a mapping or tuple of tensors, which the network gets as arguments; and a whole number. They
+    are read once, into memory. So a random transform of the data set would do the same in every
+    epoch: pass it as `transform` instead, or use `crop` and `flip`.
 
     Args:
         train: A data set with a length, whose items are got by an index.
