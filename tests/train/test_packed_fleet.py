@@ -186,6 +186,7 @@ class Items(Dataset[object]):
     """Items whose examples are mappings or tuples."""
 
     def __init__(self, named: bool) -> None:
+        self.x: dict[str, Tensor] | tuple[Tensor, Tensor]
         self.x, self.y = texts(60) if named else pairs(60)
         self.strange: dict[int, object] = {}
 

@@ -113,8 +113,8 @@ def features_of(
         raise
     except Exception as error:  # it is the user's: there is no list of what it may raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        what = packing or f"examples of shape {list(x.shape[1:])}"
-        raise InputError(f"the encoder cannot take {what}: {reason}") from error
+        taken: object = packing or f"examples of shape {list(x.shape[1:])}"
+        raise InputError(f"the encoder cannot take {taken}: {reason}") from error
     if not isinstance(found, Tensor) or found.dim() < 2 or len(found) != len(x):
         what = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
