@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.random import get_rng_state
 
-from recollect.core.batchnorm import keep_parts_apart
+from recollect.core.batchnorm import keep_parts_apart, written_out
 from recollect.core.by_task import ByTask
 from recollect.core.calling import call, logits_of, with_tensors
 from recollect.core.dense import Dense, Product, joined
@@ -100,8 +100,9 @@ class Network:
         """Compute with these weights and statistics from now on, in the same memory."""
         self.weights, self.buffers = weights, buffers
         self._statistics = buffer_slots(self.module, buffers) if self.holds else []
+        self._held: dict[str, Tensor] = {}
         if self.holds:
-            put_weights(self.module, weights.only())
+            self._held = put_weights(self.module, weights.only(), self._leaves)
         elif self.strategy == "broadcast":
             put_weights(self.module, weights.named())
 
@@ -200,16 +201,9 @@ class Network:
             self(self.weights.row(0), x[:1], buffers=copies)
             return not torch.equal(before, generator())
 
-    @contextmanager
-    def written_out(self) -> Iterator[None]:
+    def written_out(self) -> AbstractContextManager[None]:
         """Meanwhile, write normalisations out as arithmetic, for a compiler to fuse."""
-        for norm in self._norms:
-            norm.written_out = True
-        try:
-            yield
-        finally:
-            for norm in self._norms:
-                norm.written_out = False
+        return written_out(self._norms)
 
     def seeded(self, seed: int) -> AbstractContextManager[None]:
         """Seed torch's generators for layers that draw from them; the user's are left alone."""
@@ -223,14 +217,16 @@ class Network:
             batched: Tensor = vmap(self.one)(weights.named(), dict(buffers), x)
             return batched
         inputs = x.clone()  # a network may work in place, and these inputs are stored
-        if weights is self.weights and buffers is self.buffers and self.holds:
+        own = self.holds and weights is self.weights
+        if own and buffers is self.buffers:
             # It may have replaced its statistics by others, which `one` would not keep.
             for owner, name, tensor in self._statistics:
                 owner[name] = tensor
             return logits_of(self._call(inputs.squeeze(0))).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
-            return self.one(weights.only(), rows[0], inputs.squeeze(0)).unsqueeze(0)
+            only = self._held if own else weights.only()
+            return self.one(only, rows[0], inputs.squeeze(0)).unsqueeze(0)
         return torch.stack(
             [self.one(weights.row(k).only(), rows[k], inputs[k]) for k in range(weights.runs)]
         )
@@ -238,10 +234,11 @@ class Network:
     def watch(self, weights: Weights) -> Weights:
         """The weights as leaves of a graph: what is computed with them has a `gradient`.
 
-        Dense layers keep a tape instead, and need no leaves.
+        Dense layers keep a tape instead, and need no leaves. Where the module's parameters are the
+        weights, they are the leaves.
         """
         self.forget()
-        if not self._leaves:
+        if not self._leaves or (self.holds and weights is self.weights):
             return weights
         return Weights(
             {
@@ -256,7 +253,9 @@ class Network:
         Dense layers are differentiated at their outputs only: that error and the layer's input
         are the gradient, as a product.
         """
-        others = {name: leaf for name, leaf in leaves.named().items() if leaf.requires_grad}
+        own = self.holds and leaves is self.weights
+        named = self._held if own else leaves.named()
+        others = {name: leaf for name, leaf in named.items() if leaf.requires_grad}
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
@@ -269,7 +268,8 @@ class Network:
                 product = Product(*(joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
-        parts.update(zip(others, found, strict=True))
+        for name, part in zip(others, found, strict=True):
+            parts[name] = part.unsqueeze(0) if own and part is not None else part
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
 
     def forget(self) -> None:

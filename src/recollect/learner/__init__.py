@@ -1,8 +1,10 @@
 """A learner: put a network behind a real stream."""
 
+from recollect.learner.drift import Alarm
+from recollect.learner.exposition import prometheus
 from recollect.learner.learner import Learner
+from recollect.learner.metrics import Metrics
 from recollect.learner.optimising import Numbers
 from recollect.learner.outliers import Outlier
-from recollect.learner.record import Metrics
 
-__all__ = ["Learner", "Metrics", "Numbers", "Outlier"]
+__all__ = ["Alarm", "Learner", "Metrics", "Numbers", "Outlier", "prometheus"]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from recollect.core.packing import Packing
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
+from recollect.learner.drift import Drift
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
@@ -46,11 +47,18 @@ class Snapshot(NamedTuple):
     labels: Labels
     record: Record
     watch: Watch = Watch.empty()
+    drift: Drift | None = None
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
         (number,) = self.labels.numbers([label])
         return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
+
+    def drift_after(self, numbers: np.ndarray, guessed: np.ndarray) -> Drift | None:
+        """The drift alarms after labels `[n]` and predictions `[n]`, if there are any."""
+        if self.drift is None:
+            return None
+        return self.drift.after(numbers, guessed, self.record.met, self.record.seen)
 
     def ready(self) -> Engine:
         """The engine; refused if there is none yet."""
@@ -89,7 +97,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch = snapshot
+    engine, labels, record, watch, drift = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -105,13 +113,15 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "predicted": record.seen,
         "window": len(record.ring),
         "watch": watch.facts(),
+        "drift": drift and drift.facts(),
         "notes": notes,
     }
 
 
 def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
-    parts = {"record": record, "watch": watch, "engine": engine}
+    drift = snapshot.drift.tensors() if snapshot.drift else {}
+    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine}
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -188,8 +198,10 @@ def restored(
         watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
     else:  # a file of an older version
         watch = replace(Watch.empty(), arrived=record.seen)
+    said = facts.get("drift")
+    drift = said and Drift.restored(said, _part(tensors, "drift"))
     if facts["kind"] is None:
-        return Snapshot(None, labels, record, watch)
+        return Snapshot(None, labels, record, watch, drift)
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         engine = Engine(module, settings, kind, facts["outputs"])
@@ -207,7 +219,7 @@ def restored(
         learned = _with_run_axis(learned, engine.fleet.tensors())
     engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch)
+    return Snapshot(engine, labels, record, watch, drift)
 
 
 def _plain(kind: Kind) -> dict[str, Any]:
