@@ -196,7 +196,7 @@ class Items(Dataset[object]):
     def __getitem__(self, number: int) -> tuple[object, int]:
         x = self.x
         if isinstance(x, dict):
-            example: object = {name: tensor[number] for name, tensor in x.items()}
+            example: object = {name: tensor[number].numpy() for name, tensor in x.items()}
         else:
             example = tuple(part[number] for part in x)
         return self.strange.get(number, example), int(self.y[number])

@@ -93,7 +93,7 @@ def _parts(example: Any, what: str) -> dict[str, Tensor]:
     if not is_parts(example):
         return {ONLY: _tensor(example, what)}
     given = example if isinstance(example, Mapping) else {str(n): e for n, e in enumerate(example)}
-    return {str(key): torch.as_tensor(value).detach() for key, value in given.items()}
+    return {str(k): _tensor(part, f"{what}, {k!r},", "buif") for k, part in given.items()}
 
 
 def _pair(item: Any, what: str) -> tuple[Any, int]:
@@ -114,11 +114,12 @@ def _pair(item: Any, what: str) -> tuple[Any, int]:
     return example, number
 
 
-def _tensor(example: Any, what: str) -> Tensor:
+def _tensor(example: Any, what: str, kinds: str = "uif") -> Tensor:
+    """An example as a tensor; `kinds` are numpy's letters for what it may hold."""
     if isinstance(example, Tensor):
         return example.detach()
     array = np.asarray(example)
-    if array.dtype.kind not in "uif":
+    if array.dtype.kind not in kinds:
         raise InputError(
             f"the example of {what} is a {type(example).__name__}, but a tensor, an array or an "
             "image is expected: convert it in the data set's transform"
