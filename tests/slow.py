@@ -79,6 +79,7 @@ SLOW = {
     "train/test_networks.py",
     "train/test_execution_optimisers.py",
     "train/test_optimisation.py",
+    "train/test_packed_fleet.py",
     "train/test_missing_compiler.py",
     "train/test_slower.py",
     "train/test_task.py",

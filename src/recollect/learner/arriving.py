@@ -7,12 +7,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner.examples import Kind, batch_of, holds_labels, tensor_of
 from recollect.learner.labels import labels_of, predictions_of
 from recollect.learner.outliers import NOT_FINITE, ON_OUTLIER, Watch
+from recollect.learner.parts import as_batch, first_of, has_parts, parts_of
 
 __all__ = ["Arriving", "Sifted", "arriving", "check_on_outlier"]
 
@@ -31,17 +33,26 @@ class Sifted(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Arriving:
-    """A batch of examples `[n, ...]` with labels; `rows` are those of them that can be read."""
+    """A batch of examples `[n, ...]` with labels; `rows` are those of them that can be read.
+
+    Where an example has several tensors, `examples` are rows of a packing.
+    """
 
     examples: Tensor
     labels: list[Hashable]
     several: bool
     rows: Sequence[int]
+    packing: Packing | None = None
 
     def sifted(self, watch: Watch, learned: Callable[[Hashable], int], on_outlier: str) -> Sifted:
         """Without the examples that cannot be trusted, or an error if those are not skipped."""
         labels = [self.labels[row] for row in self.rows]
-        watch, found = watch.judge(self.examples, labels, learned)
+        if self.packing is None:
+            watch, found = watch.judge(self.examples, labels, learned)
+        elif (reals := self.packing.floats(self.examples)) is None:
+            found = dict[int, str]()  # token ids have no magnitude
+        else:
+            watch, found = watch.judge(reals, labels, learned, self.packing.real_name)
         if on_outlier != "skip":
             for row, why in found.items():
                 if why == NOT_FINITE:
@@ -71,8 +82,17 @@ class Arriving:
         return len(self.rows) < len(self.labels)
 
 
-def arriving(x: Any, y: Any, kind: Kind | None, on_outlier: str) -> Arriving:
-    """The examples and the labels that were given; refused if they do not belong together."""
+def arriving(x: Any, y: Any, kind: Kind | None, on_outlier: str, network: nn.Module) -> Arriving:
+    """The examples and the labels that were given; refused if they do not belong together.
+
+    `network` is what reads the examples.
+    """
+    if has_parts(x, network):
+        parts = parts_of(x)
+        labels, several = labels_of(list(y) if holds_labels(y, *first_of(parts, kind)) else y)
+        count = len(labels) if several else None
+        examples, packing = as_batch(parts, count, named=isinstance(x, Mapping))
+        return Arriving(examples, labels, several, range(len(labels)), packing)
     rows: Sequence[int] | None = None
     try:
         examples = tensor_of(x)

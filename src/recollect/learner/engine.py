@@ -19,6 +19,7 @@ from recollect.learner.examples import Kind
 from recollect.learner.exported import with_first_outputs
 from recollect.learner.growth import (
     NOT_THE_LOGITS,
+    dtype_of,
     outputs_of,
     overlaid,
     padded,
@@ -47,15 +48,15 @@ class Engine:
     def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int) -> None:
         self.settings, self.kind = settings, kind
         self._user_errors = UserErrors(settings.method)
-        device, dtype = settings.device, _dtype(module)
+        device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
         self._blank = blank
         with Work.counted(module, examples=2) as self._work:
-            self.outputs = outputs_of(module, blank)
+            self.outputs = outputs_of(module, blank, packing)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
-            self.outputs = outputs_of(module, blank)
+            self.outputs = outputs_of(module, blank, packing)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
         self.fleet = Fleet(
@@ -68,7 +69,8 @@ class Engine:
             memory=settings.capacity(kind, self.outputs, dtype),
             replay=settings.replay,
             stored=kind.dtype,
-            images=settings.transforms,
+            images=settings.transforms(packing),
+            packing=packing,
             dtype=dtype,
             device=device,
             compiled=False,
@@ -265,14 +267,15 @@ class Engine:
         capacity, classes = self.fleet.memory.capacity, self.outputs
         spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
         module = maker(setup_of(self.settings.method, spec).network(self.module))()
-        module.to(self.settings.device, _dtype(self.module))
+        module.to(self.settings.device, dtype_of(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         encoder = self.settings.encoder
         module = exported(self.settings.method, module, self.fleet.state)
-        module = with_first_outputs(module, (outputs or classes, classes), self._blank)
-        return encoder.before(module) if encoder else module
+        wanted, packing = (outputs or classes, classes), self.kind.packing
+        module = with_first_outputs(module, wanted, self._blank, packing)
+        return encoder.before(module, self.kind.arriving.packing) if encoder else module
 
 
 def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
@@ -294,8 +297,3 @@ def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labe
         return Engine(module, settings, kind, len(labels) + settings.spare)
     except InputError:  # it cannot grow, and may never have to
         return engine
-
-
-def _dtype(module: nn.Module) -> torch.dtype:
-    floats = (p.dtype for p in module.parameters() if p.is_floating_point())
-    return next(floats, torch.float32)

@@ -12,7 +12,7 @@ from torch import nn
 
 from recollect.errors import DataError, RecollectError
 from recollect.learner import log
-from recollect.learner.arriving import Arriving, arriving
+from recollect.learner.arriving import Arriving
 from recollect.learner.durable import Durable
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.journal import Journal
@@ -81,8 +81,8 @@ class Journalled(Durable):
             # A state says up to where it has learned, also if this step is refused.
             self._now = noted = before._replace(labelled=batch.number)
             try:
-                kind = before.engine and before.engine.kind.arriving
-                arrived = arriving(batch.x, batch.labels, kind, how)
+                rows = range(len(batch.labels))
+                arrived = Arriving(batch.x, batch.labels, True, rows, batch.packing)
                 loss = self._learn(arrived, batch.answers, how)
             except BaseException as error:
                 if self._now is noted and not isinstance(error, RecollectError):

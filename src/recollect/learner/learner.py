@@ -25,6 +25,7 @@ from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.late import Late
 from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.parts import pair_of
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
@@ -48,7 +49,8 @@ class Learner(Late):
     or far outside of what the stream has shown, are left out and counted (`on_outlier="skip"`),
     or raise an error ("raise"); "learn" accepts them if they are finite.
 
-    An `encoder` is frozen; its features are what is learned and stored.
+    An example is a tensor, or a mapping or tuple of several, which the network gets as keyword or
+    positional arguments. An `encoder` is frozen; its features are what is learned and stored.
     `transform` and `replay_transform` change the batches that are learned and replayed, but not
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
     every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
@@ -135,7 +137,8 @@ class Learner(Late):
         self._check_open()
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
-        arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
+        kind = self._now.engine and self._now.engine.kind.arriving
+        arrived = arriving(x, y, kind, how, self._settings.reader(self._module))
         with self._lock:
             loss = self._learn(arrived, predicted, how)
             if not math.isnan(loss):
@@ -145,19 +148,20 @@ class Learner(Late):
     def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
         before = self._now
         if before.engine:
-            before.engine.kind.arriving.check(arrived.examples)
+            before.engine.kind.arriving.check(arrived.examples, arrived.packing)
         examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, on_outlier)
         if not labels:
             self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
             return math.nan
-        batch = self._settings.encoded(examples.to(self._settings.device))
+        batch = self._settings.encoded(examples.to(self._settings.device), arrived.packing)
         known = before.labels.with_new(labels, self._settings.max_classes)
         if self._checkpoints.folder and known is not before.labels:
             encoded(known.known[len(before.labels) :])
-        kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
+        kind = Kind.of(examples, packing=arrived.packing)
+        kind = Kind.of(batch, kind) if self._settings.encoder else kind
         engine = before.engine or first_engine(self._module, self._settings, kind, known)
-        engine.kind.check(batch)
+        engine.kind.check(batch, kind.packing)
         with engine.threads(len(labels)):
             if predicted is None:
                 guessed = before.guesses(batch)
@@ -179,16 +183,18 @@ class Learner(Late):
         log.tell_change(before, self._now, left_out)
         return loss
 
-    def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
+    def follow(self, stream: Iterable[Any]) -> Iterator[float]:
         """Learn from every (x, y) of a stream, such as a DataLoader; the losses, as they come.
+
+        An item may also be a mapping with the labels as `labels` and the example as the rest.
 
         >>> from recollect import ER, MLP
         >>> learner = Learner(MLP(2, 1), ER())
         >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
         2
         """
-        for x, y in stream:
-            yield self.observe(x, y)
+        for item in stream:
+            yield self.observe(*pair_of(item))
 
     @classmethod
     def load(

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner.labels import decoded, encoded
 
@@ -49,11 +50,15 @@ class Labelled:
 
 
 class Kept(NamedTuple):
-    """An example `[...]` as it arrived, the label that was predicted for it, and when."""
+    """An example `[...]` as it arrived, the label that was predicted for it, and when.
+
+    One of several tensors is a row of a packing.
+    """
 
     x: Tensor
     answer: Hashable
     time: float
+    packing: Packing | None = None
 
 
 class Sorted(NamedTuple):
@@ -73,6 +78,7 @@ class Batch(NamedTuple):
     x: Tensor
     labels: list[Hashable]
     answers: list[Hashable]
+    packing: Packing | None = None
 
 
 @final
@@ -91,25 +97,26 @@ class Pending:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def first(self) -> Tensor | None:
-        """The example that waits the longest, if there is one."""
-        return next(iter(self._kept.values())).x if self._kept else None
+    def first(self) -> Kept | None:
+        """What waits the longest, if there is something."""
+        return next(iter(self._kept.values())) if self._kept else None
 
     def new(self, ids: Sequence[Hashable]) -> list[int]:
         """The rows of a batch whose ids have no label yet."""
         return [row for row, each in enumerate(ids) if self._past.get(each) != LABELLED]
 
     def keep(
-        self, ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float
-    ) -> None:
+        self, ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float,
+        packing: Packing | None = None,
+    ) -> None:  # fmt: skip
         """Keep a batch `[n, ...]`; an id that waits already gets the new example and answer."""
-        first = self.first()
-        if first is not None and (first.shape, first.dtype) != (x.shape[1:], x.dtype):
+        first, kind = self.first(), (x.shape[1:], x.dtype, packing)
+        if first is not None and (first.x.shape, first.x.dtype, first.packing) != kind:
             self._kept.clear()  # they can never be learned: a learner has one kind of examples
         for each, row, answer in zip(ids, x, answers, strict=True):
             self._kept.pop(each, None)
             self._past.pop(each, None)
-            self._kept[each] = Kept(row.clone(), answer, time)
+            self._kept[each] = Kept(row.clone(), answer, time, packing)
         surplus = list(islice(self._kept, max(0, len(self._kept) - self._most)))
         for each in surplus:
             self._drop(each, EXPIRED)
@@ -136,7 +143,7 @@ class Pending:
         """The examples with these ids, which wait, and their labels."""
         kept = [self._kept[each] for each in ids]
         x = torch.stack([each.x for each in kept])
-        return Batch(number, ids, x, labels, [each.answer for each in kept])
+        return Batch(number, ids, x, labels, [each.answer for each in kept], kept[0].packing)
 
     def take(self, ids: Iterable[Hashable]) -> None:
         """These have their labels now."""
@@ -175,6 +182,9 @@ class Pending:
                 for why in (EXPIRED, LABELLED)
             },
         }
+        first = self.first()
+        if first is not None and first.packing is not None:
+            facts["packing"] = first.packing.plain()
         return facts, {"x": torch.stack([each.x for each in kept])} if kept else {}
 
     @classmethod
@@ -183,9 +193,12 @@ class Pending:
         found = cls(facts["most"], facts["expires"])
         for why, ids in facts["past"].items():
             found._past |= {decoded(each): why for each in ids}
-        rows = zip(facts["ids"], facts["answers"], facts["times"], strict=True)
+        rows, packing = zip(facts["ids"], facts["answers"], facts["times"], strict=True), None
+        if "packing" in facts:
+            packing = Packing.restored(facts["packing"])
         for row, (each, answer, time) in enumerate(rows):
-            found._kept[decoded(each)] = Kept(tensors["x"][row].clone(), decoded(answer), time)
+            x = tensors["x"][row].clone()
+            found._kept[decoded(each)] = Kept(x, decoded(answer), time, packing)
         return found
 
 

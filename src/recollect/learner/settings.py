@@ -12,6 +12,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 from recollect.learner.arriving import check_on_outlier
@@ -72,9 +73,13 @@ class Settings:
     pending: int = 10_000
     expires: float | None = None
 
-    def encoded(self, batch: Tensor) -> Tensor:
+    def reader(self, network: nn.Module) -> nn.Module:
+        """What reads examples as they arrive: the encoder, or else the network."""
+        return network if self.encoder is None else self.encoder.module
+
+    def encoded(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
         """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
-        return batch if self.encoder is None else self.encoder.features(batch)
+        return batch if self.encoder is None else self.encoder.features(batch, packing)
 
     def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
         """How many examples the memory stores, of this kind and with so many logits."""
@@ -107,12 +112,14 @@ class Settings:
         found = {name: getattr(self, name) for name in PASSED_AGAIN}
         return found | {"encoder": self.encoder and self.encoder.module}
 
-    @property
-    def transforms(self) -> Transforms | None:
+    def transforms(self, packing: Packing | None = None) -> Transforms | None:
         """What changes the batches that arrive and are replayed, if anything does."""
-        if self.transform is None and self.replay_transform is None:
+        own = (self.transform, self.replay_transform)
+        if own == (None, None):
             return None
-        return Transforms(self.transform, self.replay_transform)
+        if packing is not None:
+            own = tuple(each and packing.over(each) for each in own)  # type: ignore[assignment]
+        return Transforms(*own)
 
     def check_same(self, other: Settings, folder: str | Path) -> None:
         """Refuse a learner that was saved in a folder with other settings than these."""

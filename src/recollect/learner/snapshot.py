@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
 from recollect.learner.drift import Drift
@@ -225,14 +226,19 @@ def restored(
 
 
 def _plain(kind: Kind) -> dict[str, Any]:
-    return {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]}
+    found = {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]}
+    return found if kind.packing is None else found | {"packing": kind.packing.plain()}
 
 
 def _kind(saved: Mapping[str, Any], before: Kind | None = None) -> Kind:
     dtype = getattr(torch, saved["dtype"])
     if not isinstance(dtype, torch.dtype):
         raise DataError(f"{saved['dtype']!r} is not a type of examples")
-    return Kind(tuple(int(size) for size in saved["shape"]), dtype, before)
+    shape = tuple(int(size) for size in saved["shape"])
+    packing = Packing.restored(saved["packing"]) if "packing" in saved else None
+    if packing and (shape, dtype) != ((packing.words,), torch.int32):
+        raise DataError("it does not hold a whole learner: its facts contradict each other")
+    return Kind(shape, dtype, before, packing)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
+from recollect.streams.packed import Parts, packed
 
 __all__ = ["Array", "Examples", "examples"]
 
@@ -17,18 +20,52 @@ Array = npt.NDArray[Any] | Tensor
 
 
 class Examples(NamedTuple):
-    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]`, the task of each `[N]`."""
+    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]`, the task of each `[N]`.
+
+    Where an example has several tensors, x are rows of a packing.
+    """
 
     x: Tensor
     y: Tensor
     task: Tensor
+    packing: Packing | None = None
+
+    def rows(self, chosen: Tensor) -> Examples:
+        """Some of the examples."""
+        return Examples(self.x[chosen], self.y[chosen], self.task[chosen], self.packing)
 
 
 def examples(
-    x: Array, y: Array, task_ids: Array | None, *, like: Examples | None = None
+    x: Array | Parts, y: Array, task_ids: Array | None, *, like: Examples | None = None
 ) -> Examples:
     """Copies of the arrays, if they can be learnt from; test examples must be `like` the others."""
     prefix = "" if like is None else "test "
+    packing: Packing | None = None
+    if isinstance(x, Mapping | tuple):
+        packing, inputs = packed(x, f"{prefix}x", like and like.packing)
+    else:
+        inputs = _inputs(x, prefix)
+    labels = _integers(y, f"{prefix}y", len(inputs))
+    if int(labels.min()) < 0:
+        raise InputError(
+            f"{prefix}y has the negative label {int(labels.min())}: labels count from 0"
+        )
+    task = torch.zeros_like(labels)
+    if task_ids is not None:
+        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
+    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
+        raise InputError(
+            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
+            f"{list(like.x.shape[1:])}: they must be alike"
+        )
+    if like is not None and inputs.dtype != like.x.dtype:
+        raise InputError(
+            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
+        )
+    return Examples(inputs, labels, task, packing)
+
+
+def _inputs(x: Array, prefix: str) -> Tensor:
     inputs = _tensor(x, f"{prefix}x")
     if inputs.dim() < 2:
         raise InputError(
@@ -52,24 +89,7 @@ def examples(
                 f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
                 f"first being example {int(bad[0])}: remove or replace them"
             )
-    labels = _integers(y, f"{prefix}y", len(inputs))
-    if int(labels.min()) < 0:
-        raise InputError(
-            f"{prefix}y has the negative label {int(labels.min())}: labels count from 0"
-        )
-    task = torch.zeros_like(labels)
-    if task_ids is not None:
-        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
-    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
-        raise InputError(
-            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
-            f"{list(like.x.shape[1:])}: they must be alike"
-        )
-    if like is not None and inputs.dtype != like.x.dtype:
-        raise InputError(
-            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
-        )
-    return Examples(inputs, labels, task)
+    return inputs
 
 
 def _integers(values: Array, name: str, length: int) -> Tensor:

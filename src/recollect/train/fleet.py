@@ -13,6 +13,7 @@ from recollect.core.images import Images
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
+from recollect.core.packing import Packing
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.transforms import Transforms
 from recollect.core.weights import State, Weights
@@ -67,6 +68,7 @@ class Fleet:
         replay: int = 0,
         stored: torch.dtype = torch.float32,
         images: Images | Transforms | None = None,
+        packing: Packing | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         half: bool = False,
@@ -94,7 +96,7 @@ class Fleet:
         built = setup.network(network)
         self._another_network = partial(
             Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
-            channels_last=self.device.type == "cuda",
+            channels_last=self.device.type == "cuda", packing=packing,
         )  # fmt: skip
         self.network = self._another_network()
         added = 0 if built is network else self.network.size - network_size(network)

@@ -288,6 +288,7 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         replay=job.replay,
         stored=job.stream.dtype,
         images=job.stream.images,
+        packing=job.packing,
         device=job.device,
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,

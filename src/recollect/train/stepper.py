@@ -289,7 +289,7 @@ class Stepper:
         """What a compiled step depends on besides its tensors and, for some methods, the task."""
         network, method = self._network, self._method
         layers = tuple(type(layer) for layer in network.module.modules())
-        how = (network.strategy, network.dtype, network.half)
+        how = (network.strategy, network.dtype, network.half, network.packing)
         fixed = tuple(getattr(method, name) for name in static(type(method)))
         optimiser = self._states[0].optimiser and self._states[0].optimiser.kind
         given = (repr(self._images), layers, repr(network.module), how, optimiser)
