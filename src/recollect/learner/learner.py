@@ -18,13 +18,14 @@ from recollect.files import unpack
 from recollect.learner import log, snapshot
 from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
-from recollect.learner.durable import Durable
 from recollect.learner.encoder import encoder_of
 from recollect.learner.engine import first_engine
 from recollect.learner.examples import Kind, device_of
+from recollect.learner.ids import named_as
 from recollect.learner.image import reading
 from recollect.learner.labels import Labels, encoded, listed
 from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.remembering import Remembering
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
 from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
@@ -33,7 +34,7 @@ __all__ = ["Learner"]
 
 
 @final
-class Learner(Durable):
+class Learner(Remembering):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -109,12 +110,16 @@ class Learner(Durable):
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(
-        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None
-    ) -> float:
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+        ids: Any = None, source: str | None = None,
+    ) -> float:  # fmt: skip
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
+
+        `ids` are texts or whole numbers, one for every example (None: it has none), by which
+        `forget` removes what is stored of them; `remembered` lists them, with the `source`.
 
         It is one step, whatever the size of the batch. Examples that cannot be trusted are left
         out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
@@ -127,6 +132,7 @@ class Learner(Durable):
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
         arrived = arriving(x, y, self._now.engine and self._now.engine.kind.arriving, how)
+        named = named_as(ids, source, len(arrived.labels), arrived.several)
         with self._lock:
             before = self._now
             if before.engine:
@@ -141,7 +147,9 @@ class Learner(Durable):
             if self._checkpoints.folder and known is not before.labels:
                 encoded(known.known[len(before.labels) :])
             kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
-            engine = before.engine or first_engine(self._module, self._settings, kind, known)
+            engine = before.engine or first_engine(
+                self._module, self._settings, kind, known, numbered=named is not None
+            )
             engine.kind.check(batch)
             with engine.threads(len(labels)):
                 if predicted is None:
@@ -150,13 +158,15 @@ class Learner(Durable):
                     guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
                 if len(known) > engine.outputs:
                     engine = engine.grown(len(known) + self._settings.spare)
+                engine = engine.numbering() if named else engine
                 numbers = np.array(known.numbers(labels), dtype=np.int64)
                 engine.begin()
                 try:
                     loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
                     record = before.record.after(numbers, numbers == guessed)
+                    names = before.names.after(engine.fleet, len(labels), named, left_out)
                     engine.publish(known)
-                    self._now = Snapshot(engine, known, record, watch)
+                    self._now = Snapshot(engine, known, record, watch, names)
                 finally:
                     if self._now is before:
                         engine.undo()

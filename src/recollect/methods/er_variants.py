@@ -12,6 +12,8 @@ from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
 from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
 from recollect.methods.er import ER
 
+FAR = 1e18  # features that are closer to nothing: such a slot is filled first
+
 
 def _loss(method: Method, step: Step) -> Tensor:
     """ER's mean loss over the batch and those replayed examples that are valid, `[K]`."""
@@ -68,7 +70,8 @@ class ERKMeans(Method):
             count = torch.zeros(spec.runs, spec.classes, share, dtype=torch.int64)
             return {"centre": rows, "count": count, "kept": rows.clone()}
 
-        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+        policy = ClassRing(spec.capacity, renews=False)
+        return Setup(policy=policy, state=state, by_slot={"kept": FAR, "centre": 0.0})
 
     def update(self, step: Step) -> Tensor:
         """Descend as ER does, then choose what to store by the features of the new networks."""
@@ -112,7 +115,8 @@ class ERMoF(Method):
             }
 
         _share(spec)
-        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+        policy = ClassRing(spec.capacity, renews=False)
+        return Setup(policy=policy, state=state, by_slot={"kept": FAR})
 
     def update(self, step: Step) -> Tensor:
         """Descend as ER does, then choose what to store by the features of the new networks."""
@@ -144,7 +148,10 @@ class ERHybrid(Method):
     def setup(self, spec: Spec) -> Setup:
         """A reservoir; the labels of what is stored, and the rings."""
         _share(spec)
-        return Setup(state=lambda model: Hybrid.room(spec.runs, spec.capacity, spec.classes))
+        return Setup(
+            state=lambda model: Hybrid.room(spec.runs, spec.capacity, spec.classes),
+            by_slot={"label": spec.classes},
+        )
 
     def loss(self, step: Step) -> Tensor:
         step.store_at(Hybrid(**step.state).slots_for(step.slots, step.y, self.least))

@@ -48,7 +48,8 @@ class GSS(Method):
             return {"score": torch.zeros(spec.runs, spec.capacity + 1, dtype=torch.float64)}
 
         replay = Replay(self.replay.fields, draws=self.nb + 1)
-        return Setup(Chosen(spec.capacity, self.gmbs), replay, state)
+        policy = Chosen(spec.capacity, self.gmbs)
+        return Setup(policy, replay, state, by_slot={"score": 0.0})
 
     def update(self, step: Step) -> Tensor:
         """Replay as ER does, then choose what to store; the loss `[K]`."""

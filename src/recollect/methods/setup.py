@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 
@@ -24,6 +24,7 @@ Build = Callable[[], nn.Module] | nn.Module
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of a field, for one example
 
 KNOWN = ("x", "y", "logits")
+STEP = ("read", "write", "slots", "key", "views", "noise", "factor")  # of a step's arguments
 TAKEN = {*dir(Stored), "valid"}  # what a draw has anyway
 
 
@@ -119,11 +120,21 @@ class Replay:
         """The names of the fields."""
         return tuple(each if isinstance(each, str) else each.name for each in self.fields)
 
-    def layout(self, x: Layout, outputs: int, dtype: torch.dtype) -> dict[str, Layout]:
-        """The shape and type of every field, given those of an example and the outputs."""
+    def layout(
+        self, x: Layout, outputs: int, dtype: torch.dtype, given: Sequence[Field] = ()
+    ) -> dict[str, Layout]:
+        """The shape and type of every field, given those of an example and the outputs.
+
+        Some fields are `given` with every example by whoever trains, beside those of the method.
+        """
         known = {"x": x, "y": ((), torch.int64), "logits": ((outputs,), dtype)}
         known |= {e.name: (e.shape, e.dtype) for e in self.fields if isinstance(e, Field)}
-        return {name: known[name] for name in self.names}
+        found = {name: known[name] for name in self.names}
+        for each in given:
+            if each.name in {*found, *STEP}:
+                raise InputError(f"a memory has {each.name!r} anyway: give the field another name")
+            found[each.name] = each.shape, each.dtype
+        return found
 
 
 @final
@@ -157,6 +168,8 @@ class Setup:
         replay: What is stored and how many draws a step has, if the hyper-parameters decide.
         state: Makes the tensors `[K, ...]` that the method keeps from step to step.
         network: Makes the network that is trained of the one that the user gave.
+        by_slot: The names of state with a row for every slot and a spare one,
+            `[K, capacity + 1, ...]`, each with the value that it has where nothing is stored.
 
     >>> from recollect.memory import TaskRing
     >>> Setup(policy=TaskRing(60), state=lambda model: {"steps": torch.zeros(model.runs)}).policy
@@ -167,6 +180,7 @@ class Setup:
     replay: Replay | None = None
     state: Callable[[Model], Mapping[str, Tensor]] = field(default=lambda model: {})
     network: Callable[[Build], Build] = field(default=lambda build: build)
+    by_slot: Mapping[str, float] = field(default_factory=dict)
 
 
 def setup_of(method: Method, spec: Spec) -> Setup:

@@ -19,7 +19,7 @@ from recollect.core.weights import State, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
-from recollect.methods import Method, Spec, Task, setup_of
+from recollect.methods import Field, Method, Spec, Task, setup_of
 from recollect.methods.task import Requests
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
 from recollect.train.compiled import fast_steps
@@ -79,6 +79,7 @@ class Fleet:
         optimisation: Optimisation = PLAIN_SGD,
         numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
+        fields: Sequence[Field] = (),
     ) -> None:
         by_torch = optimisation.options is not None
         check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
@@ -108,8 +109,8 @@ class Fleet:
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
         outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
         stores, policy = setup.replay, setup.policy
-        fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
-        self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
+        layout = stores.layout((shape, stored), outputs, dtype, fields) if stores else {}
+        self.memory = Memory(len(seeds), memory if stores else 0, layout, self.device)
         counts = None
         if policy is not None and stores is not None:
             check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
@@ -122,6 +123,7 @@ class Fleet:
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
         self.state = State(setup.state(self.model)).to(self.device)
+        self.by_slot = setup.by_slot
         check_state(self.kind, self.state, self.runs)
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
@@ -136,7 +138,8 @@ class Fleet:
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs) if guarded else None
-        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard)
+        given = [field.name for field in fields]
+        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard, given)
 
     @property
     def runs(self) -> int:
@@ -169,10 +172,12 @@ class Fleet:
         state = sum(t[0].numel() * t.element_size() for t in self.state.values())
         return self.memory.bytes_per_run + state + self._added_bytes
 
-    def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+    def learn(
+        self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
 
-        What is replayed and where examples are stored is known beforehand, so it is worked out
+        The `fields` that the fleet was made with are `given`, `[K, n, ...]`, and stored with them. What is replayed and where examples are stored is known beforehand, so it is worked out
         for many steps at once; a step is then only the network and the memory's copies.
         """
         if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
@@ -194,12 +199,15 @@ class Fleet:
                 stacks = {
                     "x": by_step(x[:, start:stop], steps),
                     "y": labels,
+                    **{n: by_step(t[:, start:stop], steps) for n, t in (given or {}).items()},
                     **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
                 usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
                 self.planner.count(labels)
                 self.clock = self.clock.after(steps, size)
+                if self.clock.holes:
+                    self.clock = self.clock.filled(self._stepper.written)
                 start = stop
         return loss
 
