@@ -209,7 +209,7 @@ def restored(
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
     if _old(facts):
         learned = _with_run_axis(learned, engine.fleet.tensors())
-    engine.fleet.restore(learned, Clock(**clock))
+    engine.fleet.restore(learned, Clock(**clock))  # type: ignore[arg-type]
     check_holes(engine.fleet)
     engine.publish(labels)
     return Snapshot(engine, labels, record, watch, Names.restored(_part(tensors, "names")))

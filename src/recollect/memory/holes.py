@@ -130,7 +130,7 @@ def slots_with_holes(policy: Policy, arrivals: Arrivals) -> Tensor:
 
 
 def _kinds_of_holes(policy: Policy, arrivals: Arrivals) -> dict[int, int]:
-    """The holes, each with the kind of examples that may be sent there: `NONE`, `ANY` or a class."""
+    """The holes, each with what may be sent there: `NONE`, `ANY` or a class."""
     holes = arrivals.clock.holes
     if interchangeable(policy):
         return dict.fromkeys(holes, ANY)

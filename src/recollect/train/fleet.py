@@ -177,8 +177,8 @@ class Fleet:
     ) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
 
-        The `fields` that the fleet was made with are `given`, `[K, n, ...]`, and stored with them. What is replayed and where examples are stored is known beforehand, so it is worked out
-        for many steps at once; a step is then only the network and the memory's copies.
+        What is replayed and where examples are stored is known beforehand, so it is worked out for
+        many steps at once. The `fields` that the fleet was made with are `given`, `[K, n, ...]`.
         """
         if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
             raise InputError(
