@@ -114,7 +114,7 @@ def test_a_hole_of_a_class_is_filled_by_the_next_of_that_class() -> None:
 
 
 def test_a_uniform_draw_stays_uniform_over_what_is_stored() -> None:
-    policy, counts, rounds = Reservoir(10), torch.zeros(10), 4000
+    policy, counts, rounds = Reservoir(10), torch.zeros(10), 300
     for step in range(rounds):
         clock = Clock(steps=step, seen=50, holes=(0, 3, 7))
         arrivals = Arrivals(torch.tensor([5]), clock, 1, 1)
@@ -127,21 +127,19 @@ def test_a_uniform_draw_stays_uniform_over_what_is_stored() -> None:
 
 def test_a_reservoir_after_forgetting_keeps_what_the_documentation_says() -> None:
     """Capacity k, n seen, f forgotten of which m were stored; then N in all have come."""
-    k, n, total, runs = 10, 40, 80, 3000
+    k, n, total, runs = 10, 40, 80, 400
     forgotten = set(range(0, 40, 4))
     f = len(forgotten)
     kept = torch.zeros(total)
     expected = torch.zeros(total)
     for seed in range(runs):
         run = Simulated(Reservoir(k), seed)
-        for _ in range(n):
-            run.learn(1)
+        run.learn(n)
         slots = [s for s in range(k) if int(run.slots[s]) in forgotten]
         m = len(slots)
         if slots:
             run.empty(slots)
-        for _ in range(total - n):
-            run.learn(1)
+        run.learn(total - n)
         kept[sorted(run.stored())] += 1
         old, fill, later = (k - m) / (n - f) * (n + m) / total, (n + m) / total, k / total
         rest = [number for number in range(n) if number not in forgotten]
@@ -149,7 +147,13 @@ def test_a_reservoir_after_forgetting_keeps_what_the_documentation_says() -> Non
         expected[n : n + m] += fill
         expected[n + m :] += later
     assert not kept[sorted(forgotten)].any()
-    groups = [[i for i in range(n) if i not in forgotten], [n], [n + 1], [n + 2], list(range(50, 80))]
+    groups = [
+        [i for i in range(n) if i not in forgotten],
+        [n],
+        [n + 1],
+        [n + 2],
+        list(range(50, 80)),
+    ]
     for group in groups:  # fmt: skip
         share = float(expected[group].mean()) / runs
         error = math.sqrt(share * (1 - share) / (runs * len(group)))

@@ -4,5 +4,6 @@ from recollect.learner.learner import Learner
 from recollect.learner.optimising import Numbers
 from recollect.learner.outliers import Outlier
 from recollect.learner.record import Metrics
+from recollect.learner.remembered import Forgotten, Remembered
 
-__all__ = ["Learner", "Metrics", "Numbers", "Outlier"]
+__all__ = ["Forgotten", "Learner", "Metrics", "Numbers", "Outlier", "Remembered"]
