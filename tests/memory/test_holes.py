@@ -76,12 +76,10 @@ def test_what_is_drawn_is_stored_and_no_example_twice(policy: Policy, seen: int)
         drawn = drawn_around(policy, arrivals, sizes) if run.clock.holes else policy.draws(
             arrivals, sizes
         )  # fmt: skip
-        for part, valid in zip(
-            drawn.slots[0, 0].split(sizes),  # type: ignore[no-untyped-call]
-            (torch.ones_like(drawn.slots) if drawn.valid is None else drawn.valid)[0, 0].split(sizes),  # type: ignore[no-untyped-call]
-            strict=True,
-        ):  # fmt: skip
-            real = part[valid.bool()].tolist()
+        valid = torch.ones_like(drawn.slots) if drawn.valid is None else drawn.valid
+        each = torch.stack([drawn.slots, valid.long()])[:, 0, 0]
+        for part in torch.split_with_sizes(each, sizes, 1):
+            real = part[0, part[1] > 0].tolist()
             assert len(set(real)) == len(real)
             assert all(run.slots[slot] >= 0 for slot in real)
         run.learn(3)
