@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from recollect.experiments.results import Results
     from recollect.experiments.run import run
     from recollect.experiments.search import search
-    from recollect.learner import Learner, Metrics
+    from recollect.learner import Learner, Metrics, prometheus
     from recollect.live import LiveStream
     from recollect.methods import (
         DER,
@@ -71,6 +71,7 @@ __all__ = [
     "from_dataset",
     "from_folder",
     "hyper",
+    "prometheus",
     "run",
     "search",
     "squared_distance",
@@ -86,7 +87,7 @@ _HOMES = {
     "core.losses": ("cross_entropy", "squared_distance"),
     "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),
     "experiments": ("Results", "compare", "run", "search"),
-    "learner": ("Learner", "Metrics"),
+    "learner": ("Learner", "Metrics", "prometheus"),
     "live": ("LiveStream",),
     "methods": (
         "DER", "ER", "SGD", "DERpp", "Field", "Joint", "Method", "Needs", "Query", "Replay",

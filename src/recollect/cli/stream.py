@@ -16,6 +16,7 @@ from recollect.cli.stream_learner import MAX_CLASSES, Asked, fit_for_streams
 from recollect.cli.stream_screen import print_table, showing, showing_warnings
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
+from recollect.learner.drift import DEFAULT, NAMES
 from recollect.learner.outliers import ON_OUTLIER
 from recollect.live import LiveStream, stop_at_signals
 from recollect.live.state import SettingsError
@@ -103,6 +104,9 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="save every 30s (default), 5m, or so many steps: 500")
     add("--fresh", action="store_true", help="start over, do not continue")
     add("--predictions", metavar="FILE", help="a JSON line for every example; - for the output")
+    add("--drift", nargs="?", const=DEFAULT, choices=NAMES, metavar="NAME",
+        help=f"warn when errors increase, by a detector of River's: {', '.join(NAMES)} "
+        f"(default: {DEFAULT})")
     add("--window", type=int, default=1000, metavar="N",
         help="examples that count as recent (default: 1000)")
     # fmt: on

@@ -134,6 +134,7 @@ class Asked:
             window=chosen.window,
             max_classes=chosen.max_classes,
             on_outlier=chosen.on_outlier,
+            drift=chosen.drift,
             **self._numbers,
         )
 

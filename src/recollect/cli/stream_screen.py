@@ -75,6 +75,7 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     screen = console(stderr)
     title = f"{found.seen:,} examples · {learner.method.title} · predicted before learning"
     screen.print(Text(title, style="bold"))
+    screen.print(Text(_summary(learner)))
     table = compact_table("class", right=["accuracy"])
     table.add_row("all", percent(found.accuracy))
     table.add_row(f"the last {min(window, found.seen):,}", percent(found.recent))
@@ -92,10 +93,36 @@ def _line(live: LiveStream, rate: float, window: int) -> str:
     classes = len(found.per_class)
     return (
         f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "
-        f"{min(window, found.seen):,}: {percent(found.recent)} · {classes} "
+        f"{min(window, found.seen):,}: {percent(found.recent)}, balanced "
+        f"{percent(found.balanced)}, kappa {number(found.kappa)} · {classes} "
         f"class{'es' if classes != 1 else ''}"
-        f"{f' · {found.left_out:,} left out' if found.left_out else ''}"
+        f"{f' · {found.left_out:,} left out' if found.left_out else ''}{_alarms(live.learner)}"
     )
+
+
+def _summary(learner: Learner) -> str:
+    found = learner.metrics()
+    return (
+        f"balanced accuracy {percent(found.balanced)} · macro F1 {percent(found.macro_f1)} · kappa "
+        f"{number(found.kappa)}{_alarms(learner)}"
+    )
+
+
+def _alarms(learner: Learner) -> str:
+    if learner.drift is None:
+        return ""
+    count = learner.metrics().alarms
+    last = f", the last at example {learner.alarms[-1].number + 1:,}" if count else ""
+    return f" · {count} drift alarm{'s' if count != 1 else ''}{last}"
+
+
+def number(value: float | None) -> str:
+    """A number between -1 and 1 as a person reads it.
+
+    >>> number(0.5), number(None)
+    ('0.500', '-')
+    """
+    return "-" if value is None else f"{value:.3f}"
 
 
 def percent(share: float | None) -> str:

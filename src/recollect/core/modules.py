@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -46,11 +46,19 @@ def seeded(device: torch.device, seed: int) -> Iterator[None]:
         yield
 
 
-def put_weights(module: nn.Module, weights: Mapping[str, Tensor]) -> None:
-    """Let a module hold these weights, in the same memory."""
+def put_weights(
+    module: nn.Module, weights: Mapping[str, Tensor], trained: Container[str] = ()
+) -> dict[str, Tensor]:
+    """Let a module hold these weights, in the same memory; its parameters, by name.
+
+    Those that are `trained` can be differentiated.
+    """
+    held: dict[str, Tensor] = {}
     for name, tensor in weights.items():
         path, _, last = name.rpartition(".")
-        setattr(module.get_submodule(path), last, nn.Parameter(tensor, requires_grad=False))
+        held[name] = nn.Parameter(tensor, requires_grad=name in trained)
+        setattr(module.get_submodule(path), last, held[name])
+    return held
 
 
 def buffer_slots(

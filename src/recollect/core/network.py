@@ -96,8 +96,9 @@ class Network:
         """Compute with these weights and statistics from now on, in the same memory."""
         self.weights, self.buffers = weights, buffers
         self._statistics = buffer_slots(self.module, buffers) if self.holds else []
+        self._held: dict[str, Tensor] = {}
         if self.holds:
-            put_weights(self.module, weights.only())
+            self._held = put_weights(self.module, weights.only(), self._leaves)
         elif self.strategy == "broadcast":
             put_weights(self.module, weights.named())
 
@@ -218,14 +219,16 @@ class Network:
             batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
             return batched
         inputs = x.clone()  # a network may work in place, and these inputs are stored
-        if weights is self.weights and buffers is self.buffers and self.holds:
+        own = self.holds and weights is self.weights
+        if own and buffers is self.buffers:
             # It may have replaced its statistics by others, which `_one` would not keep.
             for owner, name, tensor in self._statistics:
                 owner[name] = tensor
             return self._call(inputs.squeeze(0)).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
-            return self._one(weights.only(), rows[0], inputs.squeeze(0)).unsqueeze(0)
+            only = self._held if own else weights.only()
+            return self._one(only, rows[0], inputs.squeeze(0)).unsqueeze(0)
         return torch.stack(
             [self._one(weights.row(k).only(), rows[k], inputs[k]) for k in range(weights.runs)]
         )
@@ -233,10 +236,11 @@ class Network:
     def watch(self, weights: Weights) -> Weights:
         """The weights as leaves of a graph: what is computed with them has a `gradient`.
 
-        Dense layers keep a tape instead, and need no leaves.
+        Dense layers keep a tape instead, and need no leaves. Where the module's parameters are the
+        weights, they are the leaves.
         """
         self.forget()
-        if not self._leaves:
+        if not self._leaves or (self.holds and weights is self.weights):
             return weights
         return Weights(
             {
@@ -251,7 +255,9 @@ class Network:
         Dense layers are differentiated at their outputs only: that error and the layer's input
         are the gradient, as a product.
         """
-        others = {name: leaf for name, leaf in leaves.named().items() if leaf.requires_grad}
+        own = self.holds and leaves is self.weights
+        named = self._held if own else leaves.named()
+        others = {name: leaf for name, leaf in named.items() if leaf.requires_grad}
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         outputs = [output for _, tape in tapes for _, output in tape]
         wanted = [*outputs, *others.values()]
@@ -264,7 +270,8 @@ class Network:
                 product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
-        parts.update(zip(others, found, strict=True))
+        for name, part in zip(others, found, strict=True):
+            parts[name] = part.unsqueeze(0) if own and part is not None else part
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
 
     def forget(self) -> None:

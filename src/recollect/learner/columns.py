@@ -54,11 +54,11 @@ class Columns:
         odd: np.ndarray = cells > now.bound
         some = bool(odd.any())
         if some or now.balance.any():
-            now = now._weighed(odd.sum(0), (cells > 0).sum(0))
+            now = now._weighed(_counted(odd), _counted(cells > 0))
             odd &= cells > now.bound
         examples = now.examples + len(cells)
         if renew or examples < SETTLED or examples >= now.moved + EVERY:
-            now = now._moved(cells[~far], renew, examples)
+            now = now._moved(cells[~far] if far.any() else cells, renew, examples)
         else:
             now = replace(now, examples=examples)
         return now, odd if some else None
@@ -76,7 +76,7 @@ class Columns:
 
     def _moved(self, cells: np.ndarray, renew: bool, examples: int) -> Columns:
         """With quantiles that count these magnitudes `[n, F]` in."""
-        lower, high, size = self.lower, self.high, (cells > 0).sum(0)
+        lower, high, size = self.lower, self.high, _counted(cells > 0)
         first = (self.count == 0) & (size > 0)
         if first.any():
             some = cells[:, first]
@@ -85,8 +85,8 @@ class Columns:
         count, least = self.count + size, np.maximum(size, 1)
         # Not more than one step's worth of a batch, however large it is.
         step = np.minimum(np.maximum(FIRST / np.maximum(count, 1), STEP), 1 / least)
-        lower = lower * np.exp(step * ((cells > lower).sum(0) - (1 - LOWER) * size))
-        high = high * np.exp(step * ((cells > high).sum(0) - (1 - HIGH) * size))
+        lower = lower * np.exp(step * (_counted(cells > lower) - (1 - LOWER) * size))
+        high = high * np.exp(step * (_counted(cells > high) - (1 - HIGH) * size))
         bound = self.bound
         if renew:
             known = count >= ENOUGH
@@ -94,6 +94,13 @@ class Columns:
             early = np.maximum(SETTLED / np.maximum(count, 1), 1) ** 2
             bound = np.where(known, high * factor(spread) * early, np.inf)
         return Columns(lower, high, count, self.balance, bound, examples, examples)
+
+
+def _counted(which: np.ndarray) -> np.ndarray:
+    """How many of `[n, F]` are true in every column; bytes are added much faster."""
+    few = len(which) < 256
+    found: np.ndarray = which.view(np.uint8).sum(0, dtype=np.uint8 if few else np.int64)
+    return found.astype(np.int64)
 
 
 def factor(spread: Any) -> Any:

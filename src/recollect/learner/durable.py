@@ -36,6 +36,11 @@ class Durable(Predictor):
         """How many examples are on the disk, in a file or a checkpoint; None if none are."""
         return self._checkpoints.saved
 
+    @property
+    def checkpoint_folder(self) -> Path | None:
+        """The folder that checkpoints go into, if there is one."""
+        return self._checkpoints.folder
+
     def save(self, path: str | Path) -> None:
         """Write everything to one file: whole or not at all, and on the disk when this returns."""
         with ExitStack() as stack:

@@ -155,8 +155,9 @@ class Engine:
     def logits(self, x: Tensor) -> Tensor:
         """The scores `[n, outputs]` of a batch `[n, ...]`, for the thread that takes the steps."""
         with self._user_errors, self._work.pass_over(min(len(x), ROWS)):
-            parts = [self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)]  # type: ignore[no-untyped-call]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+            if len(x) <= ROWS:
+                return self.fleet.predict(x.unsqueeze(0))[0]
+            return torch.cat([self.fleet.predict(part.unsqueeze(0))[0] for part in x.split(ROWS)])  # type: ignore[no-untyped-call]
 
     def grown(self, outputs: int) -> Engine:
         """A copy of this engine with more outputs.

@@ -56,6 +56,9 @@ class Learner(Remembering):
     the folder was made with another number). No other learner may use the folder until this one is
     closed, by `close`, `with` or garbage collection.
 
+    With `drift`, "ADWIN" or another of River's detectors, it warns when its errors increase: see
+    `alarms`. It may be set at any time.
+
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
 
@@ -95,6 +98,7 @@ class Learner(Remembering):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        drift: Any = None,
         **numbers: Unpack[Numbers],
     ) -> None:
         optimising = Optimising.of(
@@ -107,6 +111,7 @@ class Learner(Remembering):
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = Labels() if classes is None else Labels(listed(classes), True)
         super().__init__(copy.deepcopy(module), settings, labels, window)
+        self.drift = drift
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(
@@ -163,10 +168,11 @@ class Learner(Remembering):
                 engine.begin()
                 try:
                     loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                    record = before.record.after(numbers, numbers == guessed)
+                    record = before.record.after(numbers, guessed)
                     names = before.names.after(engine.fleet, len(labels), named, left_out)
                     engine.publish(known)
-                    self._now = Snapshot(engine, known, record, watch, names)
+                    drift = before.drift_after(numbers, guessed)
+                    self._now = Snapshot(engine, known, record, watch, drift, names)
                 finally:
                     if self._now is before:
                         engine.undo()
@@ -249,6 +255,7 @@ class Learner(Remembering):
         if found:
             with found._checkpoints.handed_over():
                 self._settings.check_same(found._settings, folder)
+            found.drift = self.drift or found.drift
         return found
 
     def __reduce__(self) -> tuple[Any, ...]:

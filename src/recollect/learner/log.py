@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from recollect.learner.drift import Alarm
     from recollect.learner.labels import Labels
     from recollect.learner.snapshot import Snapshot
 
@@ -18,12 +19,14 @@ NAMED = 5
 
 
 def tell_change(before: Snapshot, now: Snapshot, left_out: Mapping[int, str]) -> None:
-    """What a batch brought: new classes, and examples that were left out, by row."""
+    """What a batch brought: new classes, and examples left out, by row, drift alarms."""
     if left_out:
         first = before.watch.arrived
         _tell_left_out(left_out, now.watch.arrived - first, first)
     if now.labels is not before.labels:
         _tell_new_classes(before.labels, now.labels)
+    if now.drift and before.drift and now.drift.alarms > before.drift.alarms:
+        _tell_alarms(now.drift.last[before.drift.alarms - now.drift.alarms :])
 
 
 def tell_grown(before: int, now: int) -> None:
@@ -41,6 +44,14 @@ def _tell_new_classes(before: Labels, now: Labels) -> None:
     named = ", ".join(f"{label!r:.60}" for label in new[:NAMED])
     more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
     logger.info("%d new class(es): %s%s; %d are known", len(new), named, more, len(now))
+
+
+def _tell_alarms(alarms: Sequence[Alarm]) -> None:
+    for number, before, after in alarms:
+        logger.warning(
+            "drift alarm at example %d: the error rose from %.1f %% to %.1f %%",
+            number, 100 * before, 100 * after,
+        )  # fmt: skip
 
 
 def _tell_left_out(reasons: Mapping[int, str], size: int, first: int) -> None:

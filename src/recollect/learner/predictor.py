@@ -44,7 +44,8 @@ class Predictor(Properties):
     def metrics(self) -> Metrics:
         """How well it predicted what it was about to learn: overall, lately, per class."""
         now = self._now
-        return now.record.metrics(now.labels.known, now.watch.left_out)
+        alarms = now.drift.alarms if now.drift else 0
+        return now.record.metrics(now.labels.known, now.watch.left_out, alarms)
 
     def trained_module(self) -> nn.Module:
         """A copy of the network with all that was learned, for use without recollect.

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from recollect.learner.drift import Alarm, Detector, Drift
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.optimising import check_lr
 from recollect.learner.outliers import Outlier
@@ -15,11 +16,11 @@ from recollect.methods import Method
 
 __all__ = ["Properties"]
 
-ASSIGNED = ("lr", "notes")
+ASSIGNED = ("drift", "lr", "notes")
 
 
 class Properties:
-    """The attributes of a `Learner`: `lr` and `notes` may be set, and no name that it has not."""
+    """The attributes of a `Learner`: `drift`, `lr` and `notes` may be set, and no others."""
 
     _settings: Settings
     _now: Snapshot
@@ -31,8 +32,8 @@ class Properties:
         def __setattr__(self, name: str, value: object) -> None:
             if not name.startswith("_") and name not in ASSIGNED:
                 raise AttributeError(
-                    f"{name!r} cannot be set on a learner: lr and notes can, and all else is an "
-                    f"argument when it is made"
+                    f"{name!r} cannot be set on a learner: drift, lr and notes can, and all else "
+                    f"is an argument when it is made"
                 )
             object.__setattr__(self, name, value)
 
@@ -48,6 +49,31 @@ class Properties:
             self._settings = replace(self._settings, lr=lr)
             if self._now.engine is not None:
                 self._now.engine.set_lr(lr)
+
+    @property
+    def drift(self) -> Detector | None:
+        """The detector that watches its errors, if there is one.
+
+        A name such as "ADWIN", or one of River's detectors, that is set begins with the next
+        example; None ends it, and forgets the alarms.
+        """
+        return self._now.drift.detector if self._now.drift else None
+
+    @drift.setter
+    def drift(self, given: Any) -> None:
+        detector = None if given is None else Detector.of(given)
+        with self._lock:
+            before = self._now.drift
+            if detector is None:
+                now = None
+            else:
+                now = before.with_detector(detector) if before else Drift(detector)
+            self._now = self._now._replace(drift=now)
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """The last ten drift alarms; `metrics().alarms` counts all."""
+        return self._now.drift.last if self._now.drift else ()
 
     @property
     def seen(self) -> int:

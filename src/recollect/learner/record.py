@@ -1,4 +1,4 @@
-"""The prequential accuracy of a learner."""
+"""Counts of a learner's predictions, made before learning, and the metrics computed from them."""
 
 from __future__ import annotations
 
@@ -12,88 +12,119 @@ import torch
 from torch import Tensor
 
 from recollect.errors import DataError
+from recollect.learner.metrics import Metrics, cohen_kappa, macro_f1, mean_recall
 
 __all__ = ["Metrics", "Record"]
 
 TYPES = {"right": np.int64, "met": np.int64, "ring": np.uint8}
-
-
-@final
-@dataclass(frozen=True)
-class Metrics:
-    """Prequential accuracy: every example was predicted first and learned afterwards.
-
-    `accuracy` is over all that was seen, `recent` over the last ones, `per_class` over all of a
-    class; each is a share between 0 and 1, and None without examples. `left_out` counts the
-    examples that could not be trusted: they were not learned, and are in no accuracy.
-
-    >>> print(Metrics(seen=200, accuracy=0.9, recent=0.95, per_class={"up": 0.85, "down": 0.95}))
-    200 examples, accuracy 90.00 %, recently 95.00 %
-    """
-
-    seen: int
-    accuracy: float | None
-    recent: float | None
-    per_class: Mapping[Hashable, float | None]
-    left_out: int = 0
-
-    def __str__(self) -> str:
-        overall, recent = (
-            "-" if share is None else f"{100 * share:.2f} %"
-            for share in (self.accuracy, self.recent)
-        )
-        left_out = f", {self.left_out} left out" if self.left_out else ""
-        return f"{self.seen} examples, accuracy {overall}, recently {recent}{left_out}"
+# Files that were written before these were counted do not have them.
+LATER = {"labels": np.int32, "predicted": np.int64, "uncounted": np.int64}
 
 
 @final
 @dataclass(frozen=True)
 class Record:
-    """Counts of examples and right predictions per class, and a ring of the last outcomes."""
+    """Counts of labels and predictions per class, and a ring of the last outcomes.
+
+    An outcome is `2 * label + right`, of the label's number; -2 and -1 are outcomes whose label is
+    not known, as they come from an older file. `predicted` counts predictions `[1 + classes]`, and
+    first the examples for which there was none. `uncounted` `[2, classes]` is `right` and `met` of
+    the examples whose predictions were not counted, as an older version learned them.
+    """
 
     right: np.ndarray
     met: np.ndarray
     ring: np.ndarray
+    predicted: np.ndarray
+    uncounted: np.ndarray
     seen: int = 0
 
     @classmethod
     def empty(cls, window: int) -> Record:
         """The record before the first prediction."""
-        none = np.zeros(0, dtype=np.int64)
-        return cls(none, none, np.zeros(window, dtype=np.uint8))
+        none, ring = np.zeros(0, dtype=np.int64), np.zeros(window, dtype=np.int32)
+        return cls(none, none, ring, np.zeros(1, np.int64), np.zeros((2, 0), np.int64))
 
-    def after(self, numbers: np.ndarray, right: np.ndarray) -> Record:
-        """The record after a batch of labels, by number, and whether each was predicted."""
-        classes = max(len(self.met), int(numbers.max()) + 1)
-        ring, window = self.ring.copy(), len(self.ring)
-        last = right[-window:]
-        ring[(self.seen + len(right) - len(last) + np.arange(len(last))) % window] = last
-        rights = np.bincount(numbers[right], minlength=classes)
-        rights[: len(self.right)] += self.right
-        met = np.bincount(numbers, minlength=classes)
+    def after(self, numbers: np.ndarray, guessed: np.ndarray) -> Record:
+        """The record after labels `[n]` and predictions `[n]`, -1 if none, both by number."""
+        hits = numbers == guessed
+        met = np.bincount(numbers, minlength=len(self.met))
         met[: len(self.met)] += self.met
-        return Record(rights, met, ring, self.seen + len(right))
+        right = np.bincount(numbers[hits], minlength=len(met))
+        right[: len(self.right)] += self.right
+        predicted = np.bincount(guessed + 1, minlength=len(self.predicted))
+        predicted[: len(self.predicted)] += self.predicted
+        ring, window, seen = self.ring.copy(), len(self.ring), self.seen + len(numbers)
+        last = (2 * numbers + hits)[-window:]
+        start, end = (seen - len(last)) % window, (seen - 1) % window + 1
+        if start < end:
+            ring[start:end] = last
+        else:
+            ring[start:], ring[:end] = last[: window - start], last[window - start :]
+        return Record(right, met, ring, predicted, self.uncounted, seen)
 
-    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0) -> Metrics:
-        """The accuracies, with the known labels as the classes' names."""
-        filled = min(self.seen, len(self.ring))
-        each = zip_longest(known, self.right.tolist(), self.met.tolist(), fillvalue=0)
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0) -> Metrics:
+        """The metrics, with the known labels as the classes' names."""
+        ring = self.ring[: min(self.seen, len(self.ring))]
+        of_known = ring[ring >= 0]
+        recent = np.bincount(of_known >> 1, minlength=len(known))
+        recent_right = np.bincount(of_known[of_known & 1 == 1] >> 1, minlength=len(known))
+        right, met = self.right.copy(), self.met.copy()
+        without = self.uncounted.shape[1]
+        right[:without] -= self.uncounted[0]
+        met[:without] -= self.uncounted[1]
         return Metrics(
             self.seen,
             int(self.right.sum()) / self.seen if self.seen else None,
-            int(self.ring[:filled].sum()) / filled if filled else None,
-            {label: r / m if m else None for label, r, m in each},
+            int((ring & 1).sum()) / len(ring) if len(ring) else None,
+            _shares(known, self.right, self.met),
             left_out,
+            mean_recall(self.right, self.met),
+            macro_f1(right, met, self.predicted[1:]),
+            cohen_kappa(right, met, self.predicted[1:]),
+            _shares(known, recent_right, recent),
+            alarms,
         )
 
     def tensors(self) -> dict[str, Tensor]:
         """The tensors to save; `seen` is saved apart."""
-        return {name: torch.from_numpy(getattr(self, name).copy()) for name in TYPES}
+        parts = {
+            "right": self.right, "met": self.met, "ring": (self.ring & 1).astype(np.uint8),
+            "labels": self.ring >> 1, "predicted": self.predicted, "uncounted": self.uncounted,
+        }  # fmt: skip
+        return {name: torch.from_numpy(part.copy()) for name, part in parts.items()}
 
     @classmethod
     def restored(cls, tensors: Mapping[str, Tensor], seen: int) -> Record:
         """The record that was saved as `tensors` and `seen`."""
-        parts = {name: tensors[name].numpy().copy() for name in TYPES}
-        if any(part.dtype != TYPES[name] for name, part in parts.items()):
+        types = TYPES | LATER
+        parts = {name: tensors[name].numpy().copy() for name in types if name in tensors}
+        right, met = parts["right"], parts["met"]
+        if not LATER.keys() & parts.keys():  # a file of an older version
+            labels = np.full(len(parts["ring"]), -1, dtype=np.int32)
+            parts |= {"labels": labels, "predicted": np.zeros(1, np.int64)}
+            parts["uncounted"] = np.stack([right, met])
+        labels, predicted, uncounted = parts["labels"], parts["predicted"], parts["uncounted"]
+        sound = (
+            all(part.dtype == types[name] for name, part in parts.items())
+            and labels.shape == parts["ring"].shape
+            and bool(((labels >= -1) & (labels < max(len(met), 1))).all())
+            and bool((parts["ring"] <= 1).all())
+            and predicted.ndim == 1
+            and len(predicted) >= 1
+            and uncounted.ndim == 2
+            and len(uncounted) == 2
+            and uncounted.shape[1] <= len(met)
+            and all(bool((part >= 0).all()) for part in (right, met, predicted, uncounted))
+        )
+        if not sound:
             raise DataError("the record of predictions is of another kind")
-        return cls(**parts, seen=seen)
+        ring = (2 * labels + parts["ring"]).astype(np.int32)
+        return cls(right, met, ring, predicted, uncounted, seen)
+
+
+def _shares(
+    known: tuple[Hashable, ...], right: np.ndarray, met: np.ndarray
+) -> dict[Hashable, float | None]:
+    each = zip_longest(known, right.tolist(), met.tolist(), fillvalue=0)
+    return {label: r / m if m else None for label, r, m in each}

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
+from recollect.learner.drift import Drift
 from recollect.learner.emptied import NUMBER, check_holes
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
@@ -47,12 +48,19 @@ class Snapshot(NamedTuple):
     labels: Labels
     record: Record
     watch: Watch = Watch.empty()
+    drift: Drift | None = None
     names: Names = NO_NAMES
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
         (number,) = self.labels.numbers([label])
         return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
+
+    def drift_after(self, numbers: np.ndarray, guessed: np.ndarray) -> Drift | None:
+        """The drift alarms after labels `[n]` and predictions `[n]`, if there are any."""
+        if self.drift is None:
+            return None
+        return self.drift.after(numbers, guessed, self.record.met, self.record.seen)
 
     def ready(self) -> Engine:
         """The engine; refused if there is none yet."""
@@ -91,7 +99,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch, _ = snapshot
+    engine, labels, record, watch, drift, _ = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -107,14 +115,16 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "predicted": record.seen,
         "window": len(record.ring),
         "watch": watch.facts(),
+        "drift": drift and drift.facts(),
         "notes": notes,
     }
 
 
 def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
+    drift = snapshot.drift.tensors() if snapshot.drift else {}
     names = snapshot.names.tensors(snapshot.engine and snapshot.engine.fleet)
-    parts = {"record": record, "watch": watch, "engine": engine, "names": names}
+    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine, "names": names}
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -192,8 +202,10 @@ def restored(
         watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
     else:  # a file of an older version
         watch = replace(Watch.empty(), arrived=record.seen)
+    said = facts.get("drift")
+    drift = said and Drift.restored(said, _part(tensors, "drift"))
     if facts["kind"] is None:
-        return Snapshot(None, labels, record, watch)
+        return Snapshot(None, labels, record, watch, drift)
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
         numbered = f"engine.{MEMORY}{NUMBER.name}" in tensors
@@ -212,7 +224,8 @@ def restored(
     engine.fleet.restore(learned, Clock(**clock))  # type: ignore[arg-type]
     check_holes(engine.fleet)
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch, Names.restored(_part(tensors, "names")))
+    names = Names.restored(_part(tensors, "names"))
+    return Snapshot(engine, labels, record, watch, drift, names)
 
 
 def _plain(kind: Kind) -> dict[str, Any]:

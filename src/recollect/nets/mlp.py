@@ -30,7 +30,8 @@ class MLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
-        hidden = x.flatten(next(self.parameters()).dim() - 1)
+        first = self.hidden[0] if len(self.hidden) else self.head
+        hidden = x.flatten(next(first.parameters()).dim() - 1)
         for layer in self.hidden:
             hidden = layer(hidden).relu()
         logits: Tensor = self.head(hidden)

@@ -74,10 +74,10 @@ def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, classes: int) -> No
             f"x must be [{runs}, n, ...] and y [{runs}, n] for {runs} runs, "
             f"not {list(x.shape)} and {list(y.shape)}"
         )
-    if y.numel() and not 0 <= int(y.min()) <= int(y.max()) < classes:
+    low, high = map(int, y.aminmax()) if y.numel() else (0, 0)
+    if low < 0 or high >= classes:
         raise InputError(
-            f"labels must be in 0..{classes - 1}, the head of the network, "
-            f"not {int(y.min())}..{int(y.max())}"
+            f"labels must be in 0..{classes - 1}, the head of the network, not {low}..{high}"
         )
 
 

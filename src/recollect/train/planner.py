@@ -173,5 +173,7 @@ def _covers(
 
 def by_step(stretch: Tensor, steps: int) -> Tensor:
     """The batches of a stretch `[K, steps * B, ...]`, each contiguous: `[steps, K, B, ...]`."""
+    if steps == 1:
+        return stretch.unsqueeze(0).contiguous()
     runs, _, *shape = stretch.shape
     return stretch.reshape(runs, steps, -1, *shape).transpose(0, 1).contiguous()

@@ -105,7 +105,7 @@ class Stepper:
         self._fast, self._images = fast, images
         self._guard = guard
         self._method, runs = whole.method, whole.weights.runs
-        one_by_one = network.strategy == "loop"
+        one_by_one = network.strategy == "loop" and runs > 1
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
         self._given = {"x", "y", *given} & memory.tensors.keys()
         self._noted = memory.tensors.keys() - {"x", "y", *given}

@@ -1,0 +1,133 @@
+"""The state of a learner as text that Prometheus reads."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from recollect.errors import InputError
+from recollect.learner.learner import Learner
+from recollect.learner.versions import SUFFIX
+
+__all__ = ["prometheus"]
+
+MOST_CLASSES = 100
+NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+class _Series(NamedTuple):
+    name: str
+    kind: str
+    what: str
+    values: list[tuple[str, float | None]]  # labels as they are written, and the value
+
+
+def prometheus(
+    learner: Learner, *, gauges: Mapping[str, float] | None = None, classes: int = MOST_CLASSES
+) -> str:
+    """Counters and gauges of a learner in Prometheus' text format, for `GET /metrics`.
+
+    A metric that has no value yet is left out. There are series for the first `classes` classes
+    that were learned, so that their number is bounded; `recollect_classes` is how many are known.
+    `gauges` are further values of your service, by name, such as the labels that are pending.
+
+    >>> from recollect import ER, MLP
+    >>> learner = Learner(MLP(2, 1), ER())
+    >>> _ = learner.observe([[1.0, 0.0], [0.0, 1.0]], ["a", "b"])
+    >>> print(prometheus(learner, gauges={"pending": 3}).splitlines()[2])
+    recollect_examples_total 2
+    """
+    for name in gauges or {}:
+        if not NAME.fullmatch(name):
+            raise InputError(f"{name!r} is not a name of a gauge: letters, digits and _ only")
+    found = [*_of_learner(learner, classes), *_of_checkpoints(learner)]
+    taken = {series.name for series in found}
+    for name, value in (gauges or {}).items():
+        if name in taken:
+            raise InputError(f"there is a series recollect_{name} already: give another name")
+        found.append(_Series(name, "gauge", f"{name}, as the service has it", [("", value)]))
+    return "".join(line for series in found for line in _lines(series))
+
+
+def _of_learner(learner: Learner, classes: int) -> Iterator[_Series]:
+    metrics = learner.metrics()
+    counters = {
+        "examples_total": ("Examples that were learned", metrics.seen),
+        "left_out_total": ("Examples that were left out", metrics.left_out),
+        "steps_total": ("Steps that were taken", learner.steps),
+        "drift_alarms_total": ("Drift alarms that were raised", metrics.alarms),
+    }
+    shares = {
+        "accuracy": ("Accuracy of predictions before learning", metrics.accuracy),
+        "recent_accuracy": ("The same, over the last examples", metrics.recent),
+        "balanced_accuracy": ("Mean accuracy of the classes", metrics.balanced),
+        "macro_f1": ("Mean F1 of the classes", metrics.macro_f1),
+        "kappa": ("Cohen's kappa of labels and predictions", metrics.kappa),
+        "classes": ("Classes that are known", len(learner.classes)),
+        "memory_bytes": ("Bytes of memory and state, without the network", learner.memory_bytes),
+        "learning_rate": ("Learning rate, before any schedule", learner.lr),
+        "last_drift_alarm_example": (
+            "Number of the example of the last drift alarm",
+            learner.alarms[-1].number if learner.alarms else None,
+        ),
+    }
+    for kind, all_of in (("counter", counters), ("gauge", shares)):
+        for name, (what, value) in all_of.items():
+            yield _Series(name, kind, what, [("", value)])
+    recent = list(metrics.recent_per_class.items())[:classes]
+    values = [(f'{{class="{_escaped(label)}"}}', share) for label, share in _distinct(recent)]
+    yield _Series("class_recent_accuracy", "gauge", "Recent accuracy of a class", values)
+
+
+def _of_checkpoints(learner: Learner) -> Iterator[_Series]:
+    folder = learner.checkpoint_folder
+    if folder is None:
+        return
+    times = [found for path in folder.glob(f"*{SUFFIX}") if (found := _changed(path)) is not None]
+    age = max(0.0, time.time() - max(times)) if times else None
+    yield _Series(
+        "checkpoint_age_seconds", "gauge", "Seconds since the last checkpoint", [("", age)]
+    )
+    saved: list[tuple[str, float | None]] = [("", learner.saved)]
+    yield _Series("saved_examples", "gauge", "Examples that are on the disk", saved)
+
+
+def _changed(path: Path) -> float | None:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # removed meanwhile, as a newer one was written
+        return None
+
+
+def _distinct(pairs: list[tuple[object, float | None]]) -> Iterator[tuple[str, float | None]]:
+    """Labels as text; the type is added where two would read alike, such as 1 and "1"."""
+    texts = [str(label) for label, _ in pairs]
+    for text, (label, share) in zip(texts, pairs, strict=True):
+        yield (f"{label!r}" if texts.count(text) > 1 else text), share
+
+
+def _escaped(text: str) -> str:
+    r"""A label's value with what the format has escapes for.
+
+    >>> print(_escaped('a "b"\n'))
+    a \"b\"\n
+    """
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def _lines(series: _Series) -> Iterator[str]:
+    values = [(labels, value) for labels, value in series.values if value is not None]
+    if values:
+        name = f"recollect_{series.name}"
+        yield f"# HELP {name} {series.what}\n# TYPE {name} {series.kind}\n"
+        yield from (f"{name}{labels} {_number(value)}\n" for labels, value in values)
+
+
+def _number(value: float) -> str:
+    if math.isinf(value):
+        return "+Inf" if value > 0 else "-Inf"
+    return "NaN" if math.isnan(value) else f"{value!r}"
