@@ -48,7 +48,7 @@ def example(name: str) -> bytes:
 
 
 def bytes_of(storage: torch.UntypedStorage) -> bytes:
-    flat = torch.empty(0, dtype=torch.uint8).set_(storage)  # type: ignore[call-overload]
+    flat = torch.empty(0, dtype=torch.uint8).set_(storage)
     data: bytes = flat.numpy().tobytes()
     return data
 
@@ -225,10 +225,11 @@ def test_a_file_that_another_thread_was_writing_is_one_of_the_earlier_ones(
 ) -> None:
     from threading import Event
 
+    from recollect import files
     from recollect.learner import image
 
     begun, go_on = Event(), Event()
-    write = image.write_packed
+    write = files.write_packed
 
     def slow(*given: Any) -> None:
         begun.set()
