@@ -85,6 +85,7 @@ SLOW = {
     "train/test_missing_compiler.py",
     "train/test_networks.py",
     "train/test_optimisation.py",
+    "train/test_packed_fleet.py",
     "train/test_slower.py",
     "train/test_targets.py",
     "train/test_task.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import runpy
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,22 @@ def test_encoder(capsys: pytest.CaptureFixture[str]) -> None:
     kept = np.mean([shares["DER++"][topic] for topic in early])
     assert kept > forgot + 0.3, (kept, forgot)
     assert "files" in capsys.readouterr().out.splitlines()[-1].split(",")[0], "the question's topic"
+
+
+def test_text_dict(tmp_path: Path) -> None:
+    made = example("text_dict")
+    path = tmp_path / "data.json"
+    with pytest.raises(SystemExit, match="is not there"):
+        made["main"](path)
+    texts = {
+        part: [[f"say {intent} now {number}", f"i{intent:02}"] for intent in range(30)
+               for number in range(count)]
+        for part, count in (("train", 8), ("test", 2))
+    }  # fmt: skip
+    path.write_text(json.dumps(texts), "utf-8")
+    results = made["main"](path, seeds=1)
+    accuracy = {name: found[0].accuracy["class"] for name, found in results.items()}
+    assert min(accuracy["er"], accuracy["derpp"]) > accuracy["sgd"] + 10, accuracy
 
 
 def test_rare_class(capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,10 +15,11 @@ import sys
 import time
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from recollect import MLP, DERpp, Learner
 
@@ -28,11 +29,31 @@ STARTS = [0, *accumulate(SIZES)]
 SHARE = 1 / 5
 
 
+class Mixed(nn.Module):
+    """Takes vectors and words, by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.hidden = nn.Embedding(2, 32), nn.Linear(FEATURES, 32)
+        self.head = nn.Linear(32, 1)
+
+    def forward(self, vector: Tensor, words: Tensor) -> dict[str, Tensor]:
+        hidden = self.hidden(vector) + self.words(words).mean(1)
+        return {"logits": self.head(hidden.relu())}
+
+
+def given(name: str, x: np.ndarray) -> Any:
+    """Examples as a network of this name takes them."""
+    return x if name != "mapping" else {"vector": x, "words": (x[:, :5] > 0).astype(np.int64)}
+
+
 def module(name: str) -> nn.Module:
     """A network with one output, which grows."""
     torch.manual_seed(0)
     if name == "mlp":
         return MLP(FEATURES, 1)
+    if name == "mapping":
+        return Mixed()
     return nn.Sequential(
         nn.Linear(FEATURES, 32), nn.ReLU(), nn.Dropout(0.3), nn.BatchNorm1d(32), nn.Linear(32, 1)
     )
@@ -50,7 +71,7 @@ def learn(name: str, folder: Path, told: int) -> None:
     """Resume or begin, go on to the end of the stream, and tell of every save."""
     learner = Learner.resume(folder, module(name), checkpoint_every=EVERY)
     if learner is None:
-        adam = name != "mlp"
+        adam = name == "dropout and AdamW"
         learner = Learner(
             module(name), DERpp(0.2, 1.0), memory=400, lr=0.003 if adam else 0.03, seed=5,
             replay=12, optimiser="AdamW" if adam else "SGD", window=100, checkpoints=folder,
@@ -60,13 +81,14 @@ def learn(name: str, folder: Path, told: int) -> None:
     reported = learner.saved
     for step in range(STARTS.index(learner.seen), STEPS):
         learner.notes["next"] = step + 1
-        learner.observe(*batch(step))
+        x, y = batch(step)
+        learner.observe(given(name, x), y)
         if learner.saved != reported:  # one was written in the background
             reported = learner.saved
             _tell(told, "saved", reported)
     learner.close()
     learner.save(folder / "whole")
-    probe = np.concatenate([batch(step)[0] for step in range(0, STEPS, 10)])
+    probe = given(name, np.concatenate([batch(step)[0] for step in range(0, STEPS, 10)]))
     (folder / "said").write_bytes(learner.predict_proba(probe).tobytes())
     (folder / "labels").write_text(json.dumps(learner.predict(probe)))
 

@@ -20,7 +20,7 @@ WORKER = Path(__file__).with_name("fault_worker.py")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked here")
 @pytest.mark.parametrize(
     ("network", "kills", "during"),
-    [("mlp", times(100), 5), ("dropout and AdamW", times(40), 1)],
+    [("mlp", times(100), 5), ("dropout and AdamW", times(40), 1), ("mapping", times(40), 1)],
 )
 def test_a_learner_that_is_killed_again_and_again_ends_as_one_that_was_not(
     network: str, kills: int, during: int, tmp_path: Path

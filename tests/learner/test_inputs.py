@@ -145,7 +145,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (None, "a", "numbers in an array"),
     ("text", "a", "numbers in an array"),
     ([[1.0, 2.0], [1.0]], ["a", "b"], "numbers in an array"),
-    ({"x": 1}, "a", "numbers in an array"),
+    ({"x": 1}, "a", "one tensor"),
     (5.0, "a", r"must have the shape \[4\].* not \[\]"),
     (5.0, ["a"], "no batch of examples"),
     (torch.ones(2, 4).to_sparse(), ["a", "b"], "neither sparse"),

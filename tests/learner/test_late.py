@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import shutil
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from tests.learner.late_stream import FEATURES, examples, made, state
+from tests.parts import Texts, texts
 
-from recollect import DivergedError, InputError, Learner
+from recollect import ER, DivergedError, InputError, Learner
 from recollect.learner import Labelled
 
 
@@ -22,7 +26,7 @@ def test_a_late_label_is_the_step_that_an_early_one_is() -> None:
         part, ids = x[start : start + 10], list(range(start, start + 10))
         answers = late.predict(part, ids=ids)
         found = late.label(ids, y[start : start + 10])
-        early.observe(part, y[start : start + 10], predicted=answers)
+        early.observe(part, y[start : start + 10], predicted=answers, ids=ids)
         assert found.learned == 10
         assert math.isfinite(found.loss)
     facts = state(late), state(early)
@@ -264,3 +268,29 @@ def test_without_ids_nothing_has_to_be_known() -> None:
     learner: Learner = made()
     with pytest.raises(InputError, match="nothing was observed yet"):
         learner.predict(examples(1)[0])
+
+
+@pytest.mark.parametrize("began", [False, True])
+def test_examples_of_several_tensors_wait_too_and_survive_a_kill(
+    tmp_path: Path, began: bool
+) -> None:
+    torch.manual_seed(0)
+    network, (first, y), (late, labels) = Texts(), texts(8), texts(6, seed=1)
+
+    def made(folder: Path | None) -> Learner:
+        found = Learner(network, ER(), memory=20, checkpoints=folder)
+        if began:
+            found.observe(first, y)
+        found.predict(late, ids=list(range(6)))
+        found.label([4, 1], labels[[4, 1]])
+        return found
+
+    calm, learner = made(None), made(tmp_path / "a")
+    resumed = Learner.resume(shutil.copytree(tmp_path / "a", tmp_path / "b"), network)
+    assert resumed is not None
+    for each in (calm, learner, resumed):
+        assert each.pending == 4
+        assert each.label(0, int(labels[0])).learned == 1
+    assert np.array_equal(resumed.predict_proba(late), calm.predict_proba(late))
+    with pytest.raises(InputError, match="input_ids"):
+        learner.predict({**late, "input_ids": late["input_ids"][:, 1:]}, ids=list(range(6, 12)))

@@ -133,7 +133,8 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "float label": (Items(GOOD, (torch.zeros(3), 1.0)), "the label of item 1 of train is 1.0"),
     "word label": (Items((torch.zeros(3), "cat")), "is 'cat', but a whole number is expected"),
     "vector label": (Items((torch.zeros(3), torch.zeros(2))), "but a whole number is expected"),
-    "example": (Items(({"x": 1}, 0)), "the example of item 0 of train is a dict"),
+    "example": (Items(({1}, 0)), "the example of item 0 of train is a set"),
+    "part": (Items(({"x": "a"}, 0)), "the example of item 0 of train, 'x', is a str"),
     "shape": (Items(GOOD, (torch.zeros(4), 0)), r"item 1 of train is \[4\] of torch.float32"),
 }
 

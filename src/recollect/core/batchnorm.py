@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -10,7 +11,7 @@ from torch.nn import functional
 
 from recollect.errors import InputError
 
-__all__ = ["PartNorm", "keep_parts_apart"]
+__all__ = ["PartNorm", "keep_parts_apart", "written_out"]
 
 KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -103,3 +104,15 @@ def keep_parts_apart(module: nn.Module) -> list[PartNorm]:
             if type(child) in KINDS and getattr(child, "momentum", None) is not None:
                 setattr(parent, name, PartNorm(child))  # type: ignore[arg-type]
     return [layer for layer in module.modules() if isinstance(layer, PartNorm)]
+
+
+@contextmanager
+def written_out(norms: Sequence[PartNorm]) -> Iterator[None]:
+    """Meanwhile, normalisations are written out as arithmetic, for a compiler to fuse."""
+    for norm in norms:
+        norm.written_out = True
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.written_out = False

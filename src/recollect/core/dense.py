@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Dense", "Product", "dense"]
+__all__ = ["Dense", "Product", "dense", "joined"]
 
 
 class Product(NamedTuple):
@@ -41,6 +42,11 @@ class Product(NamedTuple):
 def dense(part: Tensor | Product) -> Tensor:
     """The gradient of any parameter as a tensor."""
     return part.dense() if isinstance(part, Product) else part
+
+
+def joined(batches: Sequence[Tensor]) -> Tensor:
+    """Batches `[K, n, ...]` as one."""
+    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
 
 
 class Dense(nn.Module):

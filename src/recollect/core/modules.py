@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
+from recollect.core.calling import logits_of
 from recollect.core.dense import Dense
 from recollect.errors import InputError
 
@@ -205,8 +206,9 @@ class Features:
         def note(head: nn.Module, inputs: tuple[Any, ...]) -> None:
             read[:] = inputs[:1]
 
-        def show(module: nn.Module, inputs: tuple[Any, ...], logits: Tensor) -> Tensor:
+        def show(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Tensor:
             assert read, "the last dense layer took no part"
+            logits = logits_of(output)
             return torch.cat([read[0].to(logits.dtype), logits], -1)
 
         hooks = (

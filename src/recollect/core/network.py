@@ -8,12 +8,13 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, vmap
+from torch.func import vmap
 from torch.random import get_rng_state
 
-from recollect.core.batchnorm import keep_parts_apart
+from recollect.core.batchnorm import keep_parts_apart, written_out
 from recollect.core.by_task import ByTask
-from recollect.core.dense import Dense, Product
+from recollect.core.calling import call, logits_of, with_tensors
+from recollect.core.dense import Dense, Product, joined
 from recollect.core.modules import (
     Features,
     Strategy,
@@ -24,11 +25,13 @@ from recollect.core.modules import (
     shares_tensors,
     strategy_for,
 )
+from recollect.core.packing import Packing
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 
 __all__ = ["Network", "Strategy"]
 
+Tensors = Mapping[str, Tensor]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
@@ -40,6 +43,7 @@ class Network:
     operations broadcast over a leading run axis says so by an attribute `broadcasts_runs`; small
     dense modules run under `vmap`, all others one after the other. `half` lets networks with
     convolutions compute in bfloat16; `channels_last` lays their weights out as a GPU likes them.
+    With a `packing`, examples are its rows, and the module is called with their tensors.
 
     >>> net = Network(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), seeds=[0, 1])
     >>> net.strategy, net(net.weights, torch.zeros(2, 5, 2, 2)).shape
@@ -56,14 +60,14 @@ class Network:
         strategy: Strategy | None = None,
         half: bool = False,
         channels_last: bool = False,
+        packing: Packing | None = None,
     ) -> None:
         modules = [build_module(build, seed).to(dtype) for seed in seeds]
-        self.dtype = dtype
-        self.device = torch.device(device)
-        self.noisy = False
+        self.dtype, self.device, self.packing = dtype, torch.device(device), packing
         self._shape: torch.Size | None = None
-        self.module = modules[0]
-        self._call: Callable[[Tensor], Tensor] = self.module
+        self.noisy, self.module = False, modules[0]
+        unpacking = partial(call, self.module, packing=packing, dtype=dtype)
+        self._call: Callable[[Tensor], Tensor] = unpacking if packing else self.module
         self.strategy = strategy or strategy_for(self.module)
         self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
         apart = self.strategy == "loop"
@@ -197,16 +201,9 @@ class Network:
             self(self.weights.row(0), x[:1], buffers=copies)
             return not torch.equal(before, generator())
 
-    @contextmanager
-    def written_out(self) -> Iterator[None]:
+    def written_out(self) -> AbstractContextManager[None]:
         """Meanwhile, write normalisations out as arithmetic, for a compiler to fuse."""
-        for norm in self._norms:
-            norm.written_out = True
-        try:
-            yield
-        finally:
-            for norm in self._norms:
-                norm.written_out = False
+        return written_out(self._norms)
 
     def seeded(self, seed: int) -> AbstractContextManager[None]:
         """Seed torch's generators for layers that draw from them; the user's are left alone."""
@@ -214,23 +211,24 @@ class Network:
 
     def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
         if self.strategy == "broadcast":
-            return self._call(x) if weights is self.weights else self._one(weights.named(), {}, x)
+            other = None if weights is self.weights else weights.named()
+            return logits_of(self._call(x)) if other is None else self.one(other, {}, x)
         if self.strategy == "vmap":
-            batched: Tensor = vmap(self._one)(weights.named(), dict(buffers), x)
+            batched: Tensor = vmap(self.one)(weights.named(), dict(buffers), x)
             return batched
         inputs = x.clone()  # a network may work in place, and these inputs are stored
         own = self.holds and weights is self.weights
         if own and buffers is self.buffers:
-            # It may have replaced its statistics by others, which `_one` would not keep.
+            # It may have replaced its statistics by others, which `one` would not keep.
             for owner, name, tensor in self._statistics:
                 owner[name] = tensor
-            return self._call(inputs.squeeze(0)).unsqueeze(0)
+            return logits_of(self._call(inputs.squeeze(0))).unsqueeze(0)
         rows = [{name: tensor[k] for name, tensor in buffers.items()} for k in range(len(x))]
         if len(x) == 1:
             only = self._held if own else weights.only()
-            return self._one(only, rows[0], inputs.squeeze(0)).unsqueeze(0)
+            return self.one(only, rows[0], inputs.squeeze(0)).unsqueeze(0)
         return torch.stack(
-            [self._one(weights.row(k).only(), rows[k], inputs[k]) for k in range(weights.runs)]
+            [self.one(weights.row(k).only(), rows[k], inputs[k]) for k in range(weights.runs)]
         )
 
     def watch(self, weights: Weights) -> Weights:
@@ -267,7 +265,7 @@ class Network:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]
             tape.clear()
             if pairs:
-                product = Product(*(_joined(side) for side in zip(*pairs, strict=True)))
+                product = Product(*(joined(side) for side in zip(*pairs, strict=True)))
                 parts[f"{name}.weight"] = product
                 parts[f"{name}.bias"] = product.errors.sum(1)
         for name, part in zip(others, found, strict=True):
@@ -296,11 +294,7 @@ class Network:
             self.forget()
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
-    def _one(self, weights: dict[str, Tensor], buffers: dict[str, Tensor], x: Tensor) -> Tensor:
-        tensors = {**weights, **buffers}
-        result: Tensor = functional_call(self.module, tensors, (x,), tie_weights=self._tied)
-        return result
-
-
-def _joined(batches: Sequence[Tensor]) -> Tensor:
-    return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
+    def one(self, weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
+        """The outputs `[n, C]` of one network with these tensors for inputs `[n, ...]`."""
+        module = with_tensors(self.module, {**weights, **buffers}, tied=self._tied)
+        return call(module, x, self.packing, self.dtype)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 
 from recollect.core.layers import Layers
 
@@ -58,7 +58,7 @@ class PerExample:
 
     def __init__(self, model: Model, run: int) -> None:
         weights, trained = model.weights.row(run).only(), model.network.trained
-        self._module = model.network.module
+        self._network = model.network
         self.trained = {n: t.detach() for n, t in weights.items() if n in trained}
         self._fixed = {n: t[run] for n, t in model.buffers.items()}
         self._fixed |= {n: t for n, t in weights.items() if n not in trained}
@@ -102,6 +102,4 @@ class PerExample:
             return layers, self._logits(leaves, x)
 
     def _logits(self, parameters: Mapping[str, Tensor], x: Tensor) -> Tensor:
-        known = {**parameters, **self._fixed}
-        logits: Tensor = functional_call(self._module, known, (x.clone(),))
-        return logits
+        return self._network.one(parameters, self._fixed, x.clone())

@@ -11,6 +11,7 @@ from itertools import product
 import torch
 from torch import nn
 
+from recollect.errors import InputError
 from recollect.experiments.values import (
     Values,
     axes_of,
@@ -21,6 +22,7 @@ from recollect.experiments.values import (
 from recollect.methods import ClosedForm, Method, hyperparameters, static, varying
 from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
+from recollect.streams.stream import packing_of
 from recollect.train import Job, Run
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 
@@ -49,6 +51,11 @@ class Plan:
         full_precision: bool = False,
     ) -> list[Job]:
         """The jobs that carry the plan out on a stream; the network is the paper's by default."""
+        if network is None and (packing := packing_of(stream)) is not None:
+            raise InputError(
+                f"an example of {stream.name} is {packing}, and no network is known that takes "
+                f"these: pass one as network=..."
+            )
         return [
             Job(
                 stream=stream,

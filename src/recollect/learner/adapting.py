@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from recollect.core.modules import Features
 from recollect.core.targets import Target, with_weights
 from recollect.errors import InputError
 from recollect.learner.answers import Answers
+from recollect.learner.carried import carry
 from recollect.learner.engine import Engine
-from recollect.learner.growth import padded
 from recollect.learner.values import Values
 
 __all__ = ["adapted", "in_units", "targets_of"]
@@ -106,14 +107,16 @@ def _weighted(engine: Engine) -> Engine:
 
 
 def _rebuilt(engine: Engine, target: Target, changed: Callable[[str, Tensor], Tensor]) -> Engine:
-    found = Engine(engine.module, engine.settings, engine.kind, engine.outputs, target)
-    rows = engine.rows_that_fit(found.fleet.memory.capacity)
-    larger, tensors = found.fleet.tensors(), dict[str, Tensor]()
-    for name, tensor in engine.fleet.tensors().items():
-        stored = name.startswith("memory.")
-        part = changed(name, tensor[rows] if stored and rows is not None else tensor)
-        tensors[name] = padded(part, larger[name].shape) if stored else part
-    found.fleet.restore(tensors, engine.fleet.clock)
+    parts = engine.module, engine.settings, engine.kind, engine.outputs, engine.numbered
+    found, same = Engine(*parts, target), Engine(*parts, engine.target)
+    # A memory of a size in bytes has fewer slots if an example needs more of them.
+    carry(engine.fleet, same.fleet)
+    if found.fleet.memory.capacity < same.fleet.memory.capacity:
+        settings = replace(engine.settings, memory=found.fleet.memory.capacity)
+        same = Engine(engine.module, settings, *parts[2:], engine.target)
+        carry(engine.fleet, same.fleet)
+    tensors = {name: changed(name, tensor) for name, tensor in same.fleet.tensors().items()}
+    found.fleet.restore(tensors, same.fleet.clock)
     return found
 
 

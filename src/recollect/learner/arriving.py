@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner.answers import Answers
 from recollect.learner.examples import Kind, batch_of, tensor_of
 from recollect.learner.labels import Labels, predictions_of
 from recollect.learner.outliers import NOT_FINITE, ON_OUTLIER, Watch
+from recollect.learner.parts import as_batch, first_of, has_parts, parts_of
 
 __all__ = ["Arriving", "Sifted", "arriving", "check_on_outlier"]
 
@@ -35,12 +37,16 @@ class Sifted(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Arriving:
-    """A batch of examples `[n, ...]` with labels; `rows` are those of them that can be read."""
+    """A batch of examples `[n, ...]` with labels; `rows` are those of them that can be read.
+
+    Where an example has several tensors, `examples` are rows of a packing.
+    """
 
     examples: Tensor
     labels: list[Hashable]
     several: bool
     rows: Sequence[int]
+    packing: Packing | None = None
     weights: np.ndarray | None = None
 
     def weights_without(self, reasons: Mapping[int, str]) -> np.ndarray | None:
@@ -59,11 +65,16 @@ class Arriving:
         Those with a weight of 0 are left out in any case.
         """
         labels = [self.labels[row] for row in self.rows]
-        if isinstance(answers, Labels):
-            watch, found = watch.judge(self.examples, labels, learned)
-        else:
+        groups = labels
+        if not isinstance(answers, Labels):
             groups = [answers.group(label) for label in labels]
+        if self.packing is None:
             watch, found = watch.judge(self.examples, groups, learned)
+        elif (reals := self.packing.floats(self.examples)) is None:
+            found = dict[int, str]()  # token ids have no magnitude
+        else:
+            watch, found = watch.judge(reals, groups, learned, self.packing.real_name)
+        if groups is not labels:
             watch, far = watch.judge_values(answers.far(labels), learned)
             found |= far
         if on_outlier != "skip":
@@ -108,10 +119,22 @@ def arriving(
     y: Any,
     kind: Kind | None,
     on_outlier: str,
+    network: nn.Module,
     answers: Answers = NO_LABELS,
     weight: Any = None,
 ) -> Arriving:
-    """The examples and the labels that were given; refused if they do not belong together."""
+    """The examples and the labels that were given; refused if they do not belong together.
+
+    `network` is what reads the examples.
+    """
+    if has_parts(x, network):
+        parts = parts_of(x)
+        first, kind = first_of(parts, kind)
+        labels, several = answers.read(y, _is_batch(first, kind), len(first) if first.dim() else 0)
+        count = len(labels) if several else None
+        examples, packing = as_batch(parts, count, named=isinstance(x, Mapping))
+        weights = weights_of(weight, len(labels))
+        return Arriving(examples, labels, several, range(len(labels)), packing, weights)
     rows: Sequence[int] | None = None
     try:
         examples = tensor_of(x)
@@ -121,18 +144,17 @@ def arriving(
             raise
         examples = tensor_of([x[row] for row in rows])
         y = list(y) if isinstance(y, tuple) and len(y) == len(x) else y
+    batch = _is_batch(examples, kind) if rows is None else True
     axes = examples.dim()
-    batch = axes == len(kind.shape) + 1 if kind else (None if axes > 1 else False)
-    batch = batch if rows is None else True
     count = len(examples) if rows is None and axes else len(x) if rows is not None else 0
     labels, several = answers.read(y, batch, count)
     weights = weights_of(weight, len(labels))
     if rows is None:
         examples = batch_of(examples, len(labels) if several else None)
-        return Arriving(examples, labels, several, range(len(labels)), weights)
+        return Arriving(examples, labels, several, range(len(labels)), weights=weights)
     if not several or len(labels) != len(x):
         raise InputError(f"there are {len(labels)} labels and {len(x)} examples")
-    return Arriving(batch_of(examples, len(rows)), labels, several, rows, weights)
+    return Arriving(batch_of(examples, len(rows)), labels, several, rows, weights=weights)
 
 
 def weights_of(weight: Any, count: int) -> np.ndarray | None:
@@ -163,6 +185,12 @@ def check_on_outlier(on_outlier: object) -> None:
         raise InputError(
             f"on_outlier must be one of {', '.join(map(repr, ON_OUTLIER))}, not {on_outlier!r}"
         )
+
+
+def _is_batch(examples: Tensor, kind: Kind | None) -> bool | None:
+    """Whether examples are a batch; None if only their labels can tell."""
+    axes = examples.dim()
+    return axes == len(kind.shape) + 1 if kind else (None if axes > 1 else False)
 
 
 def _readable(x: Any, kind: Kind | None) -> list[int] | None:

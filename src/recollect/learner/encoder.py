@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.train.encoding import features_of
 from recollect.train.fingerprint import weights_fingerprint
@@ -32,16 +33,32 @@ class Encoder:
     weights: str
     dtype: torch.dtype
 
-    def features(self, batch: Tensor) -> Tensor:
-        """The features `[n, ...]` of a batch `[n, ...]` as it arrived."""
+    def features(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
+        """The features `[n, ...]` of a batch `[n, ...]`, or of rows, as it arrived."""
         parts = batch.split(ROWS)  # type: ignore[no-untyped-call]
         # A copy: the encoder may work in place, and the examples are the user's.
-        found = [features_of(self.module, as_input(part, self.dtype).clone()) for part in parts]
+        found = [
+            features_of(self.module, as_input(part, self.dtype).clone(), packing, self.dtype)
+            for part in parts
+        ]
         return found[0] if len(found) == 1 else torch.cat(found)
 
-    def before(self, head: nn.Module) -> nn.Module:
+    def before(self, head: nn.Module, packing: Packing | None = None) -> nn.Module:
         """The encoder and a trained head as one module."""
-        return nn.Sequential(copy.deepcopy(self.module), head)
+        encoder = copy.deepcopy(self.module)
+        return nn.Sequential(encoder, head) if packing is None else Encoded(encoder, head)
+
+
+class Encoded(nn.Module):
+    """An encoder that takes several tensors, and a head on its features."""
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """The head's outputs for what the encoder takes."""
+        return self.head(self.encoder(*inputs, **named))
 
 
 def encoder_of(module: object, device: torch.device) -> Encoder | None:

@@ -12,27 +12,19 @@ from torch import Tensor, nn
 
 from recollect.core.images import as_input
 from recollect.core.modules import maker
-from recollect.core.random import Purpose, bits, permute
 from recollect.core.targets import Target
 from recollect.errors import DivergedError, InputError
 from recollect.learner import log
 from recollect.learner.answers import Answers
+from recollect.learner.carried import carry, copies_of_weights
+from recollect.learner.emptied import NUMBER, empty_slots, numbers_after
 from recollect.learner.examples import Kind
 from recollect.learner.exported import with_first_outputs
-from recollect.learner.growth import (
-    NOT_THE_LOGITS,
-    absent,
-    copies_of_weights,
-    outputs_of,
-    overlaid,
-    padded,
-    with_outputs,
-)  # fmt: skip
+from recollect.learner.growth import NOT_THE_LOGITS, absent, dtype_of, outputs_of, with_outputs
 from recollect.learner.settings import Settings
 from recollect.learner.threads import Work
 from recollect.learner.user_errors import UserErrors
 from recollect.learner.views import ROWS, Views
-from recollect.memory.balanced import equal_shares
 from recollect.methods import Spec, setup_of
 from recollect.methods.exports import exported
 from recollect.train import Fleet
@@ -49,19 +41,22 @@ class Engine:
     It has at least so many outputs. It is a fleet of one run, whose last step can be undone.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
-                 target: Target | None = None) -> None:  # fmt: skip
-        self.settings, self.kind, self.target = settings, kind, target or settings.target
+    def __init__(
+        self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
+        numbered: bool = False, target: Target | None = None,
+    ) -> None:  # fmt: skip
+        self.settings, self.kind, self.numbered = settings, kind, numbered
+        self.target = target or settings.target
         self._user_errors = UserErrors(settings.method)
-        device, dtype = settings.device, _dtype(module)
+        device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
         blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
         self._blank = blank
         with Work.counted(module, examples=2) as self._work:
-            self.outputs = outputs_of(module, blank)
+            self.outputs = outputs_of(module, blank, packing)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
-            self.outputs = outputs_of(module, blank)
+            self.outputs = outputs_of(module, blank, packing)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
         self.fleet = Fleet(
@@ -71,10 +66,13 @@ class Engine:
             lr=[settings.lr],
             classes=self.outputs,
             shape=kind.shape,
-            memory=settings.capacity(kind, self.outputs, dtype, self.target),
+            memory=settings.capacity(
+                kind, self.outputs, dtype, given := [NUMBER] * numbered, self.target
+            ),
             replay=settings.replay,
             stored=kind.dtype,
-            images=settings.transforms,
+            images=settings.transforms(packing),
+            packing=packing,
             dtype=dtype,
             device=device,
             compiled=False,
@@ -83,6 +81,7 @@ class Engine:
             optimisation=settings.optimising.names,
             numbers=[settings.optimising.numbers],
             guarded=True,
+            fields=given,
             target=self.target,
         )
         assert self.fleet.guard is not None
@@ -108,19 +107,23 @@ class Engine:
 
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
-        if self._views is None:
-            self.guard.note()
-        else:
-            self._views.begin_step()
+        self._note()
+        given = numbers_after(self.fleet.seen, y) if self.numbered else None
         try:
             with self._user_errors:
-                return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
+                return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y), given))
         except DivergedError:
             log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(
                 "the loss or the weights are not finite after this step, which was taken "
                 "back: take a lower lr, or scale the examples"
             ) from None
+
+    def _note(self) -> None:
+        if self._views is None:
+            self.guard.note()
+        else:
+            self._views.begin_step()
 
     def set_lr(self, lr: float) -> None:
         """Learn at this rate from the next step on."""
@@ -170,35 +173,36 @@ class Engine:
         The biases of the new outputs start at the mean logit of the stored examples' other
         classes, and the stored logits are extended by what the new outputs predict.
         """
-        settings = self.settings
-        optimiser = settings.optimising.names.optimiser
-        module = with_outputs(self.module, outputs, settings.seed)
-        bigger = Engine(module, settings, self.kind, outputs, self.target)
-        larger = bigger.fleet.tensors()
-        old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
-        self._check_state_grows(larger)
-        copies = copies_of_weights(larger)
-        rows = self.rows_that_fit(bigger.fleet.memory.capacity)
-        state: dict[str, Tensor] = {}
-        for name, tensor in self.fleet.tensors().items():
-            part, _, rest = name.partition(".")
-            if part == "optimiser" and name not in larger:  # torch's own has no state yet
-                owner = rest.rpartition(".")[0]
-                before, after = old[owner].shape[1:], new[owner].shape[1:]
-                if tensor.dim() and tensor.shape != before != after:
-                    raise InputError(f"{optimiser} stores {rest} in a shape that does not grow "
-                                     f"with the classes: {SAY_WHICH}")  # fmt: skip
-                state[name] = padded(tensor, after) if tensor.shape == before else tensor
-                continue
-            if part in ("weights", "state"):
-                state[name] = overlaid(tensor, larger[name])
-            else:
-                stored = tensor[rows] if part == "memory" and rows is not None else tensor
-                state[name] = padded(stored, larger[name].shape)
-        bigger.fleet.restore(state, self.fleet.clock)
+        module = with_outputs(self.module, outputs, self.settings.seed)
+        bigger = Engine(module, self.settings, self.kind, outputs, self.numbered, self.target)
+        self._check_state_grows(bigger.fleet.tensors())
+        copies = copies_of_weights(bigger.fleet.tensors())
+        carry(self.fleet, bigger.fleet)
         bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         log.tell_grown(self.outputs, bigger.outputs)
         return bigger
+
+    def numbering(self) -> Engine:
+        """This engine if the examples in its memory have numbers, otherwise a copy that has."""
+        if self.numbered:
+            return self
+        found = Engine(self.module, self.settings, self.kind, self.outputs, True, self.target)
+        carry(self.fleet, found.fleet)
+        return found
+
+    def empty(self, slots: list[int]) -> None:
+        """Overwrite slots of the memory, and the spare row, with zeros: a step that can be undone.
+
+        The `settle` that follows `publish` leaves no copy of them.
+        """
+        self.begin()
+        self._note()
+        empty_slots(self.fleet, self.guard, slots)
+
+    def settle(self) -> None:
+        """Leave no copy of an earlier state, of the memory or of the weights."""
+        assert self._views is not None
+        self._views.settle()
 
     def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
         """Refuse to grow if the state of the classes so far would begin otherwise with more.
@@ -210,7 +214,7 @@ class Engine:
         now = self.fleet.tensors()
         if all(now[name].shape == larger[name].shape for name in names):
             return
-        parts = self.module, self.settings, self.kind, self.outputs, self.target
+        parts = self.module, self.settings, self.kind, self.outputs, self.numbered, self.target
         fresh = Engine(*parts).fleet.tensors()
         for name in names:
             begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
@@ -219,8 +223,8 @@ class Engine:
                 raise InputError(f"{why} there are: {SAY_WHICH}")
 
     @property
-    def _filled(self) -> int:
-        return min(self.fleet.seen, self.fleet.memory.capacity)
+    def _filled(self) -> Tensor:
+        return self.fleet.planner.filled(self.fleet.clock).to(self.fleet.device)
 
     @torch.no_grad()
     def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
@@ -230,34 +234,18 @@ class Engine:
             if name.split(".")[-1] == "bias":
                 for each in ("", *copies):
                     tensors[f"{each}weights.{name}"][:, first:] = bias
-        if self._filled and "logits" in memory:
-            stored = memory["x"][: self._filled]
-            memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
+        filled = self._filled
+        if len(filled) and "logits" in memory:
+            memory["logits"][filled, first:] = self.logits(memory["x"][filled])[:, first:]
 
     @torch.no_grad()
     def _mean_other_logit(self) -> float:
-        memory, filled = self.fleet.memory.tensors, min(self._filled, ROWS)
-        if not filled or self.outputs < 2 or not {"x", "y"} <= memory.keys():
+        memory, filled = self.fleet.memory.tensors, self._filled[:ROWS]
+        if not len(filled) or self.outputs < 2 or not {"x", "y"} <= memory.keys():
             return 0.0
-        logits = self.logits(memory["x"][:filled])
-        other = absent(logits, memory["y"][:filled], self.target)
+        logits = self.logits(memory["x"][filled])
+        other = absent(logits, memory["y"][filled], self.target)
         return float(logits[other].mean()) if bool(other.any()) else 0.0
-
-    def rows_that_fit(self, capacity: int) -> Tensor | None:
-        """The rows of a memory that has to shrink, chosen at random; None if all of them fit.
-
-        Where a policy goes by labels, the classes with the most examples lose some first.
-        """
-        fleet = self.fleet
-        if capacity >= fleet.memory.capacity:
-            return None
-        key = bits(fleet.seeds[0], Purpose.KEEP, fleet.steps)
-        order = permute(key, torch.arange(self._filled, device=fleet.device), self._filled)
-        chosen = order[:capacity]
-        if fleet.planner.counts is not None:
-            chosen = equal_shares(fleet.memory.tensors["y"], capacity, order)
-        unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
-        return torch.cat([chosen, unused])
 
     @torch.no_grad()
     def trained(self, outputs: int | None = None) -> nn.Module:
@@ -268,27 +256,25 @@ class Engine:
         capacity, classes = self.fleet.memory.capacity, self.outputs
         spec = Spec(1, capacity, classes, 1, classes, self.kind.shape)
         module = maker(setup_of(self.settings.method, spec).network(self.module))()
-        module.to(self.settings.device, _dtype(self.module))
+        module.to(self.settings.device, dtype_of(self.module))
         tensors = {**self.fleet.weights.named(), **self.fleet.network.buffers}
         for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
             tensor.copy_(tensors[name][0])
         encoder = self.settings.encoder
         module = exported(self.settings.method, module, self.fleet.state)
-        module = with_first_outputs(module, (outputs or classes, classes), self._blank)
-        return encoder.before(module) if encoder else module
+        wanted, packing = (outputs or classes, classes), self.kind.packing
+        module = with_first_outputs(module, wanted, self._blank, packing)
+        return encoder.before(module, self.kind.arriving.packing) if encoder else module
 
 
-def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Answers) -> Engine:
+def first_engine(
+    module: nn.Module, settings: Settings, kind: Kind, labels: Answers, *, numbered: bool = False
+) -> Engine:
     """The engine for a stream of examples of this kind that begins with these labels."""
-    engine = Engine(module, settings, kind, len(labels))
+    engine = Engine(module, settings, kind, len(labels), numbered)
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine
     try:
-        return Engine(module, settings, kind, len(labels) + settings.spare)
+        return Engine(module, settings, kind, len(labels) + settings.spare, numbered)
     except InputError:  # it cannot grow, and may never have to
         return engine
-
-
-def _dtype(module: nn.Module) -> torch.dtype:
-    floats = (p.dtype for p in module.parameters() if p.is_floating_point())
-    return next(floats, torch.float32)

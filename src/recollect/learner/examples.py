@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.train import device_named
 
@@ -29,25 +30,34 @@ NOT_NUMBERS = {"O": "objects", "U": "texts", "S": "bytes"}  # by numpy's letter
 class Kind:
     """The shape and the type that every example of a stream has.
 
-    `before` is the kind of what arrives, if an encoder makes examples of this kind of it.
+    `before` is the kind of what arrives, if an encoder makes examples of this kind of it. Where
+    an example has several tensors, these are rows of a `packing`.
     """
 
     shape: tuple[int, ...]
     dtype: torch.dtype
     before: Kind | None = None
+    packing: Packing | None = None
 
     @classmethod
-    def of(cls, batch: Tensor, before: Kind | None = None) -> Kind:
-        """The kind of the examples of a batch `[n, ...]`."""
-        return cls(tuple(batch.shape[1:]), batch.dtype, before)
+    def of(cls, batch: Tensor, before: Kind | None = None, packing: Packing | None = None) -> Kind:
+        """The kind of the examples of a batch `[n, ...]`, or of rows of a packing."""
+        return cls(tuple(batch.shape[1:]), batch.dtype, before, packing)
 
     @property
     def arriving(self) -> Kind:
         """The kind of what arrives."""
         return self.before or self
 
-    def check(self, x: Tensor) -> None:
-        """Refuse a batch `[n, ...]` of another kind."""
+    def check(self, x: Tensor, packing: Packing | None = None) -> None:
+        """Refuse a batch `[n, ...]`, or rows of a packing, of another kind."""
+        if self.packing is not None:
+            self.packing.check(packing)
+        elif packing is not None:
+            raise InputError(
+                f"an example must be one tensor of the shape {list(self.shape)}, as the first ones "
+                f"were, not a mapping or a tuple of several"
+            )
         if x.shape[1:] != self.shape:
             raise InputError(
                 f"an example must have the shape {list(self.shape)}, as the first ones had, "
@@ -75,8 +85,11 @@ class Kind:
         return batch.to(device), several
 
 
-def tensor_of(x: object) -> Tensor:
-    """x as a tensor of a type that can be stored: bytes, floats, or whole numbers (token ids)."""
+def tensor_of(x: object, *, masks: bool = False) -> Tensor:
+    """x as a tensor of a type that can be stored: bytes, floats, or whole numbers (token ids).
+
+    Truth values become floats, unless they are `masks`.
+    """
     if not isinstance(x, Tensor):
         _refuse_masked(x)
         found_in = type(x).__name__
@@ -95,6 +108,8 @@ def tensor_of(x: object) -> Tensor:
         found = x.detach()
     if found.layout != torch.strided or found.is_quantized or found.is_meta:
         raise InputError("examples must be plain tensors, neither sparse nor quantised")
+    if masks and found.dtype == torch.bool:
+        return found
     if found.dtype in WIDENED:
         found = found.to(WIDENED[found.dtype])
     if found.dtype not in STORED:

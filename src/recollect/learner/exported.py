@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from recollect.core.calling import call, logits_of
 from recollect.core.dense import Dense
 from recollect.core.modules import Features, replace_head
+from recollect.core.packing import Packing
+from recollect.learner.growth import dtype_of
 
 __all__ = ["with_first_outputs"]
 
 
 @torch.no_grad()
-def with_first_outputs(module: nn.Module, some_of: tuple[int, int], example: Tensor) -> nn.Module:
+def with_first_outputs(
+    module: nn.Module, some_of: tuple[int, int], example: Tensor, packing: Packing | None = None
+) -> nn.Module:
     """The module with the first n of m outputs, for inputs such as `example` `[...]`.
+
+    It may be a row of a packing.
 
     One with another number of outputs, such as a projection that a method trains, stays as it is.
 
@@ -34,13 +42,14 @@ def with_first_outputs(module: nn.Module, some_of: tuple[int, int], example: Ten
     training = {name: each.training for name, each in module.named_modules()}
     module.eval()
     with torch.random.fork_rng(devices=[]):
-        wanted = module(batch)
+        wanted = call(module, batch, packing, dtype_of(module))
         if outputs == every or wanted.shape[1] != every:
             found = module
         else:
             found = _cut(module, outputs)
             try:
-                same = torch.allclose(found(batch), wanted[:, :outputs], atol=1e-6)
+                now = call(found, batch, packing, dtype_of(module))
+                same = torch.allclose(now, wanted[:, :outputs], atol=1e-6)
             except Exception:  # it is the user's network: there is no list of what it may raise
                 same = False
             if not same:
@@ -71,5 +80,14 @@ def _cut(module: nn.Module, outputs: int) -> nn.Module:
     return replace_head(found, new)
 
 
-def _first(outputs: int, module: nn.Module, inputs: object, logits: Tensor) -> Tensor:
-    return logits[..., :outputs]
+def _first(outputs: int, module: nn.Module, inputs: object, output: Any) -> Any:
+    first = logits_of(output)[..., :outputs]
+    if isinstance(output, Tensor):
+        return first
+    if isinstance(output, Mapping) and not hasattr(output, "logits"):
+        return {**output, "logits": first}
+    if isinstance(output, tuple):  # a named one
+        return output._replace(logits=first)  # type: ignore[attr-defined]
+    found = copy.copy(output)
+    object.__setattr__(found, "logits", first)
+    return found

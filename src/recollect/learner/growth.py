@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
+from recollect.core.calling import call
 from recollect.core.dense import Dense
 from recollect.core.modules import Features
+from recollect.core.packing import Packing
 from recollect.core.targets import Target
 from recollect.errors import InputError
 
 __all__ = [
-    "NOT_THE_LOGITS",
-    "absent",
-    "first_line",
-    "outputs_of",
-    "overlaid",
-    "padded",
+    "NOT_THE_LOGITS", "absent", "dtype_of", "first_line", "outputs_of", "overlaid", "padded",
     "with_outputs",
-]
+]  # fmt: skip
 
 LIST_CLASSES = "give it one for every class, and say which there will be (classes=[...])"
 NOT_THE_LOGITS = (
@@ -30,27 +26,33 @@ NOT_THE_LOGITS = (
 )
 
 
-def outputs_of(module: nn.Module, example: Tensor) -> int:
-    """How many logits a module gives for an example `[...]`."""
+def outputs_of(module: nn.Module, example: Tensor, packing: Packing | None = None) -> int:
+    """How many logits a module gives for an example `[...]`, or a row of a packing."""
     training = {name: each.training for name, each in module.named_modules()}
     module.eval()
     try:
         with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            logits: object = module(torch.stack([example, example]))
-    except (torch.OutOfMemoryError, MemoryError):
+            logits = call(module, torch.stack([example, example]), packing, dtype_of(module))
+    except (torch.OutOfMemoryError, MemoryError, InputError):
         raise
     except Exception as error:  # it is the user's network: there is no list of what it may raise
         hint = " (whole numbers are for embeddings: convert others to float32)"
         raise InputError(
-            f"the network cannot take examples of shape {list(example.shape)}: {first_line(error)}"
-            f"{'' if example.is_floating_point() else hint}"
+            f"the network cannot take {packing or f'examples of shape {list(example.shape)}'}: "
+            f"{first_line(error)}{'' if packing or example.is_floating_point() else hint}"
         ) from error
     finally:
         for name, each in module.named_modules():
             each.training = training[name]
-    if not isinstance(logits, Tensor) or logits.dim() != 2 or len(logits) != 2:
+    if logits.dim() != 2 or len(logits) != 2:
         raise InputError("the network must give one row of logits for every example")
     return logits.shape[1]
+
+
+def dtype_of(module: nn.Module) -> torch.dtype:
+    """The type of a module's weights."""
+    floats = (p.dtype for p in module.parameters() if p.is_floating_point())
+    return next(floats, torch.float32)
 
 
 @torch.no_grad()
@@ -134,13 +136,3 @@ def padded(tensor: Tensor, shape: torch.Size | tuple[int, ...]) -> Tensor:
     if tensor.shape == shape:
         return tensor
     return overlaid(tensor, tensor.new_zeros(shape))
-
-
-def copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
-    """What the names of copies of the weights begin with, in the state of a method."""
-    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
-    first = next(iter(weights))
-    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
-    return [
-        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
-    ]

@@ -8,10 +8,13 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from recollect.errors import DataError, InputError
-from recollect.learner.examples import batch_of, check_finite, tensor_of
+from recollect.learner.examples import Kind
 from recollect.learner.journalled import Journalled
 from recollect.learner.labels import encoded, labels_of
+from recollect.learner.parts import first_rows, query
 from recollect.learner.pending import Labelled, ids_of
 from recollect.learner.recovery import Replay, kept_record, labelled_record
 
@@ -105,12 +108,12 @@ class Late(Journalled):
     def _keep(self, x: Any, ids: Any, answers: list[Hashable]) -> None:
         """Have examples and the answers to them wait for labels; journalled when this returns."""
         named, several = ids_of(ids)
-        examples, engine = tensor_of(x), self._now.engine
+        engine, count = self._now.engine, len(named) if several else None
         if engine is not None:
-            batch, several = engine.kind.arriving.batch(examples, examples.device)
+            packing = engine.kind.arriving.packing
+            batch, _ = query(x, engine.kind.arriving, torch.device("cpu"))
         else:
-            batch = batch_of(examples, len(named) if several else None)
-            check_finite(batch)
+            batch, packing = first_rows(x, count, self._settings.reader(self._module))
         if len(named) != len(batch) or len(set(named)) < len(named):
             raise InputError(
                 f"there are {len(set(named))} different ids and {len(batch)} examples: each has one"
@@ -121,21 +124,19 @@ class Late(Journalled):
                 self._open_journal()
         with self._waiting:
             first = self._pending.first()
-            if engine is None and first is not None and first.shape != batch.shape[1:]:
-                raise InputError(
-                    f"an example must have the shape {list(first.shape)}, as the first ones had, "
-                    f"not {list(batch.shape[1:])}"
-                )
+            if engine is None and first is not None:
+                kind = Kind(tuple(first.x.shape), first.x.dtype, packing=first.packing)
+                kind.check(batch, packing)
             rows, now = self._pending.new(named), time.time()
             if rows:
                 kept = (
                     [named[row] for row in rows],
-                    batch[rows].cpu(),
+                    batch[rows],
                     [answers[row] for row in rows],
                 )
                 if self._checkpoints.journal is not None:
-                    self._checkpoints.journal.append(*kept_record(*kept, now))
-                self._pending.keep(*kept, now)
+                    self._checkpoints.journal.append(*kept_record(*kept, now, packing))
+                self._pending.keep(*kept, now, packing)
 
     def _check_labels(self, labels: list[Hashable]) -> None:
         """Refuse labels that the step would refuse, before they are journalled."""

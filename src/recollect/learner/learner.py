@@ -15,27 +15,25 @@ from torch import nn
 from recollect.core.targets import target_named
 from recollect.core.transforms import Transform
 from recollect.files import unpack
-from recollect.learner import log, snapshot
-from recollect.learner.adapting import adapted, targets_of
+from recollect.learner import snapshot
 from recollect.learner.answers import USUAL_NUMBERS, empty_answers
-from recollect.learner.arriving import Arriving, arriving, check_on_outlier
+from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.encoder import encoder_of
-from recollect.learner.engine import first_engine
-from recollect.learner.examples import Kind, device_of
+from recollect.learner.examples import device_of
+from recollect.learner.ids import named_as
 from recollect.learner.image import reading
-from recollect.learner.labels import encoded
-from recollect.learner.late import Late
+from recollect.learner.learning import Learning
 from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.parts import pair_of
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
-from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
 
 __all__ = ["Learner"]
 
 
 @final
-class Learner(Late):
+class Learner(Learning):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -51,7 +49,8 @@ class Learner(Late):
     refused. Examples that are not finite, or far outside of what the stream has shown, are left out
     and counted (`on_outlier="skip"`), or raise an error ("raise"); "learn" accepts finite ones.
 
-    An `encoder` is frozen; its features are what is learned and stored.
+    An example is a tensor, or a mapping or tuple of several, which the network gets as keyword or
+    positional arguments. An `encoder` is frozen; its features are what is learned and stored.
     `transform` and `replay_transform` change the batches that are learned and replayed, but not
     what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
     every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
@@ -112,7 +111,7 @@ class Learner(Late):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
-            pending, expires, target_named(target),
+            pending, expires, target=target_named(target),
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = empty_answers(settings.target, classes)
@@ -120,13 +119,17 @@ class Learner(Late):
         self.drift = drift
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
-    def observe(self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
-                weight: Any = None) -> float:  # fmt: skip
+    def observe(
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+        ids: Any = None, source: str | None = None, weight: Any = None,
+    ) -> float:  # fmt: skip
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
 
+        `ids` are texts or whole numbers, one for every example (None: it has none), by which
+        `forget` removes what is stored of them; `remembered` lists them, with the `source`.
         `weight`, a number or one for each, multiplies the loss of examples, now and whenever they
         are replayed; those with a weight of 0 are left out.
 
@@ -141,61 +144,27 @@ class Learner(Late):
         how = self._settings.on_outlier if on_outlier is None else on_outlier
         check_on_outlier(how)
         kind, known = self._now.engine and self._now.engine.kind.arriving, self._now.labels
-        arrived = arriving(x, y, kind, how, known, weight)
+        reader = self._settings.reader(self._module)
+        arrived = arriving(x, y, kind, how, reader, known, weight)
+        named = named_as(ids, source, len(arrived.labels), arrived.several)
         with self._lock:
-            loss = self._learn(arrived, predicted, how)
+            loss = self._learn(arrived, predicted, how, named)
             if not math.isnan(loss):
                 self._checkpoint_if_due()
         return loss
 
-    def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
-        before = self._now
-        if before.engine:
-            before.engine.kind.arriving.check(arrived.examples)
-        sifted = arrived.sifted(before.watch, before.learned, on_outlier, before.labels)
-        examples, labels, left_out, watch = sifted
-        if not labels:
-            self._now = before._replace(watch=watch)
-            log.tell_change(before, self._now, left_out)
-            return math.nan
-        batch = self._settings.encoded(examples.to(self._settings.device))
-        known = before.labels.with_new(labels, self._settings.max_classes)
-        if self._checkpoints.folder and known is not before.labels:
-            encoded(known.known[len(before.labels) :])
-        kind = Kind.of(batch, Kind.of(examples) if self._settings.encoder else None)
-        engine = before.engine or first_engine(self._module, self._settings, kind, known)
-        engine.kind.check(batch)
-        with engine.threads(len(labels)):
-            if predicted is None:
-                guessed = before.guesses(batch)
-            else:
-                guessed = known.guessed(arrived.predictions(predicted, left_out, known))
-            weights = arrived.weights_without(left_out)
-            engine = adapted(engine, before.labels, known, weights)
-            numbers = known.encode(labels, engine.outputs)
-            engine.begin()
-            try:
-                loss = engine.step(batch, targets_of(engine, numbers, weights))
-                record = known.judged(before.record, labels, numbers, guessed)
-                engine.publish(known)
-                drift = before.drift_after(numbers, guessed)
-                self._now = Snapshot(engine, known, record, watch, drift, before.labelled)
-            finally:
-                if self._now is before:
-                    engine.undo()
-        log.tell_change(before, self._now, left_out)
-        return loss
-
-    def follow(self, stream: Iterable[tuple[Any, Any]]) -> Iterator[float]:
+    def follow(self, stream: Iterable[Any]) -> Iterator[float]:
         """Learn from every (x, y) of a stream, such as a DataLoader; the losses, as they come.
+
+        An item may also be a mapping with the labels as `labels` and the example as the rest.
 
         >>> from recollect import ER, MLP
         >>> learner = Learner(MLP(2, 1), ER())
         >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
         2
         """
-        for x, y in stream:
-            yield self.observe(x, y)
+        for item in stream:
+            yield self.observe(*pair_of(item))
 
     @classmethod
     def load(

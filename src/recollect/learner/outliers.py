@@ -67,11 +67,16 @@ class Watch:
         return cls(Magnitudes.empty(), Columns.empty(0), Unusual())
 
     def judge(
-        self, x: Tensor, labels: Sequence[Hashable], learned: Callable[[Hashable], int]
+        self,
+        x: Tensor,
+        labels: Sequence[Hashable],
+        learned: Callable[[Hashable], int],
+        name: Callable[[int], str] = "feature {}".format,
     ) -> tuple[Watch, dict[int, str]]:
         """The watch after a batch `[n, ...]`, and why which of its rows are to be left out.
 
-        `learned` says how many examples of a label were learned so far.
+        `learned` says how many examples of a label were learned so far, and `name` what the
+        numbers of an example are called.
         """
         if not x.is_floating_point():
             return self, {}
@@ -92,7 +97,7 @@ class Watch:
             sized = [(labels[numbers[row]], float(sizes[row])) for row in suspect]
             unusual, accepted = self.unusual.after(sized, learned)
             for row in suspect[~np.array(accepted)]:
-                why = now._reason(cells[row], None if odd is None else odd[row])
+                why = now._reason(cells[row], None if odd is None else odd[row], name)
                 reasons[int(numbers[row])] = why
             now = replace(now, unusual=unusual)
         return now, reasons
@@ -120,7 +125,7 @@ class Watch:
         left_out, last = self.left_out + len(new), (*self.last, *new)[-LAST:]
         return replace(self, arrived=self.arrived + size, left_out=left_out, last=last)
 
-    def _reason(self, cells: np.ndarray, odd: np.ndarray | None) -> str:
+    def _reason(self, cells: np.ndarray, odd: np.ndarray | None, name: Callable[[int], str]) -> str:
         """Why an example with these magnitudes `[F]` is left out."""
         if odd is not None and odd.any():
             feature = int(odd.argmax())
@@ -128,7 +133,7 @@ class Watch:
         else:
             feature, bound = int(cells.argmax()), self.magnitudes.bound
         return (
-            f"feature {feature} has the magnitude {cells[feature]:.3g}, and the examples so far "
+            f"{name(feature)} has the magnitude {cells[feature]:.3g}, and the examples so far "
             f"make at most {bound:.3g} plausible"
         )
 

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from recollect.errors import InputError
+from recollect.core.packing import Packing
+from recollect.learner.ids import listed_ids, plain_id
 from recollect.learner.labels import decoded, encoded
 
 __all__ = ["Batch", "Kept", "Labelled", "Pending", "Sorted", "ids_of"]
 
 PAST = 10  # so many times more ids than predictions are remembered
-LONGEST = 1000
 LABELLED, EXPIRED, UNKNOWN = "labelled", "expired", "unknown"
 
 
@@ -49,11 +48,15 @@ class Labelled:
 
 
 class Kept(NamedTuple):
-    """An example `[...]` as it arrived, the label that was predicted for it, and when."""
+    """An example `[...]` as it arrived, the label that was predicted for it, and when.
+
+    One of several tensors is a row of a packing.
+    """
 
     x: Tensor
     answer: Hashable
     time: float
+    packing: Packing | None = None
 
 
 class Sorted(NamedTuple):
@@ -73,6 +76,7 @@ class Batch(NamedTuple):
     x: Tensor
     labels: list[Hashable]
     answers: list[Hashable]
+    packing: Packing | None = None
 
 
 @final
@@ -91,25 +95,26 @@ class Pending:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def first(self) -> Tensor | None:
-        """The example that waits the longest, if there is one."""
-        return next(iter(self._kept.values())).x if self._kept else None
+    def first(self) -> Kept | None:
+        """What waits the longest, if there is something."""
+        return next(iter(self._kept.values())) if self._kept else None
 
     def new(self, ids: Sequence[Hashable]) -> list[int]:
         """The rows of a batch whose ids have no label yet."""
         return [row for row, each in enumerate(ids) if self._past.get(each) != LABELLED]
 
     def keep(
-        self, ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float
-    ) -> None:
+        self, ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float,
+        packing: Packing | None = None,
+    ) -> None:  # fmt: skip
         """Keep a batch `[n, ...]`; an id that waits already gets the new example and answer."""
-        first = self.first()
-        if first is not None and (first.shape, first.dtype) != (x.shape[1:], x.dtype):
+        first, kind = self.first(), (x.shape[1:], x.dtype, packing)
+        if first is not None and (first.x.shape, first.x.dtype, first.packing) != kind:
             self._kept.clear()  # they can never be learned: a learner has one kind of examples
         for each, row, answer in zip(ids, x, answers, strict=True):
             self._kept.pop(each, None)
             self._past.pop(each, None)
-            self._kept[each] = Kept(row.clone(), answer, time)
+            self._kept[each] = Kept(row.clone(), answer, time, packing)
         surplus = list(islice(self._kept, max(0, len(self._kept) - self._most)))
         for each in surplus:
             self._drop(each, EXPIRED)
@@ -136,7 +141,7 @@ class Pending:
         """The examples with these ids, which wait, and their labels."""
         kept = [self._kept[each] for each in ids]
         x = torch.stack([each.x for each in kept])
-        return Batch(number, ids, x, labels, [each.answer for each in kept])
+        return Batch(number, ids, x, labels, [each.answer for each in kept], kept[0].packing)
 
     def take(self, ids: Iterable[Hashable]) -> None:
         """These have their labels now."""
@@ -175,6 +180,9 @@ class Pending:
                 for why in (EXPIRED, LABELLED)
             },
         }
+        first = self.first()
+        if first is not None and first.packing is not None:
+            facts["packing"] = first.packing.plain()
         return facts, {"x": torch.stack([each.x for each in kept])} if kept else {}
 
     @classmethod
@@ -183,31 +191,20 @@ class Pending:
         found = cls(facts["most"], facts["expires"])
         for why, ids in facts["past"].items():
             found._past |= {decoded(each): why for each in ids}
-        rows = zip(facts["ids"], facts["answers"], facts["times"], strict=True)
+        rows, packing = zip(facts["ids"], facts["answers"], facts["times"], strict=True), None
+        if "packing" in facts:
+            packing = Packing.restored(facts["packing"])
         for row, (each, answer, time) in enumerate(rows):
-            found._kept[decoded(each)] = Kept(tensors["x"][row].clone(), decoded(answer), time)
+            x = tensors["x"][row].clone()
+            found._kept[decoded(each)] = Kept(x, decoded(answer), time, packing)
         return found
 
 
 def ids_of(ids: Any) -> tuple[list[Hashable], bool]:
-    """The ids, and whether they are those of a batch: a list, an array or a tensor.
+    """The ids, and whether they are those of a batch: a list, a tuple, an array or a tensor.
 
     >>> ids_of("a"), ids_of([1, 2])
     ((['a'], False), ([1, 2], True))
     """
-    found = ids.tolist() if hasattr(ids, "tolist") else ids
-    several = isinstance(found, list)
-    return [_plain(each) for each in (found if several else [found])], several
-
-
-def _plain(each: Any) -> Hashable:
-    if isinstance(each, np.generic):
-        each = each.item()
-    if type(each) is int and -(2**63) <= each < 2**63:
-        return each
-    if isinstance(each, str) and len(each) <= LONGEST:
-        return str(each)
-    raise InputError(
-        f"an id must be a text of at most {LONGEST} characters or a whole number of 64 bits, and "
-        f"ids a list of them, not {each!r:.60}"
-    )
+    listed = listed_ids(ids)
+    return [plain_id(each) for each in ([ids] if listed is None else listed)], listed is not None

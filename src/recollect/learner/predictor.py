@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
@@ -17,6 +17,7 @@ from recollect.learner.answers import Answers, empty_record
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
+from recollect.learner.parts import query
 from recollect.learner.pending import ids_of
 from recollect.learner.properties import Properties
 from recollect.learner.settings import Settings
@@ -97,9 +98,11 @@ class Predictor(Properties):
         if ids is not None and self._now.engine is None:
             named, several = ids_of(ids)
             return torch.zeros(len(named), 0), Labels(), several
-        examples, engine = tensor_of(x), self._now.ready()
-        arrived, several = engine.kind.arriving.batch(examples, self._settings.device)
-        batch = self._settings.encoded(arrived)
+        examples = x if isinstance(x, Mapping | list | tuple) else tensor_of(x)
+        engine = self._now.ready()
+        arriving = engine.kind.arriving
+        arrived, several = query(examples, arriving, self._settings.device)
+        batch = self._settings.encoded(arrived, arriving.packing)
         with self._lock if engine.draws else nullcontext():
             scores, answers = engine.scores(batch)
         return scores, answers, several

@@ -13,6 +13,7 @@ from typing import Any, final
 import torch
 from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.learner.journal import SUFFIX, Record, Segment, rewrite, segments_in
 from recollect.learner.labels import decoded, encoded
 from recollect.learner.pending import Batch, Pending
@@ -26,11 +27,13 @@ Pair = tuple[dict[str, Any], dict[str, Tensor]]
 
 
 def kept_record(
-    ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float
-) -> Pair:
+    ids: Sequence[Hashable], x: Tensor, answers: Sequence[Hashable], time: float,
+    packing: Packing | None = None,
+) -> Pair:  # fmt: skip
     """The record of predictions that wait for their labels, of examples `[n, ...]`."""
     told = {"ids": [encoded(each) for each in ids], "answers": [encoded(each) for each in answers]}
-    return {"kind": KEPT, **told, "time": time}, {"x": x}
+    packed = {"packing": packing.plain()} if packing else {}
+    return {"kind": KEPT, **told, "time": time, **packed}, {"x": x}
 
 
 def labelled_record(batch: Batch, time: float) -> Pair:
@@ -90,7 +93,8 @@ class Replay:
         ids = [decoded(each) for each in facts["ids"]]
         if facts["kind"] == KEPT:
             answers = [decoded(each) for each in facts["answers"]]
-            self.pending.keep(ids, tensors["x"], answers, facts["time"])
+            packing = Packing.restored(facts["packing"]) if "packing" in facts else None
+            self.pending.keep(ids, tensors["x"], answers, facts["time"], packing)
             return None
         self.number = facts["n"]
         labels = [decoded(each) for each in facts["labels"]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -12,6 +12,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
@@ -19,7 +20,7 @@ from recollect.learner.arriving import check_on_outlier
 from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
-from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
+from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_method, setup_of
 from recollect.methods.checked import check_hyperparameters
 from recollect.train.checks import check_target
 
@@ -53,7 +54,8 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 class Settings:
     """The arguments of a learner that its steps depend on.
 
-    `lr` is the learning rate now, and `first_lr` the one that the learner was made with. Encoder,
+    `lr` is the learning rate now, and `first_lr` the one that the learner was made with; likewise
+    `first_memory`, which is None as long as the memory's size was not changed. Encoder,
     transforms and device are not saved.
     """
 
@@ -73,21 +75,32 @@ class Settings:
     encoder: Encoder | None = None
     pending: int = 10_000
     expires: float | None = None
+    first_memory: int | str | None = None
     target: Target = CLASS
 
-    def encoded(self, batch: Tensor) -> Tensor:
-        """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
-        return batch if self.encoder is None else self.encoder.features(batch)
+    def reader(self, network: nn.Module) -> nn.Module:
+        """What reads examples as they arrive: the encoder, or else the network."""
+        return network if self.encoder is None else self.encoder.module
 
-    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype, target: Target = CLASS) -> int:
-        """How many examples the memory stores, of this kind and with so many logits."""
+    def encoded(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
+        """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
+        return batch if self.encoder is None else self.encoder.features(batch, packing)
+
+    def capacity(
+        self, kind: Kind, outputs: int, dtype: torch.dtype, given: Sequence[Field] = (),
+        target: Target = CLASS,
+    ) -> int:  # fmt: skip
+        """How many examples the memory stores, of this kind and with so many logits.
+
+        Some fields are `given` besides those that the method stores.
+        """
         if isinstance(self.memory, int):
             return self.memory
         replay = setup_of(self.method, ANY).replay
         if replay is None:
             return 0
-        given = {"x": (kind.shape, kind.dtype), "y": target.layout(outputs)}
-        layout = replay.layout(given, outputs, dtype)
+        known = {"x": (kind.shape, kind.dtype), "y": target.layout(outputs)}
+        layout = replay.layout(known, outputs, dtype, given)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
         if found < 1:
@@ -104,6 +117,8 @@ class Settings:
     def saved(self) -> dict[str, Any]:
         """The arguments that are saved as plain data, besides the method."""
         plain = {name: getattr(self, name) for name in (*SAVED, *LATER, "first_lr")}
+        if self.first_memory is not None:
+            plain["first_memory"] = self.first_memory
         other = {} if self.target is CLASS else {"target": self.target.name}
         return plain | other | self.optimising.arguments
 
@@ -112,12 +127,14 @@ class Settings:
         found = {name: getattr(self, name) for name in PASSED_AGAIN}
         return found | {"encoder": self.encoder and self.encoder.module}
 
-    @property
-    def transforms(self) -> Transforms | None:
+    def transforms(self, packing: Packing | None = None) -> Transforms | None:
         """What changes the batches that arrive and are replayed, if anything does."""
-        if self.transform is None and self.replay_transform is None:
+        own = (self.transform, self.replay_transform)
+        if own == (None, None):
             return None
-        return Transforms(self.transform, self.replay_transform)
+        if packing is not None:
+            own = tuple(each and packing.over(each) for each in own)  # type: ignore[assignment]
+        return Transforms(*own)
 
     def check_same(self, other: Settings, folder: str | Path) -> None:
         """Refuse a learner that was saved in a folder with other settings than these."""
@@ -132,6 +149,7 @@ class Settings:
     def _made_with(self) -> dict[str, Any]:
         found = self.saved()
         found |= {"method": self.method, "lr": found.pop("first_lr"), **found.pop("numbers")}
+        found["memory"] = found.pop("first_memory", self.memory)
         return found
 
 

@@ -11,13 +11,16 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recollect.core.packing import Packing
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
 from recollect.learner.answers import Answers, AnyRecord, restored_answers, restored_record
 from recollect.learner.drift import Drift
+from recollect.learner.emptied import NUMBER, check_holes
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
+from recollect.learner.ids import NO_NAMES, Names
 from recollect.learner.image import Image
 from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.optimising import ADDED, check_lr
@@ -38,7 +41,7 @@ MEMORY = "memory."
 
 
 class Snapshot(NamedTuple):
-    """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
+    """A learner's engine, labels, record, watch and ids; a step leads to the next snapshot.
 
     There is no engine until the first examples have arrived. `labelled` is the number of the last
     label of the journal that was learned.
@@ -50,6 +53,7 @@ class Snapshot(NamedTuple):
     watch: Watch = Watch.empty()
     drift: Drift | None = None
     labelled: int = 0
+    names: Names = NO_NAMES
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
@@ -99,7 +103,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch, drift, labelled = snapshot
+    engine, labels, record, watch, drift, labelled, _ = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -126,7 +130,8 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
 def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
     drift = snapshot.drift.tensors() if snapshot.drift else {}
-    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine}
+    names = snapshot.names.tensors(snapshot.engine and snapshot.engine.fleet)
+    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine, "names": names}
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -160,7 +165,7 @@ def as_made(settings: Settings, facts: Mapping[str, Any]) -> Settings:
     """The settings with the learning rate that the learner was made with, beside that of now."""
     first = facts.get("first_lr", settings.lr)
     check_lr(first)
-    return replace(settings, first_lr=first)
+    return replace(settings, first_lr=first, first_memory=facts.get("first_memory"))
 
 
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -169,6 +174,7 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     counts = [facts["predicted"], facts["outputs"], facts["window"], facts.get("labelled", 0)]
     if clock is not None:
         counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
+        counts += clock.get("holes", ())
     right = [tensors[f"record.{name}"].shape for name in ("right", "met")
              if facts.get("target", "class") == "class"]  # fmt: skip
     weights = _part(tensors, "engine.weights").values()
@@ -211,8 +217,9 @@ def restored(
         return Snapshot(None, labels, record, watch, drift, facts.get("labelled", 0))
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
+        numbered = f"engine.{MEMORY}{NUMBER.name}" in tensors
         target = settings.target.with_weights() if facts.get("weighted") else settings.target
-        engine = Engine(module, settings, kind, facts["outputs"], target)
+        engine = Engine(module, settings, kind, facts["outputs"], numbered, target)
     except InputError as error:
         raise InputError(f"the saved learner does not go into this network: {error}") from error
     if engine.outputs != facts["outputs"]:
@@ -220,25 +227,31 @@ def restored(
             f"the network has {engine.outputs} outputs and the saved one {facts['outputs']}: "
             f"pass the network that the learner was made with"
         )
-    clock = facts["clock"]
-    past, counts = tuple(clock["past"]), tuple(clock["counts"])
+    clock = {n: tuple(v) if isinstance(v, list) else v for n, v in facts["clock"].items()}
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
     if _old(facts):
         learned = _with_run_axis(learned, engine.fleet.tensors())
-    engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    engine.fleet.restore(learned, Clock(**clock))  # type: ignore[arg-type]
+    check_holes(engine.fleet)
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch, drift, facts.get("labelled", 0))
+    names = Names.restored(_part(tensors, "names"))
+    return Snapshot(engine, labels, record, watch, drift, facts.get("labelled", 0), names)
 
 
 def _plain(kind: Kind) -> dict[str, Any]:
-    return {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]}
+    found = {"shape": list(kind.shape), "dtype": str(kind.dtype).split(".")[-1]}
+    return found if kind.packing is None else found | {"packing": kind.packing.plain()}
 
 
 def _kind(saved: Mapping[str, Any], before: Kind | None = None) -> Kind:
     dtype = getattr(torch, saved["dtype"])
     if not isinstance(dtype, torch.dtype):
         raise DataError(f"{saved['dtype']!r} is not a type of examples")
-    return Kind(tuple(int(size) for size in saved["shape"]), dtype, before)
+    shape = tuple(int(size) for size in saved["shape"])
+    packing = Packing.restored(saved["packing"]) if "packing" in saved else None
+    if packing and (shape, dtype) != ((packing.words,), torch.int32):
+        raise DataError("it does not hold a whole learner: its facts contradict each other")
+    return Kind(shape, dtype, before, packing)
 
 
 @contextmanager

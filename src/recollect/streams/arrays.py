@@ -13,8 +13,9 @@ from recollect.core.targets import with_weights
 from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
 from recollect.streams.augment import Statistics, augmentation
-from recollect.streams.checks import Array, examples
+from recollect.streams.checks import Array, Examples, examples
 from recollect.streams.class_order import Order, ordered, usable
+from recollect.streams.packed import Parts
 from recollect.streams.pixels import View
 from recollect.streams.splits import check_tested, distinct, split
 from recollect.streams.stream import Setting
@@ -49,11 +50,11 @@ class Options(TypedDict, total=False):
 
 
 def from_arrays(
-    x: Array,
+    x: Array | Parts,
     y: Array,
     *,
     scenario: Scenario = "class",
-    test: tuple[Array, Array] | None = None,
+    test: tuple[Array | Parts, Array] | None = None,
     tasks: int | Sequence[Sequence[int]] | None = None,
     class_order: Order | None = None,
     task_ids: Array | None = None,
@@ -72,6 +73,8 @@ def from_arrays(
 
     Args:
         x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32).
+            A mapping or tuple of arrays, if an example has several: the network gets them as
+            keyword or positional arguments. There, whole numbers and booleans stay as they are.
         y: Labels, `[N]`, integers from 0. If they begin later, outputs stay unused, and a warning
             says so unless `classes` is given.
         scenario: What a task is. `class`: some of the classes. `task`: the examples with one of
@@ -143,7 +146,7 @@ def from_arrays(
             view = "reordered"
     elif scenario in ("rotated", "permuted"):
         view = cast(View, scenario)
-        count = _view_tasks(view, train.x, tasks)
+        count = _view_tasks(view, train, tasks)
         train_ids = (torch.arange(len(train.y)),) * count
         test_ids = (torch.arange(len(tested.y)),) * count
         groups = [tuple(range(head))] * count
@@ -188,14 +191,20 @@ def from_arrays(
         view=view,
         shuffle=scenario != "arrival",
         boundaries=scenario != "arrival",
-        images=augmentation(train.x, crop, flip, normalise, transform, replay_transform),
+        images=augmentation(
+            train.x, crop, flip, normalise, transform, replay_transform, train.packing
+        ),
+        packing=train.packing,
     )
 
 
-def _view_tasks(view: View, x: Tensor, tasks: int | Sequence[Sequence[int]] | None) -> int:
+def _view_tasks(view: View, train: Examples, tasks: int | Sequence[Sequence[int]] | None) -> int:
     """How many tasks a stream of rotated or permuted examples has."""
     if not isinstance(tasks, int) or tasks < 1:
         raise InputError(f"scenario {view!r} needs tasks=, how many there are: a number from 1 on")
+    if train.packing is not None:
+        raise InputError(f"examples of several tensors cannot be {view}: choose another scenario")
+    x = train.x
     if x.dim() > 4 or x.dim() < (3 if view == "rotated" else 2):
         raise InputError(
             f"x has the shape {list(x.shape)}: to be {view}, examples must be images, [N, C, H, W] "

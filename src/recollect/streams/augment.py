@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from recollect.core.images import Images
+from recollect.core.packing import Packing
 from recollect.core.source import source_of
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
@@ -25,8 +26,9 @@ def augmentation(
     normalise: bool | Statistics = False,
     transform: Transform | None = None,
     replay_transform: Transform | None = None,
+    packing: Packing | None = None,
 ) -> Images | Transforms | None:
-    """What turns training examples `[N, ...]` into inputs, if anything does.
+    """What turns training examples `[N, ...]`, or rows of a packing, into inputs, if anything does.
 
     >>> x = torch.randint(256, (50, 3, 8, 8), dtype=torch.uint8)
     >>> images = augmentation(x, crop=1, flip=True, normalise=((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)))
@@ -40,7 +42,15 @@ def augmentation(
     given = any(function is not None for function in own.values())
     if not (crop or flip or normalise is not False):
         sources = tuple(source_of(function) for function in own.values())
+        if packing is not None:
+            transform = transform and packing.over(transform)
+            replay_transform = replay_transform and packing.over(replay_transform)
         return Transforms(transform, replay_transform, sources) if given else None
+    if packing is not None:
+        raise InputError(
+            "crop, flip and normalise are for images, and these examples have several tensors: "
+            "pass a transform, which gets all of them"
+        )
     if given:
         raise InputError(
             "crop, flip and normalise do not go with a transform of your own: let it crop and "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
+from recollect.streams.packed import Parts, packed
 
 __all__ = ["Array", "Examples", "examples", "numbers_of"]
 
@@ -18,16 +20,26 @@ Array = npt.NDArray[Any] | Tensor
 
 
 class Examples(NamedTuple):
-    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`."""
+    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`.
+
+    Where an example has several tensors, x are rows of a packing.
+    """
 
     x: Tensor
     y: Tensor
     task: Tensor
+    packing: Packing | None = None
     weights: Tensor | None = None
+
+    def rows(self, chosen: Tensor) -> Examples:
+        """Some of the examples."""
+        weights = None if self.weights is None else self.weights[chosen]
+        x, y, task = (tensor[chosen] for tensor in (self.x, self.y, self.task))
+        return Examples(x, y, task, self.packing, weights)
 
 
 def examples(
-    x: Array,
+    x: Array | Parts,
     y: Array,
     task_ids: Array | None,
     *,
@@ -39,6 +51,32 @@ def examples(
     y are the numbers of classes, or what `values` makes of them.
     """
     prefix = "" if like is None else "test "
+    packing: Packing | None = None
+    if isinstance(x, Mapping | tuple):
+        packing, inputs = packed(x, f"{prefix}x", like and like.packing)
+    else:
+        inputs = _inputs(x, prefix)
+    labels = (values or _class_numbers)(y, f"{prefix}y", len(inputs))
+    task = torch.zeros(len(inputs), dtype=torch.int64)
+    if task_ids is not None:
+        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
+    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
+        raise InputError(
+            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
+            f"{list(like.x.shape[1:])}: they must be alike"
+        )
+    if like is not None and inputs.dtype != like.x.dtype:
+        raise InputError(
+            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
+        )
+    if like is not None and labels.shape[1:] != like.y.shape[1:]:
+        raise InputError(
+            f"test y has {labels.shape[1]} columns, and y has {like.y.shape[1]}: they must be alike"
+        )
+    return Examples(inputs, labels, task, packing)
+
+
+def _inputs(x: Array, prefix: str) -> Tensor:
     inputs = numbers_of(x, f"{prefix}x")
     if inputs.dim() < 2:
         raise InputError(
@@ -62,24 +100,7 @@ def examples(
                 f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
                 f"first being example {int(bad[0])}: remove or replace them"
             )
-    labels = (values or _class_numbers)(y, f"{prefix}y", len(inputs))
-    task = torch.zeros(len(inputs), dtype=torch.int64)
-    if task_ids is not None:
-        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
-    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
-        raise InputError(
-            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
-            f"{list(like.x.shape[1:])}: they must be alike"
-        )
-    if like is not None and inputs.dtype != like.x.dtype:
-        raise InputError(
-            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
-        )
-    if like is not None and labels.shape[1:] != like.y.shape[1:]:
-        raise InputError(
-            f"test y has {labels.shape[1]} columns, and y has {like.y.shape[1]}: they must be alike"
-        )
-    return Examples(inputs, labels, task)
+    return inputs
 
 
 def _class_numbers(y: Array, name: str, length: int) -> Tensor:

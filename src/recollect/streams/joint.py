@@ -11,7 +11,7 @@ from typing import final
 import torch
 from torch import Tensor
 
-from recollect.streams.stream import Batch, Copies, Stream, shuffled
+from recollect.streams.stream import Batch, Copies, Stream, packing_of, shuffled
 
 __all__ = ["Joint"]
 
@@ -39,6 +39,7 @@ class Joint:
     shape = property(attrgetter("inner.shape"))
     dtype = property(attrgetter("inner.dtype"))
     images = property(attrgetter("inner.images"))
+    packing = property(lambda self: packing_of(self.inner))
 
     @property
     def weighted(self) -> bool:

@@ -26,9 +26,7 @@ def split(everything: Examples) -> tuple[Examples, ...]:
     held = held_out(torch.unique(pairs, dim=1, return_inverse=True)[1])
     parts = []
     for those in (~held, held):
-        x, y, task = (tensor[those] for tensor in everything[:3])
-        weights = None if everything.weights is None else everything.weights[those]
-        parts.append(Examples(x, y, task, weights))
+        parts.append(everything.rows(those))
     return tuple(parts)
 
 

@@ -8,20 +8,26 @@ import torch
 from torch import Tensor
 
 from recollect.core.images import Images
+from recollect.core.packing import Packing
 from recollect.core.random import Purpose, bits, permute
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError
 
 __all__ = [
+    "ABSENT_IF_NONE",
     "Batch",
     "Copies",
     "Setting",
     "Stream",
     "has_task_il",
+    "packing_of",
     "shuffled",
     "take",
     "validation_of",
 ]
+
+# Of a stream's field: one that is None has no part in the fingerprint, as if there were none.
+ABSENT_IF_NONE = {"absent_if_none": True}
 
 Setting = Literal["class", "domain", "general", "regression", "labels"]
 
@@ -131,6 +137,12 @@ def has_task_il(stream: TaskClasses) -> bool:
     groups = {frozenset(stream.task_classes(task)) for task in range(stream.tasks)}
     apart = sum(map(len, groups)) == len(frozenset().union(*groups))
     return apart and (len(groups) > 1 or stream.tasks == 1)
+
+
+def packing_of(stream: object) -> Packing | None:
+    """How a stream's examples of several tensors are packed; None if they are one tensor each."""
+    found: Packing | None = getattr(stream, "packing", None)
+    return found
 
 
 def validation_of(stream: object) -> Stream:

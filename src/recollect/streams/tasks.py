@@ -12,12 +12,13 @@ import torch
 from torch import Tensor
 
 from recollect.core.images import Images
+from recollect.core.packing import Packing
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError
 from recollect.streams.class_order import ClassOrder
 from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
-from recollect.streams.stream import Batch, Copies, Setting, shuffled, take
+from recollect.streams.stream import ABSENT_IF_NONE, Batch, Copies, Setting, shuffled, take
 from recollect.streams.targets import without_weights
 
 __all__ = ["TaskStream", "examples_of"]
@@ -57,6 +58,7 @@ class TaskStream:
     shuffle: bool = True
     boundaries: bool = True
     images: Images | Transforms | None = None
+    packing: Packing | None = field(default=None, metadata=ABSENT_IF_NONE)
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 import numpy as np
@@ -11,10 +12,13 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.streams.arrays import Options, from_arrays
+from recollect.streams.packed import Parts, is_parts
 from recollect.streams.reading import with_progress
 from recollect.streams.tasks import TaskStream
 
 __all__ = ["from_dataset"]
+
+ONLY = ""
 
 
 def from_dataset(
@@ -23,8 +27,9 @@ def from_dataset(
     """Make a stream of a `torch.utils.data.Dataset`, such as torchvision's.
 
     Its items are pairs (example, label): a tensor, an array or a Pillow image, all of one shape,
-    and a whole number. They are read once, into memory. So a random transform of the data set would
-    do the same in every epoch: pass it as `transform` instead, or use `crop` and `flip`.
+    or a mapping or tuple of tensors, which the network gets as arguments; and a whole number. They
+    are read once, into memory. So a random transform of the data set would do the same in every
+    epoch: pass it as `transform` instead, or use `crop` and `flip`.
 
     Args:
         train: A data set with a length, whose items are got by an index.
@@ -44,7 +49,7 @@ def from_dataset(
     )
 
 
-def _read(dataset: Any, part: str) -> tuple[Tensor, Tensor]:
+def _read(dataset: Any, part: str) -> tuple[Tensor | Parts, Tensor]:
     """All examples and labels of a data set."""
     try:
         count = len(dataset)
@@ -56,22 +61,42 @@ def _read(dataset: Any, part: str) -> tuple[Tensor, Tensor]:
         ) from None
     if not count:
         raise InputError(f"{part} is empty: at least one example is needed")
-    x, y = None, torch.empty(count, dtype=torch.int64)
+    found: dict[str, Tensor] = {}
+    y, several = torch.empty(count, dtype=torch.int64), (False, False)
     for number in with_progress(range(count), count, f"the {part} set"):
-        example, y[number] = _pair(dataset[number], f"item {number} of {part}")
-        if x is None:
-            x = torch.empty(count, *example.shape, dtype=example.dtype)
-        if example.shape != x.shape[1:] or example.dtype != x.dtype:
+        what = f"item {number} of {part}"
+        example, y[number] = _pair(dataset[number], what)
+        parts = _parts(example, what)
+        if not number:
+            found = {k: torch.empty(count, *t.shape, dtype=t.dtype) for k, t in parts.items()}
+            several = is_parts(example), isinstance(example, Mapping)
+        if parts.keys() != found.keys():
             raise InputError(
-                f"item {number} of {part} is {list(example.shape)} of {example.dtype}, and item 0 "
-                f"is {list(x.shape[1:])} of {x.dtype}: let the data set bring all to one shape"
+                f"{what} has the fields {list(parts)}, and item 0 has {list(found)}: let the data "
+                f"set give all items the same"
             )
-        x[number] = example
-    assert x is not None
-    return x, y
+        for key, tensor in parts.items():
+            x, where = found[key], f"{what}, {key!r}," if several[0] else what
+            if tensor.shape != x.shape[1:] or tensor.dtype != x.dtype:
+                raise InputError(
+                    f"{where} is {list(tensor.shape)} of {tensor.dtype}, and item 0 is "
+                    f"{list(x.shape[1:])} of {x.dtype}: let the data set bring all to one shape"
+                )
+            x[number] = tensor
+    if not several[0]:
+        return found[ONLY], y
+    return (found if several[1] else tuple(found.values())), y
 
 
-def _pair(item: Any, what: str) -> tuple[Tensor, int]:
+def _parts(example: Any, what: str) -> dict[str, Tensor]:
+    """The tensors of an example; `ONLY` is the name of the one of a plain example."""
+    if not is_parts(example):
+        return {ONLY: _tensor(example, what)}
+    given = example if isinstance(example, Mapping) else {str(n): e for n, e in enumerate(example)}
+    return {str(k): _tensor(part, f"{what}, {k!r},", "buif") for k, part in given.items()}
+
+
+def _pair(item: Any, what: str) -> tuple[Any, int]:
     if not isinstance(item, tuple | list) or len(item) != 2:
         raise InputError(
             f"{what} is a {type(item).__name__}, but a pair (example, label) is expected"
@@ -86,14 +111,19 @@ def _pair(item: Any, what: str) -> tuple[Tensor, int]:
             f"the label of {what} is {label!r}, but a whole number is expected: let the data set "
             "return an int"
         ) from None
+    return example, number
+
+
+def _tensor(example: Any, what: str, kinds: str = "uif") -> Tensor:
+    """An example as a tensor; `kinds` are numpy's letters for what it may hold."""
     if isinstance(example, Tensor):
-        return example.detach(), number
+        return example.detach()
     array = np.asarray(example)
-    if array.dtype.kind not in "uif":
+    if array.dtype.kind not in kinds:
         raise InputError(
             f"the example of {what} is a {type(example).__name__}, but a tensor, an array or an "
             "image is expected: convert it in the data set's transform"
         )
     if type(example).__module__.startswith("PIL") and array.ndim == 3:
         array = array.transpose(2, 0, 1)
-    return torch.from_numpy(array.copy()), number
+    return torch.from_numpy(array.copy())

@@ -109,6 +109,10 @@ def check_network(
 ) -> int:
     """Refuse a network that does not take the examples, or has not so many outputs; return them."""
     blank = torch.zeros(runs, 2, *shape, dtype=stored, device=network.device)
+    packing = network.packing
+    examples = (
+        f"examples of shape {list(shape)}" if packing is None else f"examples, each {packing}"
+    )
     try:
         network.settle(as_input(blank, network.dtype))
         found = list(logits(blank).shape[1:])
@@ -116,12 +120,12 @@ def check_network(
         raise
     except RuntimeError as error:
         raise InputError(
-            f"the network cannot take examples of shape {list(shape)}: {str(error).splitlines()[0]}"
+            f"the network cannot take {examples}: {str(error).splitlines()[0]}"
         ) from None
     except (AttributeError, TypeError) as error:
         raise InputError(
-            f"the network must give a tensor of logits, [n, {outputs}], for n examples of shape "
-            f"{list(shape)}, and fails: {error}"
+            f"the network must give a tensor of logits, [n, {outputs}], for n {examples}, and "
+            f"fails: {error}"
         ) from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
         raise InputError(f"the network must give {outputs} logits for an example, not {found[1:]}")

@@ -9,12 +9,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
+from recollect.core.packing import Packing
 from recollect.core.source import code_of, source_of
 from recollect.errors import DataError, InputError
 from recollect.files import pack, unpack, write_bytes
@@ -35,7 +36,7 @@ def encode(
     stream: str | Stream,
     encoder: nn.Module,
     *,
-    transform: Callable[[Tensor], Tensor] | None = None,
+    transform: Callable[[Any], Any] | None = None,
     batch: int = 100,
     device: str = "auto",
     folder: Path | str | None = None,
@@ -55,7 +56,7 @@ def encode(
         encoder: Gives a tensor of features `[n, ...]` for a batch of examples `[n, ...]`.
         transform: Changes a batch before the encoder sees it, as resizing or normalising it does.
             It gets images as numbers from 0 to 1; the stream's crops, flips, normalisation and
-            transforms are not applied.
+            transforms are not applied. Where an example has several tensors, it gets them all.
         batch: How many examples are encoded at once.
         device: Where the encoder computes; a GPU if there is one.
         folder: Where features are stored, instead of in the cache folder.
@@ -73,7 +74,7 @@ def encode(
     found = benchmark(stream).stream(folder=data_dir) if isinstance(stream, str) else stream
     _check(found, encoder, batch)
     assert isinstance(found, TaskStream)
-    work = Encoding.of(encoder, transform, batch, device_named(device), folder)
+    work = Encoding.of(encoder, transform, batch, device_named(device), folder, found.packing)
     train_x = work.features(found.train_x, f"{found.name}, training examples")
     same = found.test_x is found.train_x  # as in a validation split
     test_x = train_x if same else work.features(found.test_x, f"{found.name}, test examples")
@@ -85,21 +86,35 @@ def encode(
         train_x=train_x,
         test_x=test_x,
         images=None,
+        packing=None,
     )
 
 
 @torch.no_grad()
-def features_of(encoder: nn.Module, x: Tensor) -> Tensor:
-    """What an encoder in evaluation mode gives for inputs `[n, ...]`; refused if unusable."""
+def features_of(
+    encoder: nn.Module,
+    x: Tensor,
+    packing: Packing | None = None,
+    dtype: torch.dtype = torch.float32,
+    transform: Callable[[Any], Any] | None = None,
+) -> Tensor:
+    """What an encoder in evaluation mode gives for inputs `[n, ...]`; refused if unusable.
+
+    Rows of a packing are unpacked, and transformed, before it sees them.
+    """
+    given: Any = x if packing is None else packing.given(packing.inputs(x, dtype))
+    given = given if transform is None else transform(given)
     try:
-        found: object = encoder(x)
+        if packing is None:
+            found: object = encoder(given)
+        else:
+            found = encoder(**given) if packing.named else encoder(*given)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # it is the user's: there is no list of what it may raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(
-            f"the encoder cannot take examples of shape {list(x.shape[1:])}: {reason}"
-        ) from error
+        taken: object = packing or f"examples of shape {list(x.shape[1:])}"
+        raise InputError(f"the encoder cannot take {taken}: {reason}") from error
     if not isinstance(found, Tensor) or found.dim() < 2 or len(found) != len(x):
         what = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
@@ -121,32 +136,36 @@ class Encoding:
     """An encoder at work: its copy on a device, and the folder with what it has computed."""
 
     encoder: nn.Module
-    transform: Callable[[Tensor], Tensor] | None
+    transform: Callable[[Any], Any] | None
     batch: int
     device: torch.device
     folder: Path
     dtype: torch.dtype
+    packing: Packing | None = None
     failed: list[str] = field(default_factory=list)
 
     @classmethod
     def of(
         cls,
         encoder: nn.Module,
-        transform: Callable[[Tensor], Tensor] | None,
+        transform: Callable[[Any], Any] | None,
         batch: int,
         device: torch.device,
         folder: Path | str | None,
+        packing: Packing | None = None,
     ) -> Encoding:
         """A copy of an encoder in evaluation mode; its files have a folder of their own."""
         facts = NetworkFacts.of(encoder)
         parts = [facts.fingerprint, source_of(transform), *sorted(map(code_of, facts.classes))]
+        parts += [str(packing)] if packing else []
         key = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:LETTERS]
         home = Path(folder) if folder is not None else cache_folder() / "features"
         module = copy.deepcopy(encoder).eval().to(device)
         # Convolutions on a CPU are twice as fast with channels last.
         module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         floats = (p.dtype for p in module.parameters() if p.is_floating_point())
-        return cls(module, transform, batch, device, home / key, next(floats, torch.float32))
+        dtype = next(floats, torch.float32)
+        return cls(module, transform, batch, device, home / key, dtype, packing)
 
     def features(self, x: Tensor, what: str) -> Tensor:
         """The features `[N, ...]` of examples `[N, ...]`, read from files or computed."""
@@ -186,6 +205,10 @@ class Encoding:
         return found
 
     def _computed(self, x: Tensor) -> Tensor:
+        if self.packing is not None:
+            rows = x.to(self.device)
+            found = features_of(self.encoder, rows, self.packing, self.dtype, self.transform)
+            return found.contiguous().cpu()
         x = as_input(x.to(self.device), self.dtype)
         x = x.clone() if self.transform is None else self.transform(x)
         if x.dim() == 4:

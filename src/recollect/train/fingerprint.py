@@ -157,6 +157,8 @@ def _add(found: hashlib._Hash, value: object) -> None:
         found.update(_bytes(value))
     elif is_dataclass(value):
         for field in fields(value):
+            if getattr(value, field.name) is None and field.metadata.get("absent_if_none"):
+                continue
             found.update(field.name.encode())
             _add(found, getattr(value, field.name))
     elif isinstance(value, tuple | list):

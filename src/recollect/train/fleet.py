@@ -13,6 +13,7 @@ from recollect.core.images import Images
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
+from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.transforms import Transforms
@@ -20,21 +21,14 @@ from recollect.core.weights import State, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
-from recollect.methods import Method, Spec, Task, setup_of
+from recollect.methods import Field, Method, Spec, Task, setup_of, state_of
 from recollect.methods.task import Requests
-from recollect.train.checks import (
-    check_alike,
-    check_batch,
-    check_network,
-    check_runs,
-    check_state,
-    check_target,
-)  # fmt: skip
+from recollect.train import checks
 from recollect.train.compiled import fast_steps
 from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.guard import Guard
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
-from recollect.train.planner import Planner, by_step
+from recollect.train.planner import Planner, by_step, no_counts
 from recollect.train.reader import Reader
 from recollect.train.stepper import FleetState, Stepper, stacked
 from recollect.train.training_logits import training_logits
@@ -75,6 +69,7 @@ class Fleet:
         replay: int = 0,
         stored: torch.dtype = torch.float32,
         images: Images | Transforms | None = None,
+        packing: Packing | None = None,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         half: bool = False,
@@ -87,10 +82,11 @@ class Fleet:
         optimisation: Optimisation = PLAIN_SGD,
         numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
+        fields: Sequence[Field] = (),
         target: Target = CLASS,
     ) -> None:
         by_torch = optimisation.options is not None
-        check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
+        checks.check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
         self.kind = type(methods[0])
         self.device = torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
@@ -100,46 +96,44 @@ class Fleet:
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
-        check_target(methods[0], setup.policy, target)
+        checks.check_target(methods[0], setup.policy, target)
         built = setup.network(network)
         self._another_network = partial(
             Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
-            channels_last=self.device.type == "cuda",
+            channels_last=self.device.type == "cuda", packing=packing,
         )  # fmt: skip
         self.network = self._another_network()
         added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
-        parts = self.network, self.network.weights, self.network.buffers, rates
-        self.model = Model(*parts, criterion=target.criterion)
+        self.model = Model(self.network, self.network.weights, self.network.buffers, rates,
+                           criterion=target.criterion)  # fmt: skip
         # A method with predictions of its own may have networks with any outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
         nothing = State({}), Memory(len(seeds), 0, {}, self.device)
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
-        outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
+        outputs = checks.check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
         stores, policy = setup.replay, setup.policy
-        given = {"x": (shape, stored), "y": target.layout(outputs)}
-        fields = stores.layout(given, outputs, dtype) if stores else {}
-        self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
-        counts = None
+        known = {"x": (shape, stored), "y": target.layout(outputs)}
+        layout = stores.layout(known, outputs, dtype, fields) if stores else {}
+        self.memory = Memory(len(seeds), memory if stores else 0, layout, self.device)
         if policy is not None and stores is not None:
             check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
-        if policy is not None and policy.uses_labels:
-            counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
+        counts = no_counts(policy, len(seeds), classes, self.device)
         each = numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
             self.network.noisy, counts, optimisation.rates(rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
-        self.state = State(setup.state(self.model)).to(self.device)
-        check_state(self.kind, self.state, self.runs)
+        begun, self.by_slot = state_of(setup, self.model)
+        self.state = State(begun).to(self.device)
+        checks.check_state(self.kind, self.state, self.runs)
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
-        whole = FleetState(
-            self.weights, self.network.buffers, self._method, rates, self.state, self.optimiser
-        )
+        whole = FleetState(self.weights, self.network.buffers, self._method, rates, self.state,
+                           self.optimiser)  # fmt: skip
         # The state of torch's optimisers is not there before the first step.
         torchs = self.optimiser if isinstance(self.optimiser, TorchOptimiser) else None
         if torchs or guarded or isinstance(images, Transforms):
@@ -148,7 +142,8 @@ class Fleet:
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs) if guarded else None
-        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard, target)
+        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard,
+                                [field.name for field in fields], target)  # fmt: skip
 
     @property
     def runs(self) -> int:
@@ -181,18 +176,18 @@ class Fleet:
         state = sum(t[0].numel() * t.element_size() for t in self.state.values())
         return self.memory.bytes_per_run + state + self._added_bytes
 
-    def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+    def learn(
+        self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
 
-        What is replayed and where examples are stored is known beforehand, so it is worked out
-        for many steps at once; a step is then only the network and the memory's copies.
+        What is replayed and where examples are stored is known beforehand, so it is worked out for
+        many steps at once. The `fields` that the fleet was made with are `given`, `[K, n, ...]`.
         """
         if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
-            raise InputError(
-                f"{self.kind.title} has seen all of its {self.clock.tasks} tasks: give the number "
-                f"of tasks that there will be"
-            )
-        check_batch(x, y, batch, self.runs, self.classes, self.target)
+            seen = f"{self.kind.title} has seen all of its {self.clock.tasks} tasks"
+            raise InputError(f"{seen}: give the number of tasks that there will be")
+        checks.check_batch(x, y, batch, self.runs, self.classes, self.target)
         y = y if y.dtype == self.target.dtype else y.to(self.target.dtype)
         count = y.shape[1]
         loss = torch.zeros(self.runs, device=self.device)
@@ -207,12 +202,15 @@ class Fleet:
                 stacks = {
                     "x": by_step(x[:, start:stop], steps),
                     "y": labels,
+                    **{n: by_step(t[:, start:stop], steps) for n, t in (given or {}).items()},
                     **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
                 usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
                 self.planner.count(labels)
                 self.clock = self.clock.after(steps, size)
+                if self.clock.holes:
+                    self.clock = self.clock.filled(self._stepper.written)
                 start = stop
         return loss
 
@@ -257,7 +255,7 @@ class Fleet:
             kept = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
             self.optimiser.restore(kept)
         mine = self.tensors()
-        check_alike(mine, tensors)
+        checks.check_alike(mine, tensors)
         for name, tensor in mine.items():
             tensor.copy_(tensors[name])
         self.clock = clock

@@ -11,10 +11,11 @@ from itertools import pairwise
 import torch
 from torch import nn
 
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.methods import Method, Spec, setup_of, symbol, told
 from recollect.streams.joint import Joint
-from recollect.streams.stream import Stream, has_task_il
+from recollect.streams.stream import Stream, has_task_il, packing_of
 from recollect.streams.targets import target_of
 from recollect.train.checks import check_target
 from recollect.train.code import code_fingerprint
@@ -66,6 +67,11 @@ class Job:
     def arriving(self) -> Stream:
         """The stream that the method trains on: all tasks mixed, if it needs all data at once."""
         return Joint(self.stream) if self.kind.needs.all_data else self.stream
+
+    @property
+    def packing(self) -> Packing | None:
+        """How the stream packs examples of several tensors; None if they are one tensor each."""
+        return packing_of(self.stream)
 
     @property
     def steps(self) -> int:

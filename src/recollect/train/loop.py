@@ -62,9 +62,8 @@ def train(
             checkpoints.save(name, progress.saved())
         if stopping:
             why, done = "the time limit" if late else "a signal", f"{progress.reported:,}"
-            raise TimeUp(
-                f"{why} came after {done} of {job.steps:,} steps; the same command continues"
-            )
+            after = f"{done} of {job.steps:,} steps"
+            raise TimeUp(f"{why} came after {after}; the same command continues")
     results = progress.results()
     if checkpoints:
         checkpoints.finish(name, results)
@@ -288,6 +287,7 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         replay=job.replay,
         stored=job.stream.dtype,
         images=job.stream.images,
+        packing=job.packing,
         device=job.device,
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,

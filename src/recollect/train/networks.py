@@ -27,7 +27,7 @@ from recollect.methods import (
     untold,
 )
 from recollect.nets import MLP, ResNet18
-from recollect.streams.stream import Stream
+from recollect.streams.stream import Stream, packing_of
 
 if TYPE_CHECKING:
     from recollect.train.fleet import Fleet
@@ -127,8 +127,10 @@ def load_network(
     return module.eval()
 
 
-def inputs_of(stream: Stream, x: Tensor) -> Tensor:
+def inputs_of(stream: Stream, x: Tensor) -> Any:
     """What a network reads of a stream's examples `[n, ...]`: images as normalised numbers.
+
+    Of examples with several tensors it is a mapping or a tuple of them.
 
     >>> from recollect.streams import benchmark
     >>> stream = benchmark("seq-digits").stream()
@@ -136,6 +138,8 @@ def inputs_of(stream: Stream, x: Tensor) -> Tensor:
     >>> inputs_of(stream, x[0]).dtype
     torch.float32
     """
+    if (packing := packing_of(stream)) is not None:
+        return packing.given(packing.inputs(x, torch.float32))
     return as_input(x) if stream.images is None else stream.images.plain(x[None])[0]
 
 

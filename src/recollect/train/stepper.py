@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -100,16 +100,16 @@ class Stepper:
         fast: tuple[bool, bool],
         images: Images | Transforms | None = None,
         guard: Guard | None = None,
+        given: Collection[str] = (),
         target: Target = CLASS,
     ) -> None:
         self._network, self._memory, self._target = network, memory, target
-        self._fast, self._images = fast, images
-        self._guard = guard
+        self._fast, self._images, self._guard = fast, images, guard
         self._method, runs = whole.method, whole.weights.runs
         one_by_one = network.strategy == "loop" and runs > 1
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
-        self._given = {"x", "y"} & memory.tensors.keys()
-        self._noted = memory.tensors.keys() - {"x", "y"}
+        self._given = {"x", "y", *given} & memory.tensors.keys()
+        self._noted = memory.tensors.keys() - {"x", "y", *given}
         self._lanes = Lanes(network.device, len(self._states))
         self.first_steps = FirstSteps(self._learn, network)
         self._usual = False
@@ -171,8 +171,9 @@ class Stepper:
         noise: Tensor | None = None,
         valid: Tensor | None = None,
         factor: Tensor | None = None,
+        **fields: Tensor,
     ) -> Tensor:
-        """One step of all runs; the loss `[K]`."""
+        """One step of all runs; the loss `[K]`. `fields` of the batch are stored as they came."""
         past = self._memory.read(read)
         given = {"x": x, "y": y, "slots": slots, "key": key}
         if factor is not None:
@@ -191,7 +192,8 @@ class Stepper:
         if SLOTS in found:
             write = self._memory.rows(found[SLOTS])
         rows = read if valid is None else torch.where(valid, read, self._memory.spare)
-        self._write({"x": x, "y": y}, write, rows, found)
+        self._write({"x": x, "y": y, **fields}, write, rows, found)
+        self.written = write  # [K, B]
         return found[LOSS]
 
     def _learn_all(self, given: dict[str, Tensor], noise: Tensor | None) -> dict[str, Tensor]:
@@ -259,8 +261,7 @@ class Stepper:
         rate = state.rate * given["factor"] if "factor" in given else state.rate
         parts = state.weights, state.buffers, rate, state.optimiser, self._target.criterion
         step = Step(
-            given["x"], given["y"],
-            Model(self._network, *parts),
+            given["x"], given["y"], Model(self._network, *parts),
             [Stored(past).narrow(*span) for span in spans],
             state.state, given["slots"], given["key"], augmentation, self._noted,
         )  # fmt: skip
@@ -292,7 +293,7 @@ class Stepper:
         """What a compiled step depends on besides its tensors and, for some methods, the task."""
         network, method = self._network, self._method
         layers = tuple(type(layer) for layer in network.module.modules())
-        how = (network.strategy, network.dtype, network.half)
+        how = (network.strategy, network.dtype, network.half, network.packing)
         fixed = tuple(getattr(method, name) for name in static(type(method)))
         optimiser = self._states[0].optimiser and self._states[0].optimiser.kind
         given = (repr(self._images), layers, repr(network.module), how, optimiser, self._target)

@@ -1,0 +1,199 @@
+"""Examples of several tensors, packed into one row each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from recollect.errors import InputError
+
+__all__ = ["Packing", "Part"]
+
+WORD = 4  # bytes
+STORED = (
+    torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64,
+)  # fmt: skip
+TYPES = {str(dtype).removeprefix("torch."): dtype for dtype in STORED}
+
+
+@final
+@dataclass(frozen=True)
+class Part:
+    """One of the tensors of an example: its name (or position), shape and type.
+
+    >>> Part("mask", (5,), torch.bool).words
+    2
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+
+    @property
+    def words(self) -> int:
+        """How many words of a row it takes."""
+        return math.ceil(math.prod(self.shape) * self.dtype.itemsize / WORD)
+
+    def __str__(self) -> str:
+        return f"{self.name!r} {list(self.shape)} of {_name(self.dtype)}"
+
+
+@final
+@dataclass(frozen=True)
+class Packing:
+    """How the tensors of an example lie in one row of 32-bit words.
+
+    A network gets them back bit for bit: as keyword arguments if they are `named`, else as
+    positional ones, in this order. So memory, files and streams store an example of several
+    tensors as they store a vector.
+
+    >>> packing = Packing.of({"ids": torch.tensor([[7, 8, 9]]), "size": torch.tensor([[0.5]])})
+    >>> row = packing.pack({"ids": torch.tensor([[7, 8, 9]]), "size": torch.tensor([[0.5]])})
+    >>> row.shape, row.dtype, packing.unpack(row)["ids"]
+    (torch.Size([1, 7]), torch.int32, tensor([[7, 8, 9]]))
+    """
+
+    parts: tuple[Part, ...]
+    named: bool = True
+
+    @classmethod
+    def of(cls, batch: Mapping[str, Tensor], *, named: bool = True) -> Packing:
+        """The packing of a batch of tensors `[n, ...]`; the order of names does not matter."""
+        names = sorted(batch) if named else list(batch)
+        return cls(tuple(Part(n, tuple(batch[n].shape[1:]), batch[n].dtype) for n in names), named)
+
+    @cached_property
+    def words(self) -> int:
+        """The length of a row."""
+        return sum(part.words for part in self.parts)
+
+    def pack(self, batch: Mapping[str, Tensor]) -> Tensor:
+        """The rows `[n, words]` of a batch of tensors `[n, ...]` that has exactly these parts."""
+        rows = []
+        for part in self.parts:
+            tensor = batch[part.name]
+            numbers = tensor.reshape(len(tensor), -1).contiguous().view(torch.uint8)
+            rows.append(functional.pad(numbers, (0, part.words * WORD - numbers.shape[1])))
+        return torch.cat(rows, 1).view(torch.int32)
+
+    def unpack(self, rows: Tensor) -> dict[str, Tensor]:
+        """The tensors `[..., *shape]` of rows `[..., words]`, in memory of their own."""
+        found = {}
+        pieces = torch.split_with_sizes(rows, [part.words for part in self.parts], -1)
+        for part, piece in zip(self.parts, pieces, strict=True):
+            # A copy: a view as a larger type needs an aligned address, and a network may
+            # work in place.
+            numbers = piece.clone(memory_format=torch.contiguous_format)
+            if part.dtype == torch.bool:
+                numbers = numbers.view(torch.uint8)
+            numbers = numbers.view(part.dtype)[..., : math.prod(part.shape)]
+            found[part.name] = numbers.reshape(*rows.shape[:-1], *part.shape)
+        return found
+
+    def inputs(self, rows: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
+        """What a network with weights of this type reads of rows: reals become that type."""
+        unpacked = self.unpack(rows)
+        return {n: t.to(dtype) if t.is_floating_point() else t for n, t in unpacked.items()}
+
+    def given(self, inputs: Mapping[str, Tensor]) -> Any:
+        """The tensors in the form that a user knows: a mapping, or a tuple."""
+        return dict(inputs) if self.named else tuple(inputs.values())
+
+    def floats(self, rows: Tensor) -> Tensor | None:
+        """The reals of rows `[n, words]`, `[n, F]`, or `[n, 1, F]` if not all are features."""
+        unpacked = self.unpack(rows)
+        reals = [part for part in self.parts if part.dtype.is_floating_point]
+        if not reals:
+            return None
+        found = torch.cat([unpacked[part.name].reshape(len(rows), -1).float() for part in reals], 1)
+        return found if all(len(part.shape) < 2 for part in reals) else found.unsqueeze(1)
+
+    def real_name(self, number: int) -> str:
+        """What a column of `floats` is."""
+        for part in self.parts:
+            size = math.prod(part.shape) if part.dtype.is_floating_point else 0
+            if number < size:
+                break
+            number -= size
+        return f"number {number} of {part.name!r}"
+
+    def over(self, transform: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
+        """A function of rows `[n, words]` that does what a user's does with their tensors."""
+
+        def transformed(rows: Tensor) -> Tensor:
+            found: object = transform(self.given(self.unpack(rows)))
+            if not isinstance(found, Mapping | tuple):
+                raise InputError(
+                    f"a transform of examples with several tensors must give a "
+                    f"{'mapping' if self.named else 'tuple'}, as it got one, not a "
+                    f"{type(found).__name__}"
+                )
+            changed = found if isinstance(found, Mapping) else _numbered(found)
+            return self.pack(self._alike(changed, rows))
+
+        return transformed
+
+    def check(self, other: Packing | None) -> None:
+        """Refuse examples of another packing, or of one tensor (None), naming what differs."""
+        if other == self:
+            return
+        if other is None or other.named != self.named:
+            raise InputError(f"an example must be {self}, as the first ones were")
+        mine, others = ({part.name: part for part in p.parts} for p in (self, other))
+        what = "field" if self.named else "input"
+        for name in mine.keys() - others.keys():
+            raise InputError(f"the {what} {name!r} is missing: an example must be {self}")
+        for name in others.keys() - mine.keys():
+            raise InputError(f"the {what} {name!r} is new: an example must be {self}")
+        for name, part in mine.items():
+            if others[name] != part:
+                raise InputError(
+                    f"the {what} {others[name]} must be {list(part.shape)} of {_name(part.dtype)}, "
+                    f"as in the first examples"
+                )
+
+    def plain(self) -> dict[str, Any]:
+        """What a file has of it."""
+        parts = [[part.name, list(part.shape), _name(part.dtype)] for part in self.parts]
+        return {"parts": parts, "named": self.named}
+
+    @classmethod
+    def restored(cls, saved: Mapping[str, Any]) -> Packing:
+        """The packing that was saved as plain data."""
+        parts = tuple(
+            Part(str(name), tuple(int(size) for size in shape), TYPES[dtype])
+            for name, shape, dtype in saved["parts"]
+        )
+        return cls(parts, bool(saved["named"]))
+
+    def __str__(self) -> str:
+        what = "a mapping with" if self.named else "a tuple of"
+        return f"{what} {', '.join(map(str, self.parts))}"
+
+    def _alike(self, found: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
+        """What a transform gave, in the types that are stored; refused if it is not alike."""
+        for part in self.parts:
+            tensor = found.get(part.name)
+            wanted = (*rows.shape[:-1], *part.shape)
+            alike = isinstance(tensor, Tensor) and tensor.shape == wanted
+            if not alike or tensor.is_floating_point() != part.dtype.is_floating_point:  # type: ignore[union-attr]
+                raise InputError(
+                    f"a transform must give the same names, shapes and kinds of numbers as it "
+                    f"got: {part.name!r} is not {list(wanted)} of {_name(part.dtype)}"
+                )
+        return {part.name: found[part.name].to(part.dtype) for part in self.parts}
+
+
+def _numbered(parts: Sequence[Any]) -> dict[str, Any]:
+    return {str(number): part for number, part in enumerate(parts)}
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
