@@ -17,8 +17,9 @@ from typing import Any
 import pytest
 from safetensors.torch import load_file
 
-from recollect import InputError
+from recollect import MLP, DERpp, InputError, Learner, LiveStream
 from recollect.cli.main import main
+from recollect.feeds import Reading, open_feed, open_labels
 from recollect.live.late import LateLabels
 from recollect.live.state import Predictions
 
@@ -150,6 +151,63 @@ def test_every_kill_leads_to_the_same_end(
     assert stream(*words, "--checkpoint", "parts", "--every", 3).status == 0
     assert Path("p.jsonl").read_bytes() == whole
     assert state("parts") == state("whole")
+
+
+@pytest.mark.parametrize("which", [4, 5])
+def test_a_signal_saves_and_the_same_command_continues(
+    which: int, stream: Stream, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(200, untidy)
+    words = ("requests.csv", *JOIN, *OUT)
+    stream(*words, "--checkpoint", "whole")
+    whole = Path("p.jsonl").read_bytes()
+    Path("p.jsonl").unlink()
+    real, taken = LiveStream._take, [0]
+
+    def take(self: LiveStream, batch: Any) -> None:
+        taken[0] += 1
+        if taken[0] == which:
+            signal.raise_signal(signal.SIGTERM)
+        real(self, batch)
+
+    monkeypatch.setattr(LiveStream, "_take", take)
+    assert stream(*words, "--checkpoint", "parts").status == 143
+    assert len(Path("p.jsonl").read_bytes().splitlines()) == 10 * which
+    assert stream(*words, "--checkpoint", "parts").status == 0
+    assert Path("p.jsonl").read_bytes() == whole
+    assert state("parts") == state("whole")
+
+
+def test_labels_may_come_through_a_pipe(
+    stream: Stream, files: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files(40)
+    words = ("requests.csv", "--id", "request", "--labels", "-")
+    with Path("labels.csv").open() as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        said = stream(*words)
+    assert said.status == 0
+    assert "40 learned; 0 examples wait" in said.err
+    Path("no.csv").write_text("")
+    with Path("no.csv").open() as source:
+        monkeypatch.setattr(sys, "stdin", source)
+        assert "a source is given twice" in stream("-", *words[1:]).err
+
+
+def test_labels_may_be_parquet(stream: Stream, files: Any) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    _, labels = files(40)
+    ids, kinds = zip(*(row.strip().split(",") for row in labels), strict=True)
+    table = {"request": [*ids], "site": ["north"] * 40, "kind": [*kinds]}
+    parquet.write_table(pyarrow.table(table), "labels.parquet")
+    said = stream("requests.csv", "--id", "request", "--labels", "labels.parquet")
+    assert "40 learned; 0 examples wait" in said.err
+    requests = {"request": [*ids], "a": [float(n) for n in range(40)]}
+    parquet.write_table(pyarrow.table(requests), "requests.parquet")
+    said = stream("requests.parquet", *JOIN)
+    assert "learning from 1 number (a)" in said.err
+    assert "40 learned; 0 examples wait" in said.err
 
 
 def in_a_child(words: list[str]) -> None:
@@ -299,9 +357,6 @@ def test_a_state_is_continued_with_the_same_labels_and_room(stream: Stream, file
 
 
 def test_labels_alone_are_no_stream(files: Any) -> None:
-    from recollect import MLP, DERpp, Learner, LiveStream
-    from recollect.feeds import Reading, open_feed, open_labels
-
     files(20)
     requests = Reading(id="request", labelled=False)
     feed, labels = open_feed("requests.csv", requests), open_labels("labels.csv", requests)

@@ -104,7 +104,7 @@ def late_labels(feed: Feed, labels: Feed | None, most: int) -> LateLabels | None
     if not labels.of_labels:
         raise InputError("labels must be a feed of ids and labels: open it with open_labels")
     if not (feed.lasting or labels.lasting):
-        raise InputError("one of the examples and the labels can come through standard input")
+        raise InputError("examples and labels cannot both come through standard input: give a file")
     if most < 1:
         raise InputError(f"pending must be at least 1, not {most}")
     return LateLabels(labels, most)
