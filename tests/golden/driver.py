@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 from unittest.mock import patch
 
@@ -110,7 +110,9 @@ class _Noting(Fleet):
         self._plan = self.planner.plan
         self.planner.plan = self._overheard  # type: ignore[assignment, method-assign]
 
-    def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+    def learn(
+        self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         loss = torch.zeros(self.runs)
         length = batch if self.stepwise else y.shape[1]
         for start in range(0, y.shape[1], length):

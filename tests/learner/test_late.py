@@ -26,7 +26,7 @@ def test_a_late_label_is_the_step_that_an_early_one_is() -> None:
         part, ids = x[start : start + 10], list(range(start, start + 10))
         answers = late.predict(part, ids=ids)
         found = late.label(ids, y[start : start + 10])
-        early.observe(part, y[start : start + 10], predicted=answers)
+        early.observe(part, y[start : start + 10], predicted=answers, ids=ids)
         assert found.learned == 10
         assert math.isfinite(found.loss)
     facts = state(late), state(early)

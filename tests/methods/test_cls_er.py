@@ -16,7 +16,7 @@ from recollect.core.model import Model
 from recollect.core.network import Network
 from recollect.core.weights import State
 from recollect.memory import Stored
-from recollect.methods import CLSER, Spec, Step
+from recollect.methods import CLSER, Spec, Step, state_of
 
 RUNS, CLASSES, RATE = 2, 3, 0.3
 LAMBDAS, DECAYS, RATES = [0.7, 2.0], ([0.6, 0.9], [0.8, 0.95]), ([0.9, 0.5], [0.6, 0.4])
@@ -41,7 +41,7 @@ def test_steps_are_those_of_the_reference(constant: int, tiny_net: Callable[[], 
         for name, each in zip(names, (LAMBDAS, *RATES, *DECAYS), strict=True)
     }
     method = CLSER(**columns, constant=constant)
-    made = method.setup(Spec(RUNS, 9, CLASSES, 1, CLASSES, (6,))).state(model)
+    made, _ = state_of(method.setup(Spec(RUNS, 9, CLASSES, 1, CLASSES, (6,))), model)
     state = State({name: tensor.clone() for name, tensor in made.items()})
     modules, expected = [], []
     for k in range(RUNS):

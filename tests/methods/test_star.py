@@ -15,7 +15,7 @@ from recollect.core.model import Model
 from recollect.core.network import Network
 from recollect.core.weights import State
 from recollect.memory import Stored
-from recollect.methods import STAR, Spec, Step
+from recollect.methods import STAR, Spec, Step, state_of
 from recollect.methods.star import _normal
 
 RUNS, CLASSES = 2, 3
@@ -63,7 +63,9 @@ def test_a_step_adds_the_gradient_of_the_reference(
     mine, other, third = (Network(build, [0, 1], dtype=torch.float64) for _ in range(3))
     answers = third(third.weights, draws[0].x).argmax(2)
     draws[0].y[:, :3] = answers[:, :3]  # some are right
-    states = [State(method.setup(SPEC).state(step_of(mine, [], State()).model)) for _ in "ab"]
+    states = [
+        State(state_of(method.setup(SPEC), step_of(mine, [], State()).model)[0]) for _ in "ab"
+    ]
     step = step_of(mine, draws, states[0])
     loss = method.update(step)
     plain = step_of(other, draws[1:], states[1])

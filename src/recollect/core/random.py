@@ -44,6 +44,7 @@ class Purpose(IntEnum):
     RECORD = 15
     CLASSES = 20
     TASKS = 21
+    HOLE = 22
 
 
 def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:

@@ -7,5 +7,9 @@ from recollect.learner.metrics import Metrics
 from recollect.learner.optimising import Numbers
 from recollect.learner.outliers import Outlier
 from recollect.learner.pending import Labelled
+from recollect.learner.remembered import Forgotten, Remembered
 
-__all__ = ["Alarm", "Labelled", "Learner", "Metrics", "Numbers", "Outlier", "prometheus"]
+__all__ = [
+    "Alarm", "Forgotten", "Labelled", "Learner", "Metrics", "Numbers", "Outlier", "Remembered",
+    "prometheus",
+]  # fmt: skip

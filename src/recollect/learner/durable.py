@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,7 +12,7 @@ from torch import nn
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.learner import snapshot
 from recollect.learner.checkpoints import Checkpoints
-from recollect.learner.image import Image
+from recollect.learner.image import Image, Writing
 from recollect.learner.labels import Labels
 from recollect.learner.predictor import Predictor
 from recollect.learner.settings import Settings
@@ -27,6 +28,7 @@ class Durable(Predictor):
         super().__init__(module, settings, labels, window)
         self.notes: dict[str, Any] = {}
         self._checkpoints = Checkpoints()
+        self._writing = Writing()
         self._closed = False
 
     @property
@@ -41,9 +43,11 @@ class Durable(Predictor):
 
     def save(self, path: str | Path) -> None:
         """Write everything to one file: whole or not at all, and on the disk when this returns."""
-        with self._lock:
-            image, seen = self._image(), self.seen
-        image.write(Path(path))
+        with ExitStack() as stack:
+            with self._lock:
+                image, seen = self._image(), self.seen
+                stack.enter_context(self._writing.one_more())
+            image.write(Path(path))
         self._checkpoints.note_saved(seen)
 
     def checkpoint(

@@ -12,25 +12,18 @@ from torch import Tensor, nn
 
 from recollect.core.images import as_input
 from recollect.core.modules import maker
-from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DivergedError, InputError
 from recollect.learner import log
+from recollect.learner.carried import carry, copies_of_weights
+from recollect.learner.emptied import NUMBER, empty_slots, numbers_after
 from recollect.learner.examples import Kind
 from recollect.learner.exported import with_first_outputs
-from recollect.learner.growth import (
-    NOT_THE_LOGITS,
-    dtype_of,
-    outputs_of,
-    overlaid,
-    padded,
-    with_outputs,
-)
+from recollect.learner.growth import NOT_THE_LOGITS, dtype_of, outputs_of, with_outputs
 from recollect.learner.labels import Labels
 from recollect.learner.settings import Settings
 from recollect.learner.threads import Work
 from recollect.learner.user_errors import UserErrors
 from recollect.learner.views import ROWS, Views
-from recollect.memory.balanced import equal_shares
 from recollect.methods import Spec, setup_of
 from recollect.methods.exports import exported
 from recollect.train import Fleet
@@ -45,8 +38,11 @@ class Engine:
     It has at least so many outputs. It is a fleet of one run, whose last step can be undone.
     """
 
-    def __init__(self, module: nn.Module, settings: Settings, kind: Kind, outputs: int) -> None:
-        self.settings, self.kind = settings, kind
+    def __init__(
+        self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
+        numbered: bool = False,
+    ) -> None:  # fmt: skip
+        self.settings, self.kind, self.numbered = settings, kind, numbered
         self._user_errors = UserErrors(settings.method)
         device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
@@ -66,7 +62,7 @@ class Engine:
             lr=[settings.lr],
             classes=self.outputs,
             shape=kind.shape,
-            memory=settings.capacity(kind, self.outputs, dtype),
+            memory=settings.capacity(kind, self.outputs, dtype, given := [NUMBER] * numbered),
             replay=settings.replay,
             stored=kind.dtype,
             images=settings.transforms(packing),
@@ -79,6 +75,7 @@ class Engine:
             optimisation=settings.optimising.names,
             numbers=[settings.optimising.numbers],
             guarded=True,
+            fields=given,
         )
         assert self.fleet.guard is not None
         self.guard = self.fleet.guard
@@ -103,19 +100,23 @@ class Engine:
 
     def step(self, x: Tensor, y: Tensor) -> float:
         """Learn from a batch `[n, ...]` with labels `[n]`; the loss."""
-        if self._views is None:
-            self.guard.note()
-        else:
-            self._views.begin_step()
+        self._note()
+        given = numbers_after(self.fleet.seen, y) if self.numbered else None
         try:
             with self._user_errors:
-                return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y)))
+                return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y), given))
         except DivergedError:
             log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(
                 "the loss or the weights are not finite after this step, which was taken "
                 "back: take a lower lr, or scale the examples"
             ) from None
+
+    def _note(self) -> None:
+        if self._views is None:
+            self.guard.note()
+        else:
+            self._views.begin_step()
 
     def set_lr(self, lr: float) -> None:
         """Learn at this rate from the next step on."""
@@ -165,37 +166,36 @@ class Engine:
         The biases of the new outputs start at the mean logit of the stored examples' other
         classes, and the stored logits are extended by what the new outputs predict.
         """
-        settings = self.settings
-        optimiser = settings.optimising.names.optimiser
-        module = with_outputs(self.module, outputs, settings.seed)
-        bigger = Engine(module, settings, self.kind, outputs)
-        larger = bigger.fleet.tensors()
-        old, new = self.fleet.weights.named(), bigger.fleet.weights.named()
-        self._check_state_grows(larger)
-        copies = _copies_of_weights(larger)
-        rows = self._rows_that_fit(bigger.fleet.memory.capacity)
-        state: dict[str, Tensor] = {}
-        for name, tensor in self.fleet.tensors().items():
-            part, _, rest = name.partition(".")
-            if part == "optimiser" and name not in larger:  # torch's own has no state yet
-                owner = rest.rpartition(".")[0]
-                before, after = old[owner].shape[1:], new[owner].shape[1:]
-                if tensor.dim() and tensor.shape != before != after:
-                    raise InputError(
-                        f"{optimiser} stores {rest} in a shape that does not grow "
-                        f"with the classes: say which there will be (classes=[...])"
-                    )
-                state[name] = padded(tensor, after) if tensor.shape == before else tensor
-                continue
-            if part in ("weights", "state"):
-                state[name] = overlaid(tensor, larger[name])
-            else:
-                stored = tensor[rows] if part == "memory" and rows is not None else tensor
-                state[name] = padded(stored, larger[name].shape)
-        bigger.fleet.restore(state, self.fleet.clock)
+        module = with_outputs(self.module, outputs, self.settings.seed)
+        bigger = Engine(module, self.settings, self.kind, outputs, self.numbered)
+        self._check_state_grows(bigger.fleet.tensors())
+        copies = copies_of_weights(bigger.fleet.tensors())
+        carry(self.fleet, bigger.fleet)
         bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
         log.tell_grown(self.outputs, bigger.outputs)
         return bigger
+
+    def numbering(self) -> Engine:
+        """This engine if the examples in its memory have numbers, otherwise a copy that has."""
+        if self.numbered:
+            return self
+        found = Engine(self.module, self.settings, self.kind, self.outputs, numbered=True)
+        carry(self.fleet, found.fleet)
+        return found
+
+    def empty(self, slots: list[int]) -> None:
+        """Overwrite slots of the memory, and the spare row, with zeros: a step that can be undone.
+
+        The `settle` that follows `publish` leaves no copy of them.
+        """
+        self.begin()
+        self._note()
+        empty_slots(self.fleet, self.guard, slots)
+
+    def settle(self) -> None:
+        """Leave no copy of an earlier state, of the memory or of the weights."""
+        assert self._views is not None
+        self._views.settle()
 
     def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
         """Refuse to grow if the state of the classes so far would begin otherwise with more.
@@ -217,8 +217,8 @@ class Engine:
                 )
 
     @property
-    def _filled(self) -> int:
-        return min(self.fleet.seen, self.fleet.memory.capacity)
+    def _filled(self) -> Tensor:
+        return self.fleet.planner.filled(self.fleet.clock).to(self.fleet.device)
 
     @torch.no_grad()
     def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
@@ -228,35 +228,19 @@ class Engine:
             if name.split(".")[-1] == "bias":
                 for each in ("", *copies):
                     tensors[f"{each}weights.{name}"][:, first:] = bias
-        if self._filled and "logits" in memory:
-            stored = memory["x"][: self._filled]
-            memory["logits"][: self._filled, first:] = self.logits(stored)[:, first:]
+        filled = self._filled
+        if len(filled) and "logits" in memory:
+            memory["logits"][filled, first:] = self.logits(memory["x"][filled])[:, first:]
 
     @torch.no_grad()
     def _mean_other_logit(self) -> float:
-        memory, filled = self.fleet.memory.tensors, min(self._filled, ROWS)
-        if not filled or self.outputs < 2 or not {"x", "y"} <= memory.keys():
+        memory, filled = self.fleet.memory.tensors, self._filled[:ROWS]
+        if not len(filled) or self.outputs < 2 or not {"x", "y"} <= memory.keys():
             return 0.0
-        logits = self.logits(memory["x"][:filled])
+        logits = self.logits(memory["x"][filled])
         other = torch.ones_like(logits, dtype=torch.bool)
-        other.scatter_(1, memory["y"][:filled, None], False)
+        other.scatter_(1, memory["y"][filled, None], False)
         return float(logits[other].mean())
-
-    def _rows_that_fit(self, capacity: int) -> Tensor | None:
-        """The rows of a memory that has to shrink, chosen at random; None if all of them fit.
-
-        Where a policy goes by labels, the classes with the most examples lose some first.
-        """
-        fleet = self.fleet
-        if capacity >= fleet.memory.capacity:
-            return None
-        key = bits(fleet.seeds[0], Purpose.KEEP, fleet.steps)
-        order = permute(key, torch.arange(self._filled, device=fleet.device), self._filled)
-        chosen = order[:capacity]
-        if fleet.planner.counts is not None:
-            chosen = equal_shares(fleet.memory.tensors["y"], capacity, order)
-        unused = chosen.new_full((capacity + 1 - len(chosen),), fleet.memory.capacity)
-        return torch.cat([chosen, unused])
 
     @torch.no_grad()
     def trained(self, outputs: int | None = None) -> nn.Module:
@@ -278,22 +262,14 @@ class Engine:
         return encoder.before(module, self.kind.arriving.packing) if encoder else module
 
 
-def _copies_of_weights(tensors: Mapping[str, Tensor]) -> list[str]:
-    """What the names of copies of the weights begin with, in the state of a method."""
-    weights = {name: t for name, t in tensors.items() if name.startswith("weights.")}
-    first = next(iter(weights))
-    found = [name.removesuffix(first) for name in tensors if name.endswith(f".{first}")]
-    return [
-        each for each in found if all(torch.equal(tensors[each + n], t) for n, t in weights.items())
-    ]
-
-
-def first_engine(module: nn.Module, settings: Settings, kind: Kind, labels: Labels) -> Engine:
+def first_engine(
+    module: nn.Module, settings: Settings, kind: Kind, labels: Labels, *, numbered: bool = False
+) -> Engine:
     """The engine for a stream of examples of this kind that begins with these labels."""
-    engine = Engine(module, settings, kind, len(labels))
+    engine = Engine(module, settings, kind, len(labels), numbered)
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine
     try:
-        return Engine(module, settings, kind, len(labels) + settings.spare)
+        return Engine(module, settings, kind, len(labels) + settings.spare, numbered)
     except InputError:  # it cannot grow, and may never have to
         return engine

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Condition
 from typing import final
 
 from torch import Tensor
@@ -14,7 +15,7 @@ from recollect.files import write_packed
 from recollect.memory import Memory
 from recollect.train.guard import Guard
 
-__all__ = ["Image", "reading"]
+__all__ = ["Image", "Writing", "reading"]
 
 
 @final
@@ -54,6 +55,32 @@ class Image:
             write_packed(path, self._facts, tensors)
         except OSError as error:
             raise DataError(f"{path} cannot be written: {error.strerror or error}") from None
+
+
+@final
+class Writing:
+    """Counts the files that threads are writing, so that another one can wait for them."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._changed = Condition()
+
+    @contextmanager
+    def one_more(self) -> Iterator[None]:
+        """A file is written while this lasts."""
+        with self._changed:
+            self._count += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._count -= 1
+                self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait for all of them."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._count)
 
 
 @contextmanager

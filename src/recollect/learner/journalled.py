@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,14 @@ from torch import nn
 from recollect.errors import DataError, RecollectError
 from recollect.learner import log
 from recollect.learner.arriving import Arriving
-from recollect.learner.durable import Durable
 from recollect.learner.fair_lock import FairLock
+from recollect.learner.ids import Id, Named, ids_in, named_as
 from recollect.learner.journal import Journal
 from recollect.learner.labels import Labels
 from recollect.learner.pending import Batch, Pending
 from recollect.learner.recovery import Replay, forget_in, remove_old, state_record
+from recollect.learner.remembered import Forgotten, traces_in
+from recollect.learner.remembering import Remembering
 from recollect.learner.settings import Settings
 from recollect.learner.versions import versions_in
 
@@ -27,7 +28,7 @@ __all__ = ["Journalled"]
 SEGMENT = 2**24  # bytes, and more than four times what waits: then a journal begins a new file
 
 
-class Journalled(Durable):
+class Journalled(Remembering):
     """With a folder of checkpoints, predictions with ids and labels are appended to a journal.
 
     Two locks are taken in this order: `_labelling` for labels, one step at a time in the order of
@@ -47,7 +48,9 @@ class Journalled(Durable):
         return len(self._pending)
 
     @abstractmethod
-    def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
+    def _learn(
+        self, arrived: Arriving, predicted: Any, on_outlier: str, named: Named | None
+    ) -> float:
         """Take a step; the thread has `_lock`."""
 
     def _learn_next(self) -> tuple[float, int, int]:
@@ -83,7 +86,8 @@ class Journalled(Durable):
             try:
                 rows = range(len(batch.labels))
                 arrived = Arriving(batch.x, batch.labels, True, rows, batch.packing)
-                loss = self._learn(arrived, batch.answers, how)
+                named = named_as(batch.ids, None, len(rows), several=True)
+                loss = self._learn(arrived, batch.answers, how, named)
             except BaseException as error:
                 if self._now is noted and not isinstance(error, RecollectError):
                     self._now = before
@@ -157,19 +161,30 @@ class Journalled(Durable):
             newest = versions_in(folder)[:1]
             self._recover(folder, learn=any(each.path.samefile(path) for each in newest))
 
-    def _forget_pending(self, ids: Iterable[Hashable]) -> set[Hashable]:
-        """Remove predictions that wait, and write the journal anew without these ids; which waited.
+    def forget(self, ids: Any) -> Forgotten:
+        """Remove all examples with this id, or with these ids, from memory and from what waits.
 
-        The thread has no lock: a checkpoint is made.
+        No tensor of the learner and no file that is written later has their bytes; a journal is
+        written anew without them. They are never replayed again, and their slots are the first that
+        are filled. What is returned says what cannot be undone: the weights have learned from them,
+        and earlier checkpoints are as they were.
         """
-        gone = set(ids)
+        wanted = set(ids_in(ids))
         with self._labelling:
             self._learn_due()
-            with self._waiting:
-                found = self._pending.forget(gone)
-                folder = self._checkpoints.folder
-                if folder is not None:
-                    self._checkpoints.close_journal()
-                    forget_in(folder, gone)
+            found, rows, files = self._empty(wanted)
+            found |= self._forget_pending(wanted)
+            unknown = [each for each in ids_in(ids) if each not in found]
+            return Forgotten(rows, unknown, traces_in(self._now), files)
+
+    def _forget_pending(self, wanted: set[Id]) -> set[Id]:
+        """Remove predictions that wait, and write the journal anew without them; which waited."""
+        with self._waiting:
+            waited = self._pending.forget(wanted)
+            folder, journal = self._checkpoints.folder, self._checkpoints.journal
+            if folder is not None:
+                self._checkpoints.close_journal()
+                forget_in(folder, set(wanted))
+                if journal is not None:
                     self._open_journal()
-        return found
+        return {each for each in wanted if each in waited}

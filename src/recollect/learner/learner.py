@@ -9,32 +9,30 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, final
 
-import numpy as np
 import torch
 from torch import nn
 
 from recollect.core.transforms import Transform
 from recollect.files import unpack
-from recollect.learner import log, snapshot
-from recollect.learner.arriving import Arriving, arriving, check_on_outlier
+from recollect.learner import snapshot
+from recollect.learner.arriving import arriving, check_on_outlier
 from recollect.learner.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.encoder import encoder_of
-from recollect.learner.engine import first_engine
-from recollect.learner.examples import Kind, device_of
+from recollect.learner.examples import device_of
+from recollect.learner.ids import named_as
 from recollect.learner.image import reading
-from recollect.learner.labels import Labels, encoded, listed
-from recollect.learner.late import Late
+from recollect.learner.labels import Labels, listed
+from recollect.learner.learning import Learning
 from recollect.learner.optimising import Numbers, Optimising
 from recollect.learner.parts import pair_of
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
-from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
 
 __all__ = ["Learner"]
 
 
 @final
-class Learner(Late):
+class Learner(Learning):
     """Wraps a network and a method, learns from a stream, and predicts at any time.
 
     `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
@@ -120,12 +118,16 @@ class Learner(Late):
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
 
     def observe(
-        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None
-    ) -> float:
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+        ids: Any = None, source: str | None = None,
+    ) -> float:  # fmt: skip
         """Learn from one example and its label, or from a batch and a list of labels; the loss.
 
         `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
         them earlier, which saves a forward pass (None in a list: there was no prediction).
+
+        `ids` are texts or whole numbers, one for every example (None: it has none), by which
+        `forget` removes what is stored of them; `remembered` lists them, with the `source`.
 
         It is one step, whatever the size of the batch. Examples that cannot be trusted are left
         out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
@@ -139,48 +141,11 @@ class Learner(Late):
         check_on_outlier(how)
         kind = self._now.engine and self._now.engine.kind.arriving
         arrived = arriving(x, y, kind, how, self._settings.reader(self._module))
+        named = named_as(ids, source, len(arrived.labels), arrived.several)
         with self._lock:
-            loss = self._learn(arrived, predicted, how)
+            loss = self._learn(arrived, predicted, how, named)
             if not math.isnan(loss):
                 self._checkpoint_if_due()
-        return loss
-
-    def _learn(self, arrived: Arriving, predicted: Any, on_outlier: str) -> float:
-        before = self._now
-        if before.engine:
-            before.engine.kind.arriving.check(arrived.examples, arrived.packing)
-        examples, labels, left_out, watch = arrived.sifted(before.watch, before.learned, on_outlier)
-        if not labels:
-            self._now = before._replace(watch=watch)
-            log.tell_change(before, self._now, left_out)
-            return math.nan
-        batch = self._settings.encoded(examples.to(self._settings.device), arrived.packing)
-        known = before.labels.with_new(labels, self._settings.max_classes)
-        if self._checkpoints.folder and known is not before.labels:
-            encoded(known.known[len(before.labels) :])
-        kind = Kind.of(examples, packing=arrived.packing)
-        kind = Kind.of(batch, kind) if self._settings.encoder else kind
-        engine = before.engine or first_engine(self._module, self._settings, kind, known)
-        engine.kind.check(batch, kind.packing)
-        with engine.threads(len(labels)):
-            if predicted is None:
-                guessed = before.guesses(batch)
-            else:
-                guessed = np.array(known.numbers(arrived.predictions(predicted, left_out)))
-            if len(known) > engine.outputs:
-                engine = engine.grown(len(known) + self._settings.spare)
-            numbers = np.array(known.numbers(labels), dtype=np.int64)
-            engine.begin()
-            try:
-                loss = engine.step(batch, torch.from_numpy(numbers).to(batch.device))
-                record = before.record.after(numbers, guessed)
-                engine.publish(known)
-                drift = before.drift_after(numbers, guessed)
-                self._now = Snapshot(engine, known, record, watch, drift, before.labelled)
-            finally:
-                if self._now is before:
-                    engine.undo()
-        log.tell_change(before, self._now, left_out)
         return loss
 
     def follow(self, stream: Iterable[Any]) -> Iterator[float]:

@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, final
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from recollect.core.packing import Packing
-from recollect.errors import InputError
+from recollect.learner.ids import listed_ids, plain_id
 from recollect.learner.labels import decoded, encoded
 
 __all__ = ["Batch", "Kept", "Labelled", "Pending", "Sorted", "ids_of"]
 
 PAST = 10  # so many times more ids than predictions are remembered
-LONGEST = 1000
 LABELLED, EXPIRED, UNKNOWN = "labelled", "expired", "unknown"
 
 
@@ -200,24 +198,10 @@ class Pending:
 
 
 def ids_of(ids: Any) -> tuple[list[Hashable], bool]:
-    """The ids, and whether they are those of a batch: a list, an array or a tensor.
+    """The ids, and whether they are those of a batch: a list, a tuple, an array or a tensor.
 
     >>> ids_of("a"), ids_of([1, 2])
     ((['a'], False), ([1, 2], True))
     """
-    found = ids.tolist() if hasattr(ids, "tolist") else ids
-    several = isinstance(found, list)
-    return [_plain(each) for each in (found if several else [found])], several
-
-
-def _plain(each: Any) -> Hashable:
-    if isinstance(each, np.generic):
-        each = each.item()
-    if type(each) is int and -(2**63) <= each < 2**63:
-        return each
-    if isinstance(each, str) and len(each) <= LONGEST:
-        return str(each)
-    raise InputError(
-        f"an id must be a text of at most {LONGEST} characters or a whole number of 64 bits, and "
-        f"ids a list of them, not {each!r:.60}"
-    )
+    listed = listed_ids(ids)
+    return [plain_id(each) for each in ([ids] if listed is None else listed)], listed is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -19,7 +19,7 @@ from recollect.learner.arriving import check_on_outlier
 from recollect.learner.encoder import Encoder
 from recollect.learner.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
-from recollect.methods import METHODS, ClosedForm, Method, Spec, every_method, setup_of
+from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_method, setup_of
 from recollect.methods.checked import check_hyperparameters
 
 __all__ = [
@@ -52,7 +52,8 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 class Settings:
     """The arguments of a learner that its steps depend on.
 
-    `lr` is the learning rate now, and `first_lr` the one that the learner was made with. Encoder,
+    `lr` is the learning rate now, and `first_lr` the one that the learner was made with; likewise
+    `first_memory`, which is None as long as the memory's size was not changed. Encoder,
     transforms and device are not saved.
     """
 
@@ -72,6 +73,7 @@ class Settings:
     encoder: Encoder | None = None
     pending: int = 10_000
     expires: float | None = None
+    first_memory: int | str | None = None
 
     def reader(self, network: nn.Module) -> nn.Module:
         """What reads examples as they arrive: the encoder, or else the network."""
@@ -81,14 +83,19 @@ class Settings:
         """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
         return batch if self.encoder is None else self.encoder.features(batch, packing)
 
-    def capacity(self, kind: Kind, outputs: int, dtype: torch.dtype) -> int:
-        """How many examples the memory stores, of this kind and with so many logits."""
+    def capacity(
+        self, kind: Kind, outputs: int, dtype: torch.dtype, given: Sequence[Field] = ()
+    ) -> int:
+        """How many examples the memory stores, of this kind and with so many logits.
+
+        Some fields are `given` besides those that the method stores.
+        """
         if isinstance(self.memory, int):
             return self.memory
         replay = setup_of(self.method, ANY).replay
         if replay is None:
             return 0
-        layout = replay.layout((kind.shape, kind.dtype), outputs, dtype)
+        layout = replay.layout((kind.shape, kind.dtype), outputs, dtype, given)
         each = sum(torch.Size(shape).numel() * type_.itemsize for shape, type_ in layout.values())
         found = bytes_in(self.memory) // each
         if found < 1:
@@ -105,6 +112,8 @@ class Settings:
     def saved(self) -> dict[str, Any]:
         """The arguments that are saved as plain data, besides the method."""
         plain = {name: getattr(self, name) for name in (*SAVED, *LATER, "first_lr")}
+        if self.first_memory is not None:
+            plain["first_memory"] = self.first_memory
         return plain | self.optimising.arguments
 
     def not_saved(self) -> dict[str, Any]:
@@ -134,6 +143,7 @@ class Settings:
     def _made_with(self) -> dict[str, Any]:
         found = self.saved()
         found |= {"method": self.method, "lr": found.pop("first_lr"), **found.pop("numbers")}
+        found["memory"] = found.pop("first_memory", self.memory)
         return found
 
 

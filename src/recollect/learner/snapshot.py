@@ -15,9 +15,11 @@ from recollect.core.packing import Packing
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.files import as_json, pack
 from recollect.learner.drift import Drift
+from recollect.learner.emptied import NUMBER, check_holes
 from recollect.learner.encoder import check_encoder
 from recollect.learner.engine import Engine
 from recollect.learner.examples import Kind
+from recollect.learner.ids import NO_NAMES, Names
 from recollect.learner.image import Image
 from recollect.learner.labels import Labels, decoded, encoded
 from recollect.learner.optimising import ADDED, check_lr
@@ -38,7 +40,7 @@ MEMORY = "memory."
 
 
 class Snapshot(NamedTuple):
-    """A learner's engine, labels, record and watch; a step leads from one snapshot to the next.
+    """A learner's engine, labels, record, watch and ids; a step leads to the next snapshot.
 
     There is no engine until the first examples have arrived. `labelled` is the number of the last
     label of the journal that was learned.
@@ -50,6 +52,7 @@ class Snapshot(NamedTuple):
     watch: Watch = Watch.empty()
     drift: Drift | None = None
     labelled: int = 0
+    names: Names = NO_NAMES
 
     def learned(self, label: Hashable) -> int:
         """How many examples of a label it has learned."""
@@ -99,7 +102,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
 
 
 def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
-    engine, labels, record, watch, drift, labelled = snapshot
+    engine, labels, record, watch, drift, labelled, _ = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
         "method": settings.method.name,
@@ -132,7 +135,11 @@ def _named(
     noted = {name: each for name, each in notes.items() if isinstance(each, Tensor)}
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
     drift = snapshot.drift.tensors() if snapshot.drift else {}
-    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine, "notes": noted}
+    names = snapshot.names.tensors(snapshot.engine and snapshot.engine.fleet)
+    parts = {
+        "record": record, "watch": watch, "drift": drift, "engine": engine, "names": names,
+        "notes": noted,
+    }  # fmt: skip
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 
@@ -164,7 +171,7 @@ def as_made(settings: Settings, facts: Mapping[str, Any]) -> Settings:
     """The settings with the learning rate that the learner was made with, beside that of now."""
     first = facts.get("first_lr", settings.lr)
     check_lr(first)
-    return replace(settings, first_lr=first)
+    return replace(settings, first_lr=first, first_memory=facts.get("first_memory"))
 
 
 def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
@@ -173,6 +180,7 @@ def check_facts(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None
     counts = [facts["predicted"], facts["outputs"], facts["window"], facts.get("labelled", 0)]
     if clock is not None:
         counts += [clock["steps"], clock["seen"], clock["tasks"], *clock["past"], *clock["counts"]]
+        counts += clock.get("holes", ())
     right = [tensors[f"record.{name}"].shape for name in ("right", "met")]
     weights = _part(tensors, "engine.weights").values()
     sound = (
@@ -215,7 +223,8 @@ def restored(
         return Snapshot(None, labels, record, watch, drift, facts.get("labelled", 0))
     kind = _kind(facts["kind"], _kind(encoder["kind"]) if encoder else None)
     try:
-        engine = Engine(module, settings, kind, facts["outputs"])
+        numbered = f"engine.{MEMORY}{NUMBER.name}" in tensors
+        engine = Engine(module, settings, kind, facts["outputs"], numbered)
     except InputError as error:
         raise InputError(f"the saved learner does not go into this network: {error}") from error
     if engine.outputs != facts["outputs"]:
@@ -223,14 +232,15 @@ def restored(
             f"the network has {engine.outputs} outputs and the saved one {facts['outputs']}: "
             f"pass the network that the learner was made with"
         )
-    clock = facts["clock"]
-    past, counts = tuple(clock["past"]), tuple(clock["counts"])
+    clock = {n: tuple(v) if isinstance(v, list) else v for n, v in facts["clock"].items()}
     learned = {_new_name(name): tensor for name, tensor in _part(tensors, "engine").items()}
     if _old(facts):
         learned = _with_run_axis(learned, engine.fleet.tensors())
-    engine.fleet.restore(learned, Clock(**{**clock, "past": past, "counts": counts}))
+    engine.fleet.restore(learned, Clock(**clock))  # type: ignore[arg-type]
+    check_holes(engine.fleet)
     engine.publish(labels)
-    return Snapshot(engine, labels, record, watch, drift, facts.get("labelled", 0))
+    names = Names.restored(_part(tensors, "names"))
+    return Snapshot(engine, labels, record, watch, drift, facts.get("labelled", 0), names)
 
 
 def _plain(kind: Kind) -> dict[str, Any]:

@@ -121,6 +121,17 @@ class Views:
 
     def begin_step(self) -> None:
         """Copy the state, and have predictions read the copy."""
+        self._update_copy()
+        self._copied = True
+        self._show(self._copy)
+        self._wait_for(self._live)
+
+    def settle(self) -> None:
+        """Have the copy hold the present state: nothing is left of the one before."""
+        self._update_copy()
+        self._guard.forget()
+
+    def _update_copy(self) -> None:
         self._wait_for(self._copy)
         self._guard.note()
         if self._mirror is not None:
@@ -128,9 +139,6 @@ class Views:
                 self._mirror.write(rows, self._fleet.memory.read(rows))
             self._overwritten.clear()
         self._copy.labels, self._copy.clock = self._live.labels, self._live.clock
-        self._copied = True
-        self._show(self._copy)
-        self._wait_for(self._live)
 
     def end_step(self, labels: Labels) -> None:
         """Have predictions read what was learned, which has these labels."""

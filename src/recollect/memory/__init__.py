@@ -3,6 +3,7 @@
 from recollect.memory.balanced import Balanced
 from recollect.memory.by_features import keep_closest, nearest
 from recollect.memory.class_ring import ClassRing, Hybrid
+from recollect.memory.holes import filled_slots, interchangeable
 from recollect.memory.memory import Memory, Stored
 from recollect.memory.policy import Arrivals, Clock, Drawn, Policy, last_in_slot
 from recollect.memory.reservoir import Chosen, Reservoir, without_replacement
@@ -22,6 +23,8 @@ __all__ = [
     "Stored",
     "TaskRing",
     "TaskShares",
+    "filled_slots",
+    "interchangeable",
     "keep_closest",
     "last_in_slot",
     "nearest",

@@ -46,6 +46,7 @@ class Balanced:
     uses_labels: ClassVar[bool] = True
     classes_may_grow: ClassVar[bool] = True
     draws_use_labels: ClassVar[bool] = False
+    interchangeable: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """As many as are asked for, or all there are."""

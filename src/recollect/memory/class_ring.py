@@ -49,6 +49,10 @@ class ClassRing:
         """How many examples of every class are stored when so many `[..., C]` were seen."""
         return counts.clamp(max=self._share(counts))
 
+    def class_of_slot(self, slots: Tensor, classes: int) -> Tensor:
+        """The class that owns each of some slots."""
+        return slots // (self.capacity // classes)
+
     def slots(self, arrivals: Arrivals) -> Tensor:
         """Where the examples of the coming steps go, `[steps, K, batch]`."""
         labels, share = arrivals.labels, self._share(arrivals.counts)

@@ -21,7 +21,8 @@ class Clock:
     """How many steps were taken and how many examples seen, in all and in each finished task.
 
     Every run of a fleet has the same clock: how much arrives never depends on the seed. A task
-    of `counts` examples is seen as many times over as it has epochs: that is `past`.
+    of `counts` examples is seen as many times over as it has epochs: that is `past`. `holes` are
+    the slots that were emptied and not yet filled again, in ascending order (one run alone).
 
     >>> clock = Clock(tasks=2).after(steps=6, batch=10).next_task(count=30).after(1, batch=10)
     >>> clock.task, clock.seen, clock.seen_now, clock.past, clock.counts
@@ -33,6 +34,7 @@ class Clock:
     past: tuple[int, ...] = ()
     counts: tuple[int, ...] = ()
     tasks: int = 1
+    holes: tuple[int, ...] = ()
 
     @property
     def task(self) -> int:
@@ -47,6 +49,11 @@ class Clock:
     def after(self, steps: int, batch: int) -> Clock:
         """The clock after so many steps."""
         return replace(self, steps=self.steps + steps, seen=self.seen + steps * batch)
+
+    def filled(self, slots: Tensor) -> Clock:
+        """The clock when examples were stored in these slots of a single run, `[1, n]`."""
+        stored = set(slots.flatten().tolist())
+        return replace(self, holes=tuple(hole for hole in self.holes if hole not in stored))
 
     def next_task(self, count: int) -> Clock:
         """The clock when this task, of so many examples, is over."""

@@ -32,6 +32,7 @@ class Reservoir:
 
     capacity: int
     uses_labels: ClassVar[bool] = False
+    interchangeable: ClassVar[bool] = True
 
     def filled(self, seen: int) -> int:
         """How many slots are in use after `seen` examples."""
@@ -75,6 +76,7 @@ class Chosen:
     capacity: int
     compared: int
     uses_labels: ClassVar[bool] = False
+    interchangeable: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """As many as are asked for, or all there are."""

@@ -39,7 +39,7 @@ from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
 from recollect.methods.ranpac import RanPAC
 from recollect.methods.scr import SCR
-from recollect.methods.setup import Field, Needs, Replay, Setup, Spec, setup_of
+from recollect.methods.setup import Field, Needs, Replay, Setup, SlotState, Spec, setup_of, state_of
 from recollect.methods.sgd import SGD, Joint
 from recollect.methods.si import SI
 from recollect.methods.slda import SLDA
@@ -92,6 +92,7 @@ __all__ = [
     "RanPAC",
     "Replay",
     "Setup",
+    "SlotState",
     "Spec",
     "Step",
     "Task",
@@ -103,6 +104,7 @@ __all__ = [
     "others",
     "requirements",
     "setup_of",
+    "state_of",
     "static",
     "symbol",
     "title_of",

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.methods.options import hyper, told
-from recollect.methods.setup import Needs, Replay, Setup, Spec
+from recollect.methods.setup import Needs, Replay, Setup, SlotState, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
 
@@ -23,6 +23,7 @@ __all__ = [
     "Query",
     "Replay",
     "Setup",
+    "SlotState",
     "Spec",
     "Step",
     "Task",

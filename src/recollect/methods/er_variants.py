@@ -9,8 +9,10 @@ from torch import Tensor
 from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import ClassRing, Hybrid, keep_closest, nearest
-from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Method, Replay, Setup, SlotState, Spec, Step, hyper
 from recollect.methods.er import ER
+
+FAR = 1e18  # features that are closer to nothing: such a slot is filled first
 
 
 def _loss(method: Method, step: Step) -> Tensor:
@@ -62,13 +64,14 @@ class ERKMeans(Method):
         """The centres, how many examples came to each, and the features of what is stored."""
         share = _share(spec)
 
-        def state(model: Model) -> dict[str, Tensor]:
+        def state(model: Model) -> dict[str, Tensor | SlotState]:
             size = (spec.runs, spec.capacity + 1, model.feature_size)
             rows = torch.zeros(size, dtype=torch.float64)
             count = torch.zeros(spec.runs, spec.classes, share, dtype=torch.int64)
-            return {"centre": rows, "count": count, "kept": rows.clone()}
+            return {"centre": SlotState(rows), "count": count, "kept": SlotState(rows.clone(), FAR)}
 
-        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+        policy = ClassRing(spec.capacity, renews=False)
+        return Setup(policy=policy, state=state)
 
     def update(self, step: Step) -> Tensor:
         """Descend as ER does, then choose what to store by the features of the new networks."""
@@ -102,17 +105,19 @@ class ERMoF(Method):
     def setup(self, spec: Spec) -> Setup:
         """The mean of every class and of how many it is, and the features of what is stored."""
 
-        def state(model: Model) -> dict[str, Tensor]:
+        def state(model: Model) -> dict[str, Tensor | SlotState]:
             size = (spec.runs, spec.classes, model.feature_size)
             centre = torch.zeros(size, dtype=torch.float64)
+            kept = centre.new_zeros(spec.runs, spec.capacity + 1, model.feature_size)
             return {
                 "centre": centre,
                 "count": torch.zeros(spec.runs, spec.classes, dtype=torch.int64),
-                "kept": centre.new_zeros(spec.runs, spec.capacity + 1, model.feature_size),
+                "kept": SlotState(kept, FAR),
             }
 
         _share(spec)
-        return Setup(policy=ClassRing(spec.capacity, renews=False), state=state)
+        policy = ClassRing(spec.capacity, renews=False)
+        return Setup(policy=policy, state=state)
 
     def update(self, step: Step) -> Tensor:
         """Descend as ER does, then choose what to store by the features of the new networks."""
@@ -144,7 +149,12 @@ class ERHybrid(Method):
     def setup(self, spec: Spec) -> Setup:
         """A reservoir; the labels of what is stored, and the rings."""
         _share(spec)
-        return Setup(state=lambda model: Hybrid.room(spec.runs, spec.capacity, spec.classes))
+
+        def state(model: Model) -> dict[str, Tensor | SlotState]:
+            room = Hybrid.room(spec.runs, spec.capacity, spec.classes)
+            return {**room, "label": SlotState(room["label"], spec.classes)}
+
+        return Setup(state=state)
 
     def loss(self, step: Step) -> Tensor:
         step.store_at(Hybrid(**step.state).slots_for(step.slots, step.y, self.least))

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from recollect.core.model import Model
 from recollect.memory import Chosen, last_in_slot
-from recollect.methods.base import Method, Replay, Setup, Spec, Step, hyper
+from recollect.methods.base import Method, Replay, Setup, SlotState, Spec, Step, hyper
 from recollect.methods.er import ER
 
 
@@ -44,11 +44,13 @@ class GSS(Method):
         The last score is a spare one, for what is not stored.
         """
 
-        def state(model: Model) -> dict[str, Tensor]:
-            return {"score": torch.zeros(spec.runs, spec.capacity + 1, dtype=torch.float64)}
+        def state(model: Model) -> dict[str, Tensor | SlotState]:
+            score = torch.zeros(spec.runs, spec.capacity + 1, dtype=torch.float64)
+            return {"score": SlotState(score)}
 
         replay = Replay(self.replay.fields, draws=self.nb + 1)
-        return Setup(Chosen(spec.capacity, self.gmbs), replay, state)
+        policy = Chosen(spec.capacity, self.gmbs)
+        return Setup(policy, replay, state)
 
     def update(self, step: Step) -> Tensor:
         """Replay as ER does, then choose what to store; the loss `[K]`."""

@@ -63,6 +63,7 @@ class SCR(Method):
         features = self._scaled(query.model.features(query.x))
         labels = torch.arange(query.classes, device=query.x.device)
         member = (stored.y.unsqueeze(2) == labels).to(features.dtype)  # [K, m, C]
+        member[:, list(query.clock.holes)] = 0
         means = features.new_zeros(len(features), query.classes, features.shape[2])
         for part, mine in zip(parts, member.split(ROWS, 1), strict=False):  # type: ignore[no-untyped-call]
             means += mine.mT @ self._scaled(query.model.features(query.inputs(part)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, final
 
@@ -18,12 +18,15 @@ from recollect.methods.options import static
 if TYPE_CHECKING:
     from recollect.methods.base import Method
 
-__all__ = ["Build", "Field", "Needs", "Replay", "Setup", "Spec", "setup_of"]
+__all__ = [
+    "Build", "Field", "Needs", "Replay", "Setup", "SlotState", "Spec", "setup_of", "state_of",
+]  # fmt: skip
 
 Build = Callable[[], nn.Module] | nn.Module
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of a field, for one example
 
 KNOWN = ("x", "y", "logits")
+STEP = ("read", "write", "slots", "key", "views", "noise", "factor")  # of a step's arguments
 TAKEN = {*dir(Stored), "valid"}  # what a draw has anyway
 
 
@@ -119,11 +122,21 @@ class Replay:
         """The names of the fields."""
         return tuple(each if isinstance(each, str) else each.name for each in self.fields)
 
-    def layout(self, x: Layout, outputs: int, dtype: torch.dtype) -> dict[str, Layout]:
-        """The shape and type of every field, given those of an example and the outputs."""
+    def layout(
+        self, x: Layout, outputs: int, dtype: torch.dtype, given: Sequence[Field] = ()
+    ) -> dict[str, Layout]:
+        """The shape and type of every field, given those of an example and the outputs.
+
+        Some fields are `given` with every example by whoever trains, beside those of the method.
+        """
         known = {"x": x, "y": ((), torch.int64), "logits": ((outputs,), dtype)}
         known |= {e.name: (e.shape, e.dtype) for e in self.fields if isinstance(e, Field)}
-        return {name: known[name] for name in self.names}
+        found = {name: known[name] for name in self.names}
+        for each in given:
+            if each.name in {*found, *STEP}:
+                raise InputError(f"a memory has {each.name!r} anyway: give the field another name")
+            found[each.name] = each.shape, each.dtype
+        return found
 
 
 @final
@@ -148,6 +161,22 @@ class Spec:
 
 @final
 @dataclass(frozen=True)
+class SlotState:
+    """State with a row for every slot of the memory and a spare one, `[K, capacity + 1, ...]`.
+
+    It has the value `empty` where an example was removed. Without a name for it, `Learner.forget`
+    could not tell such state from others.
+
+    >>> SlotState(torch.zeros(2, 11)).empty
+    0.0
+    """
+
+    tensor: Tensor
+    empty: float = 0.0
+
+
+@final
+@dataclass(frozen=True)
 class Setup:
     """How a fleet is set up for a method; what is left out stays as it is for most methods.
 
@@ -155,7 +184,8 @@ class Setup:
         policy: Which examples are stored and replayed; unless it is given, a reservoir, or a
             class-balanced one if the method has a hyper-parameter `balanced` that is on.
         replay: What is stored and how many draws a step has, if the hyper-parameters decide.
-        state: Makes the tensors `[K, ...]` that the method keeps from step to step.
+        state: Makes the tensors `[K, ...]` that the method keeps from step to step; one with a row
+            for every slot of the memory is a `SlotState`.
         network: Makes the network that is trained of the one that the user gave.
 
     >>> from recollect.memory import TaskRing
@@ -165,7 +195,7 @@ class Setup:
 
     policy: Policy | None = None
     replay: Replay | None = None
-    state: Callable[[Model], Mapping[str, Tensor]] = field(default=lambda model: {})
+    state: Callable[[Model], Mapping[str, Tensor | SlotState]] = field(default=lambda model: {})
     network: Callable[[Build], Build] = field(default=lambda build: build)
 
 
@@ -190,6 +220,14 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     if policy.uses_labels and "y" not in stores.names:
         stores = Replay((*stores.fields, "y"), stores.draws)
     return replace(setup, replay=stores, policy=policy)
+
+
+def state_of(setup: Setup, model: Model) -> tuple[dict[str, Tensor], dict[str, float]]:
+    """The state that a method begins with, and the empty value of what has a row for every slot."""
+    made = setup.state(model)
+    by_slot = {name: each.empty for name, each in made.items() if isinstance(each, SlotState)}
+    tensors = {n: each.tensor if isinstance(each, SlotState) else each for n, each in made.items()}
+    return tensors, by_slot
 
 
 def _whole(value: object, least: int) -> bool:

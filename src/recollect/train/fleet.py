@@ -20,14 +20,14 @@ from recollect.core.weights import State, Weights
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
-from recollect.methods import Method, Spec, Task, setup_of
+from recollect.methods import Field, Method, Spec, Task, setup_of, state_of
 from recollect.methods.task import Requests
 from recollect.train.checks import check_alike, check_batch, check_network, check_runs, check_state
 from recollect.train.compiled import fast_steps
 from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.guard import Guard
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
-from recollect.train.planner import Planner, by_step
+from recollect.train.planner import Planner, by_step, no_counts
 from recollect.train.reader import Reader
 from recollect.train.stepper import FleetState, Stepper, stacked
 from recollect.train.training_logits import training_logits
@@ -81,6 +81,7 @@ class Fleet:
         optimisation: Optimisation = PLAIN_SGD,
         numbers: Sequence[Mapping[str, float]] = (),
         guarded: bool = False,
+        fields: Sequence[Field] = (),
     ) -> None:
         by_torch = optimisation.options is not None
         check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
@@ -110,20 +111,19 @@ class Fleet:
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
         outputs = check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
         stores, policy = setup.replay, setup.policy
-        fields = stores.layout((shape, stored), outputs, dtype) if stores else {}
-        self.memory = Memory(len(seeds), memory if fields else 0, fields, self.device)
-        counts = None
+        layout = stores.layout((shape, stored), outputs, dtype, fields) if stores else {}
+        self.memory = Memory(len(seeds), memory if stores else 0, layout, self.device)
         if policy is not None and stores is not None:
             check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
-        if policy is not None and policy.uses_labels:
-            counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
+        counts = no_counts(policy, len(seeds), classes, self.device)
         each = numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
             self.network.noisy, counts, optimisation.rates(rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
-        self.state = State(setup.state(self.model)).to(self.device)
+        begun, self.by_slot = state_of(setup, self.model)
+        self.state = State(begun).to(self.device)
         check_state(self.kind, self.state, self.runs)
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
@@ -138,7 +138,8 @@ class Fleet:
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs) if guarded else None
-        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard)
+        given = [field.name for field in fields]
+        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard, given)
 
     @property
     def runs(self) -> int:
@@ -171,11 +172,13 @@ class Fleet:
         state = sum(t[0].numel() * t.element_size() for t in self.state.values())
         return self.memory.bytes_per_run + state + self._added_bytes
 
-    def learn(self, x: Tensor, y: Tensor, batch: int) -> Tensor:
+    def learn(
+        self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
         """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
 
-        What is replayed and where examples are stored is known beforehand, so it is worked out
-        for many steps at once; a step is then only the network and the memory's copies.
+        What is replayed and where examples are stored is known beforehand, so it is worked out for
+        many steps at once. The `fields` that the fleet was made with are `given`, `[K, n, ...]`.
         """
         if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
             raise InputError(
@@ -196,12 +199,15 @@ class Fleet:
                 stacks = {
                     "x": by_step(x[:, start:stop], steps),
                     "y": labels,
+                    **{n: by_step(t[:, start:stop], steps) for n, t in (given or {}).items()},
                     **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
                 usual = size == batch and self.planner.full(self.clock)
                 loss = self._stepper.take(stacks, sizes, usual)
                 self.planner.count(labels)
                 self.clock = self.clock.after(steps, size)
+                if self.clock.holes:
+                    self.clock = self.clock.filled(self._stepper.written)
                 start = stop
         return loss
 

@@ -11,10 +11,11 @@ from recollect.core.images import Images
 from recollect.core.random import Purpose, bits
 from recollect.core.transforms import Transforms
 from recollect.memory import Arrivals, Clock, Memory, Policy
+from recollect.memory.holes import drawn_around, filled_slots, sizes_around, slots_with_holes
 from recollect.train.execution import Sizes, Stacks
 from recollect.train.optimisation import RateSchedule
 
-__all__ = ["Planner", "by_step"]
+__all__ = ["Planner", "by_step", "no_counts"]
 
 PLANNED = 512
 STEPS_AHEAD = 64
@@ -43,7 +44,10 @@ class Planner:
 
     def sizes(self, clock: Clock) -> Sizes:
         """How many examples each draw of the next step has."""
-        return self.policy.sizes(clock, self.draws, self.replay) if self.policy else ()
+        if self.policy is None:
+            return ()
+        sizes = self.policy.sizes(clock, self.draws, self.replay)
+        return sizes_around(self.policy, clock, sizes) if clock.holes else sizes
 
     def steps(self, clock: Clock, possible: int) -> int:
         """For how many of the possible steps the draws keep their sizes."""
@@ -69,6 +73,8 @@ class Planner:
         some policies), so it is thrown away when something else arrives. Where only slots depend
         on labels, they are added step by step.
         """
+        if clock.holes:
+            return self._plan(clock, steps, batch, sizes, labels)
         by_label = self.counts is not None
         if steps > 1 or (by_label and self._draws_use_labels) or not self._steady(clock):
             return self._plan(clock, steps, batch, sizes, labels)
@@ -79,6 +85,13 @@ class Planner:
         number = clock.steps - first.steps
         found = {name: stack[number : number + 1] for name, stack in plan.items()}
         return found | self._stored(self._arrivals(clock, 1, batch, labels)) if by_label else found
+
+    def filled(self, clock: Clock) -> Tensor:
+        """The slots of a single run that have an example, in ascending order, `[n]`."""
+        if self.policy is None:
+            return torch.zeros(0, dtype=torch.int64)
+        label = None if self.counts is None else torch.zeros_like(self.seeds).view(1, 1, 1)
+        return filled_slots(self.policy, self._arrivals(clock, 1, 1, label))
 
     def begin_schedule(self, first: int, total: int) -> None:
         """Let the schedule of the learning rate, if there is one, run over so many steps."""
@@ -106,12 +119,17 @@ class Planner:
     def _stored(self, arrivals: Arrivals) -> Stacks:
         """Where the examples that arrive are stored."""
         assert self.policy is not None
-        slots = self.policy.slots(arrivals)
+        if arrivals.clock.holes:
+            slots = slots_with_holes(self.policy, arrivals)
+        else:
+            slots = self.policy.slots(arrivals)
         return {"write": self.memory.rows(slots), "slots": slots.contiguous()}
 
     def _steady(self, clock: Clock) -> bool:
         """Whether the draws keep their sizes from now on, in this task."""
-        return self.policy is None or self.policy.steady(clock, self.replay)
+        if self.policy is None:
+            return True
+        return not clock.holes and self.policy.steady(clock, self.replay)
 
     def _plan(
         self, clock: Clock, steps: int, batch: int, sizes: Sizes, labels: Tensor | None = None
@@ -121,7 +139,10 @@ class Planner:
         plan = {"read": none, "write": none, "slots": none}
         if self.policy is not None:
             arrivals = self._arrivals(clock, steps, batch, labels)
-            drawn = self.policy.draws(arrivals, sizes)
+            if clock.holes:
+                drawn = drawn_around(self.policy, arrivals, sizes)
+            else:
+                drawn = self.policy.draws(arrivals, sizes)
             plan["read"] = self.memory.rows(drawn.slots)
             if self.counts is None or labels is not None:
                 plan |= self._stored(arrivals)
@@ -148,6 +169,15 @@ def _covers(
         and (batch, sizes) == (size, drawn)
         and clock == first.after(number, batch)
     )
+
+
+def no_counts(
+    policy: Policy | None, runs: int, classes: int, device: torch.device
+) -> Tensor | None:
+    """How many examples of every class came before the first, `[K, C]`, if a policy asks."""
+    if policy is None or not policy.uses_labels:
+        return None
+    return torch.zeros(runs, classes, dtype=torch.int64, device=device)
 
 
 def by_step(stretch: Tensor, steps: int) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate
@@ -99,6 +99,7 @@ class Stepper:
         fast: tuple[bool, bool],
         images: Images | Transforms | None = None,
         guard: Guard | None = None,
+        given: Collection[str] = (),
     ) -> None:
         self._network, self._memory = network, memory
         self._fast, self._images = fast, images
@@ -106,8 +107,8 @@ class Stepper:
         self._method, runs = whole.method, whole.weights.runs
         one_by_one = network.strategy == "loop" and runs > 1
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
-        self._given = {"x", "y"} & memory.tensors.keys()
-        self._noted = memory.tensors.keys() - {"x", "y"}
+        self._given = {"x", "y", *given} & memory.tensors.keys()
+        self._noted = memory.tensors.keys() - {"x", "y", *given}
         self._lanes = Lanes(network.device, len(self._states))
         self.first_steps = FirstSteps(self._learn, network)
         self._usual = False
@@ -169,8 +170,9 @@ class Stepper:
         noise: Tensor | None = None,
         valid: Tensor | None = None,
         factor: Tensor | None = None,
+        **fields: Tensor,
     ) -> Tensor:
-        """One step of all runs; the loss `[K]`."""
+        """One step of all runs; the loss `[K]`. `fields` of the batch are stored as they came."""
         past = self._memory.read(read)
         given = {"x": x, "y": y, "slots": slots, "key": key}
         if factor is not None:
@@ -189,7 +191,8 @@ class Stepper:
         if SLOTS in found:
             write = self._memory.rows(found[SLOTS])
         rows = read if valid is None else torch.where(valid, read, self._memory.spare)
-        self._write({"x": x, "y": y}, write, rows, found)
+        self._write({"x": x, "y": y, **fields}, write, rows, found)
+        self.written = write  # [K, B]
         return found[LOSS]
 
     def _learn_all(self, given: dict[str, Tensor], noise: Tensor | None) -> dict[str, Tensor]:
