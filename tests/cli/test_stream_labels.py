@@ -16,12 +16,14 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load_file
+from torch import nn
 
 from recollect import MLP, DERpp, InputError, Learner, LiveStream
 from recollect.cli.main import main
 from recollect.feeds import Reading, open_feed, open_labels
 from recollect.live.late import LateLabels
 from recollect.live.state import Predictions
+from recollect.nets import Standardise
 
 Stream = Callable[..., Any]
 Told = Callable[[str | Path], list[dict[str, Any]]]
@@ -354,6 +356,22 @@ def test_a_state_is_continued_with_the_same_labels_and_room(stream: Stream, file
     said = stream(*words)
     assert said.status == 2
     assert "--labels" in said.err
+
+
+def test_the_learner_knows_the_ids(files: Any, drifting: Any) -> None:
+    files(60, untidy)
+    requests = Reading(id="request", labelled=False)
+    feed, labels = open_feed("requests.csv", requests), open_labels("labels.csv", requests)
+    network = nn.Sequential(Standardise(3), MLP(3, 1))
+    live = LiveStream(Learner(network, DERpp(), memory=20), feed, "state", labels=labels)
+    learner = live.run()
+    assert learner is not None
+    assert live.late is not None
+    assert live.late.learned == learner.seen
+    kinds = {f"r{n}": kind for n, kind in enumerate(drifting(60)[1])}
+    stored = learner.remembered()
+    assert len(stored) == 20
+    assert all(kinds[str(row.id)] == row.label for row in stored)
 
 
 def test_labels_alone_are_no_stream(files: Any) -> None:

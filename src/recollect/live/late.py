@@ -55,13 +55,13 @@ class LateLabels:
     def learn(
         self,
         batch: Sequence[LabelRow],
-        observe: Callable[[Any, list[Hashable], list[Hashable] | None], None],
+        observe: Callable[[Any, list[Hashable], list[Hashable] | None, Sequence[Hashable]], None],
     ) -> None:
         """Learn the labels of examples that wait, in one step; the answers given then count."""
         matched = self.joined.look_up([(row.key, row.record.label) for row in batch])
         found = matched.batch
         if found is not None:
-            observe(found.x, found.labels, found.answers)
+            observe(found.x, found.labels, found.answers, found.ids)
         self.joined.settle(matched)
         self.positions.update({row.record.source: row.record.position for row in batch})
         self._skipped = batch[-1].skipped

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 import numpy as np
 
 from recollect.errors import DataError, InputError
+from recollect.feeds import Feed
 from recollect.feeds.record import Layout
-from recollect.files import check_new, write_bytes
+from recollect.files import check_new, check_writable, write_bytes
 
-__all__ = ["Predictions", "Saving", "SettingsError", "StateFolder"]
+__all__ = ["Predictions", "Saving", "SettingsError", "StateFolder", "output_of"]
 
 FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
 WRITTEN = "predictions.json"
@@ -172,6 +173,19 @@ class Predictions:
         """Close the file; a stream that was given stays open."""
         if self._file is not None and self._path is not None:
             self._file.close()
+
+
+def output_of(
+    predictions: str | Path | BinaryIO | None, feeds: Sequence[Feed]
+) -> Path | BinaryIO | None:
+    """Where predictions go; refused if nothing can be written there, or if it is what is read."""
+    if not isinstance(predictions, str | Path):
+        return predictions
+    path = Path(predictions).absolute()
+    check_writable(predictions)
+    if path in {Path(source).absolute() for feed in feeds for source in feed.sources}:
+        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
+    return path
 
 
 def _opened(path: Path, length: int) -> BinaryIO:

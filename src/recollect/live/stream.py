@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, final
@@ -19,8 +19,8 @@ from recollect.feeds.table import Moment
 from recollect.learner import Learner
 from recollect.live.joined import LabelCounts
 from recollect.live.late import LabelRow, late_labels, settings_of
-from recollect.live.state import Predictions, Saving, StateFolder
-from recollect.live.taken import Taken, line_of, not_a_class, output_of, predicted, taken_of
+from recollect.live.state import Predictions, Saving, StateFolder, output_of
+from recollect.live.taken import Taken, line_of, not_a_class, predicted, say_columns, taken_of
 from recollect.live.turns import Source, turns
 
 __all__ = ["LiveStream"]
@@ -174,8 +174,7 @@ class LiveStream:
             self._folder.check_output(self._output, self._force)
         self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
-        if columns := self.feed.described():
-            self._say(columns)
+        say_columns(self.feed, self._say)
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
@@ -216,8 +215,7 @@ class LiveStream:
         """A record with its number, if it can be used, after so many others of its batch."""
         if self.learner is None:
             self.learner = self._made(record.x)
-            if columns := self.feed.described():
-                self._say(columns)
+            say_columns(self.feed, self._say)
         joined = self._late is not None
         return taken_of(record, self.feed, self.learner, self.count + before + 1, joined=joined)
 
@@ -241,7 +239,8 @@ class LiveStream:
         labelled = [number for number, label in enumerate(labels) if label is not None]
         if labelled:
             before = [guesses[number][0] for number in labelled] if guesses else None
-            self._observe(x[labelled], [labels[number] for number in labelled], before)
+            chosen, ids = ([each[number] for number in labelled] for each in (labels, keys))
+            self._observe(x[labelled], chosen, before, ids)
         self._whole = False  # from here on, what is written must follow what was learned
         if self._late is not None:
             answers = [answer for answer, _ in guesses]
@@ -253,12 +252,14 @@ class LiveStream:
         self._positions.update({record.source: record.position for record in records})
         self._skipped, self._columns = batch[-1].skipped, batch[-1].columns
 
-    def _observe(self, x: Any, labels: list[Hashable], before: list[Hashable] | None) -> None:
-        """Take a step."""
+    def _observe(
+        self, x: Any, labels: list[Hashable], before: list[Hashable] | None, ids: Sequence[Hashable]
+    ) -> None:
         assert self.learner is not None
         seen, steps = self.learner.seen, self.learner.steps
+        named = [*ids] if self.feed.has_id else None
         try:
-            self.learner.observe(x, labels, predicted=before)
+            self.learner.observe(x, labels, predicted=before, ids=named)
         except RecollectError:  # also if an earlier checkpoint failed, after the step
             self._whole = self.learner.steps == steps
             raise

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from recollect.errors import InputError
 from recollect.feeds import Feed, Record
 from recollect.feeds.labels import key_of
 from recollect.feeds.record import Malformed
 from recollect.feeds.table import Moment
-from recollect.files import check_writable
 from recollect.learner import Learner
 from recollect.learner.labels import as_number, no_class
 
-__all__ = ["Taken", "line_of", "not_a_class", "output_of", "predicted", "taken_of"]
+__all__ = ["Taken", "line_of", "not_a_class", "predicted", "say_columns", "taken_of"]
 
 OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 
@@ -32,7 +29,7 @@ class Taken(NamedTuple):
     n: int
     skipped: int
     columns: Moment | None
-    key: str | None = None  # the id, by which labels are joined
+    key: str | None  # the id as text
 
 
 def taken_of(
@@ -40,15 +37,15 @@ def taken_of(
 ) -> Taken | None:
     """A record that was just read, if it can be used; `number` counts those that could so far.
 
-    If it is to be joined with labels, its id must be one.
+    If it is to be `joined` with labels, what it has as an id must be one.
     """
+    why, key = not_a_class(learner, record.label, feed.kind), None
     try:
-        why = not_a_class(learner, record.label, feed.kind)
-        if why is not None:
-            raise Malformed(why)
-        key = key_of(record.id) if joined else None
+        key = key_of(record.id)
     except Malformed as error:
-        feed.faults.meet(feed.where(record), error)
+        why = why or (str(error) if joined else None)
+    if why is not None:
+        feed.faults.meet(feed.where(record), Malformed(why))
         return None
     skipped = feed.faults.count
     return Taken(record, number + skipped, skipped, feed.now(), key)
@@ -82,6 +79,13 @@ def line_of(taken: Taken, feed: Feed, guess: tuple[Hashable, float | None]) -> d
     }
 
 
+def say_columns(feed: Feed, say: Callable[[str], None]) -> None:
+    """Say what is learned from, if it has columns."""
+    columns = feed.described()
+    if columns is not None:
+        say(columns)
+
+
 def not_a_class(learner: Learner, label: Hashable, kind: str) -> str | None:
     """Why the label in a feed of this kind cannot be learned; None if it can, or if it is None."""
     if label is None or learner.knows(label):
@@ -89,16 +93,3 @@ def not_a_class(learner: Learner, label: Hashable, kind: str) -> str | None:
     if learner.fixed_classes:
         return f"the label {label!r} is not among the classes"
     return no_class(as_number(label) if kind == "csv" else label)
-
-
-def output_of(
-    predictions: str | Path | BinaryIO | None, feeds: Sequence[Feed]
-) -> Path | BinaryIO | None:
-    """Where predictions go; refused if nothing can be written there, or if it is what is read."""
-    if not isinstance(predictions, str | Path):
-        return predictions
-    path = Path(predictions).absolute()
-    check_writable(predictions)
-    if path in {Path(source).absolute() for feed in feeds for source in feed.sources}:
-        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
-    return path
