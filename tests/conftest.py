@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from recollect import MLP, Fleet
 from recollect.streams import TaskStream, from_arrays
-from recollect.streams.data import catalogue
+from recollect.streams.data import catalogue, sources
 from recollect.train.compiled import compiler_exists
 
 # As in training: small tensors gain nothing from a second thread, and on a busy machine they wait
@@ -194,5 +194,6 @@ def bare_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECOLLECT_OFFLINE", "1")
     for name in ("RECOLLECT_DATA", "COLUMNS", "FORCE_COLOR", "TTY_COMPATIBLE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(sources, "_installed", lambda collection: [])
     others = {key: data for key, data in catalogue._loaded.items() if key[0] != "mnist"}
     monkeypatch.setattr(catalogue, "_loaded", others)

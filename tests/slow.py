@@ -21,6 +21,7 @@ SLOW = {
     "cli/test_stream_command.py",
     "cli/test_stream_drift.py",
     "cli/test_stream_follow.py",
+    "cli/test_stream_labels.py",
     "cli/test_stream_outliers.py",
     "cli/test_stream_resume.py",
     "core/test_core_permute.py",

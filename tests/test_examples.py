@@ -43,7 +43,7 @@ def test_sensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     }
     assert share["DER++"] > share["SGD"] + 0.15, share
     found = {title: each.metrics().accuracy for title, each in learners.items()}
-    assert min(found.values()) > made["majority"](y) + 0.15  # type: ignore[type-var]
+    assert min(found.values()) > made["majority"](y) + 0.15
 
     made["main"](tmp_path / "two", rows=60, stop=700)
     again: dict[str, Learner] = made["main"](tmp_path / "two", rows=60)

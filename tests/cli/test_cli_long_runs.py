@@ -197,7 +197,7 @@ def test_a_device_that_is_not_there_is_refused(
 
 def test_where_and_how_it_trained_is_said(command: Command) -> None:
     for words in (RUN, ("reproduce", "seq-digits", "--methods", "sgd", "--seeds", "1")):
-        said = command(*words, "--json", "runs.json")
+        said = command(*words, "--json", "runs.json", "--force")
         assert said.status == 0
         ways = {(run["device"], run["execution"]) for run in written()}
         assert {device for device, _ in ways} == {"CPU"}

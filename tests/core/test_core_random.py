@@ -132,6 +132,7 @@ def test_a_seed_keeps_its_meaning_for_ever() -> None:
         "ORDER": 1, "SLOT": 2, "DRAW": 3, "SPLIT": 4, "PIXELS": 5, "ANGLE": 6, "GROUP": 7,
         "NOISE": 8, "VIEW": 9, "KEEP": 10, "RANDOM": 11, "ANCHOR": 12, "WARM": 13,
         "ANSWER": 14, "RECORD": 15, "CLASSES": 20, "TASKS": 21,
+        "HOLE": 22,
     }  # fmt: skip
     seeds = torch.tensor([0, 1, 42, 2**40, -1])
     assert bits(seeds, Purpose.DRAW, 3, 4).tolist() == [

@@ -65,6 +65,11 @@ def page_files(tmp_path: Path) -> None:
         for a, b, c in rng.normal(size=(60, 3))
     ]
     (tmp_path / "readings.csv").write_text("a,b,c,kind\n" + "".join(rows))
+    split = [row.rsplit(",", 1) for row in rows]
+    requests = "".join(f"r{n},{x}\n" for n, (x, _) in enumerate(split))
+    labels = "".join(f"r{n},{label}" for n, (_, label) in enumerate(split))
+    (tmp_path / "requests.csv").write_text(f"request,a,b,c\n{requests}")
+    (tmp_path / "labels.csv").write_text(f"request,outcome\n{labels}")
 
 
 def context() -> SpawnContext | ForkServerContext:

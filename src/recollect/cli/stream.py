@@ -13,6 +13,7 @@ from recollect.cli.common import Methods, add_force, add_optimiser
 from recollect.cli.hyperparameters import add_hyperparameters
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
+from recollect.cli.stream_late import PENDING, add_late, late_feed, late_line
 from recollect.cli.stream_learner import CATEGORIES, MAX_CLASSES, Asked, fit_for_streams
 from recollect.cli.stream_screen import print_table, showing, showing_warnings
 from recollect.errors import InputError, RecollectError
@@ -76,7 +77,8 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="numbers that are missing: imputed, with an input that says so for the columns with "
              "holes among the first rows (auto, the default) or for all (impute); or bad rows")
     add("--drop-text", action="store_true", help="leave columns of text and times out")
-    add("--id", metavar="NAME", help="column or key that identifies a row, for the predictions")
+    add("--id", metavar="NAME",
+        help="column or key that identifies a row, for the predictions and --labels")
     add("--keep", nargs="+", default=[], metavar="NAME",
         help="columns or keys that pass through to the predictions")
     add("--delimiter", metavar="C", help="between columns: a character, or tab")
@@ -90,6 +92,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--idle", type=duration, metavar="TIME", help="end when nothing came for so long")
     add("--replayed", action="store_true",
         help="standard input begins again from its start: pass over what was seen")
+    add_late(parser)
     add = parser.add_argument_group("how it is learned").add_argument
     add("--method", default="derpp", metavar="NAME",
         help=f"one of: {', '.join(fit)} (default: derpp)")
@@ -149,7 +152,8 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _command(chosen: argparse.Namespace) -> int:
     asked = Asked(chosen)
-    feed = open_feed(asked.sources, asked.reading(lambda text: notice(_in_options(text))))
+    reading = asked.reading(lambda text: notice(_in_options(text)))
+    feed, labels = open_feed(asked.sources, reading), late_feed(chosen, asked.labels, reading)
     to_output = chosen.predictions == STDIN
     live = LiveStream(
         lambda x: asked.learner(x, feed.kind, feed.numbers),
@@ -164,14 +168,19 @@ def _command(chosen: argparse.Namespace) -> int:
         force=chosen.force,
         settings=asked.settings,
         say=lambda text: notice(_in_options(text)),
+        labels=labels,
+        pending=chosen.pending or PENDING,
     )
     with (
         stop_at_signals(live.stop) as came, asked.threads(), showing_warnings(),
         showing(chosen.window) as report,
     ):  # fmt: skip
         learner = live.run(report)
-    if feed.faults.count:
-        notice(f"left out, because they could not be read: {feed.faults.count}")
+    unread = feed.faults.count + (labels.faults.count if labels else 0)
+    if unread:
+        notice(f"left out, because they could not be read: {unread}")
+    if live.late is not None:
+        notice(late_line(live.late))
     if learner is None:
         notice("nothing arrived that could be learned from")
     else:
@@ -185,7 +194,7 @@ def _command(chosen: argparse.Namespace) -> int:
     if live.bad and not live.learned:
         notice("no row was learned: all that have a label were left out")
         return ALL_BAD
-    endless = chosen.follow or asked.sources == [STDIN]
+    endless = chosen.follow or STDIN in (*asked.sources, *asked.labels)
     if live.stopped and not endless:
         notice("interrupted; all is saved, and the same command continues")
         return TERMINATED if signal.SIGTERM in came else INTERRUPTED

@@ -16,6 +16,7 @@ import torch
 from torch import nn
 
 from recollect.cli.hyperparameters import given_values
+from recollect.cli.stream_late import check_late
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
@@ -59,6 +60,7 @@ class Asked:
         memory = MEMORY if chosen.memory is None else chosen.memory
         self.chosen = chosen
         self.sources = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources]
+        self.labels = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.labels]
         self.method = _method(kind, chosen)
         numbers = {name: value for name, value in given_values(chosen).items() if name in NUMBERS}
         self._numbers: Any = {n: v for n, v in numbers.items() if n not in hyperparameters(kind)}
@@ -67,7 +69,8 @@ class Asked:
         self.device = device_named(
             chosen.device or ("auto" if chosen.network == "resnet18" else "cpu")
         )
-        _check(chosen, self.sources)
+        _check(chosen, [*self.sources, *self.labels])
+        check_late(chosen)
         self._learner(MLP(1, 1, ()), chosen.classes)  # refuses what no learner can be made of
 
     @property
@@ -82,7 +85,7 @@ class Asked:
             "nesterov": False, "schedule": "constant", "schedule_steps": None,
             "max_classes": MAX_CLASSES, "on_outlier": "skip", "categorical": [],
             "categories": CATEGORIES, "missing": "auto", "drop_text": False, "id": None,
-            "target": "class",
+            "labels_id": None, "labels_label": None, "target": "class",
         }  # fmt: skip
         later = {name: getattr(self.chosen, name) for name in usual}
         found |= {name: None if v == usual[name] else v for name, v in later.items()}
@@ -93,7 +96,8 @@ class Asked:
         """Where the state is saved; by default a folder of its own for these sources and label."""
         if self.chosen.checkpoint is not None:
             return Path(self.chosen.checkpoint)
-        facts = json.dumps([self.sources, self.chosen.label])
+        joined = [self.labels] if self.labels else []
+        facts = json.dumps([self.sources, self.chosen.label, *joined])
         name = "stdin" if self.sources == [STDIN] else Path(self.sources[0]).stem
         plain = re.sub(r"[^\w-]+", "-", name, flags=re.ASCII).strip("-") or "stream"
         return Path(".recollect") / f"{plain}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
@@ -106,7 +110,7 @@ class Asked:
             chosen.format, chosen.label, chosen.features, chosen.ignore, delimiter, chosen.header,
             chosen.order, chosen.size, chosen.follow, chosen.skip_bad, chosen.replayed,
             chosen.missing, chosen.categorical, chosen.categories, chosen.drop_text, chosen.id,
-            chosen.keep, say,
+            chosen.keep, say, labelled=chosen.label is not None or not self.labels,
         )  # fmt: skip
 
     def threads(self) -> AbstractContextManager[None]:
@@ -193,9 +197,9 @@ def _check(chosen: argparse.Namespace, sources: list[str]) -> None:
         raise InputError(f"--delimiter is one character, or tab, not {chosen.delimiter!r}")
     if len(set(sources)) < len(sources):
         raise InputError("a source is given twice")
-    if chosen.idle is not None and not chosen.follow and sources != [STDIN]:
+    if chosen.idle is not None and not chosen.follow and STDIN not in sources:
         raise InputError("--idle ends what would wait: give it with --follow, or standard input")
-    if chosen.replayed and sources != [STDIN]:
+    if chosen.replayed and STDIN not in sources:
         raise InputError("--replayed is for standard input: files continue where they were left")
 
 

@@ -101,8 +101,13 @@ def _line(live: LiveStream, rate: float, window: int) -> str:
         f"{min(window, found.seen):,}: {percent(found.recent)}, balanced "
         f"{percent(found.balanced)}, kappa {number(found.kappa)} · {classes} "
         f"class{'es' if classes != 1 else ''}"
-        f"{f' · {found.left_out:,} left out' if found.left_out else ''}{_alarms(live.learner)}"
+        f"{f' · {found.left_out:,} left out' if found.left_out else ''}"
+        f"{_alarms(live.learner)}{_late(live)}"
     )
+
+
+def _late(live: LiveStream) -> str:
+    return f" · {live.late.waiting:,} wait for labels" if live.late is not None else ""
 
 
 def _summary(learner: Learner) -> str:

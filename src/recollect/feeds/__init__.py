@@ -4,6 +4,7 @@ from recollect.feeds.delimited import Delimited
 from recollect.feeds.feed import KINDS, Feed, Reading, open_feed
 from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
+from recollect.feeds.labels import open_labels
 from recollect.feeds.lines import STDIN, FileLines, InputLines
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Record
@@ -25,4 +26,5 @@ __all__ = [
     "Reading",
     "Record",
     "open_feed",
+    "open_labels",
 ]

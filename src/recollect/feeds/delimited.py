@@ -96,11 +96,12 @@ class Delimited:
         return self._table
 
     @property
-    def columns(self) -> tuple[str, Sequence[str]] | None:
+    def columns(self) -> tuple[str | None, Sequence[str]] | None:
         """The names of the label and of the features."""
         if self.layout is None or self.table is None:
             return None
-        return self.layout["columns"][self.layout["label"]], self.table.names
+        label = self.layout["label"]
+        return None if label is None else self.layout["columns"][label], self.table.names
 
     def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
         """The cells of every row, and where it ends; None whenever nothing came for a moment.
@@ -167,7 +168,9 @@ class Delimited:
         columns = names if headed else [str(n + 1) for n in range(len(names))]
         values = [row for row in rows[headed:] if len(row) == len(names)]
         ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
-        label, features = chosen_columns(columns, self.label, self.features, ignored)
+        label, features = chosen_columns(
+            columns, self.label, self.features, ignored, labelled=self.how.labelled
+        )
         categorical, kept = (
             [column_of(name, columns) for name in each]
             for each in (self.how.categorical, self.how.keep)
@@ -226,6 +229,7 @@ class Delimited:
         """Whether no feature is a number."""
         named = [str(number + 1) for number in range(len(cells))]
         label = named.index(self.label) if self.label in named else len(cells) - 1
+        label = label if self.how.labelled else -1
         return not any(_is_number(cell) for n, cell in enumerate(cells) if n != label)
 
     def _record(self, row: list[str], source: str, end: tuple[int, int]) -> Record:
@@ -235,7 +239,8 @@ class Delimited:
         if len(row) != len(columns):
             raise Malformed(f"it has {len(row)} columns, not {len(columns)}")
         x = self.table.features([row[column] for column in self.layout["features"]])
-        label = row[self.layout["label"]].strip() or None
+        target = self.layout["label"]
+        label = None if target is None else row[target].strip() or None
         if self.how.id is None and not self.how.keep:
             return Record(x, label, source, end)
         passed = {name: row[column_of(name, columns)].strip() or None for name in self.how.passed}

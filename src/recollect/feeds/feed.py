@@ -37,6 +37,7 @@ class Reading:
     `follow` waits at the end of the last source for more. `replayed` says that standard input
     begins again with what was read before. Messages, such as that a followed file was replaced,
     go to `say`. What is done with columns that are not numbers, or have holes, says `Handling`.
+    Rows that are not `labelled` have no label among their columns: it comes from elsewhere.
     """
 
     kind: Kind | None = None
@@ -57,6 +58,7 @@ class Reading:
     id: str | None = None
     keep: Sequence[str] = ()
     say: Callable[[str], None] = field(default=lambda text: None, compare=False)
+    labelled: bool = True
 
 
 @final
@@ -77,6 +79,7 @@ class Feed:
     reader: Format
     faults: Faults
     has_id: bool = False
+    of_labels: bool = False
     stopping: Event = field(default_factory=Event, repr=False, compare=False)
 
     def stop(self) -> None:
@@ -152,8 +155,9 @@ def open_feed(
         lines = InputLines(how.replayed, stopping.is_set)
     columns = how.features, how.ignore
     handling = Handling(
-        how.missing, how.categorical, how.categories, how.drop_text, how.id, how.keep, how.say
-    )
+        how.missing, how.categorical, how.categories, how.drop_text, how.id, how.keep, how.say,
+        how.labelled,
+    )  # fmt: skip
     reader: Format
     if kind == "csv":
         tabs = all(Path(source).suffix.lower() == ".tsv" for source in names)
@@ -169,7 +173,7 @@ def open_feed(
         raise InputError("a Parquet file does not grow: leave follow=True out")
     else:
         reader = Parquet(how.label, *columns, faults, layout, handling)
-    return Feed(names, kind, reader, faults, how.id is not None, stopping)
+    return Feed(names, kind, reader, faults, how.id is not None, stopping=stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:

@@ -65,13 +65,19 @@ class Parquet:
         return self._table
 
     @property
-    def columns(self) -> tuple[str, Sequence[str]] | None:
+    def columns(self) -> tuple[str | None, Sequence[str]] | None:
         """The names of the label and of the features."""
         return None if self.layout is None else (self.layout["label"], self._names)
 
     @property
     def _names(self) -> list[str]:
         return list(self.layout["features"]) if self.layout is not None else []
+
+    @property
+    def _labels(self) -> list[str]:
+        """The column of the label, if there is one."""
+        label = self.layout["label"] if self.layout is not None else None
+        return [] if label is None else [label]
 
     def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
         if file.metadata.num_rows < start:
@@ -84,7 +90,7 @@ class Parquet:
         assert self.layout is not None
         names = file.schema_arrow.names
         passed = [names[column_of(name, names)] for name in self.how.passed]
-        wanted = list(dict.fromkeys([*self._names, self.layout["label"], *passed]))
+        wanted = list(dict.fromkeys([*self._names, *self._labels, *passed]))
         row = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -106,7 +112,9 @@ class Parquet:
         """Let the schema and the first rows say what the columns are."""
         names: list[str] = file.schema_arrow.names
         ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
-        label, chosen = chosen_columns(names, self.label, self.features, ignored)
+        label, chosen = chosen_columns(
+            names, self.label, self.features, ignored, labelled=self.how.labelled
+        )
         categorical, kept = (
             [column_of(name, names) for name in each]
             for each in (self.how.categorical, self.how.keep)
@@ -116,7 +124,10 @@ class Parquet:
         found = dict(zip(chosen, sample.to_pydict().values(), strict=True))
         columns = settled(names, found, self.how, categorical, kept, untyped=False)
         features = [names[number] for number in columns]
-        layout = {"label": names[label], "features": features, **kinds_of([*columns.values()])}
+        layout = {
+            "label": None if label is None else names[label], "features": features,
+            **kinds_of([*columns.values()]),
+        }  # fmt: skip
         if [column.kind for column in columns.values()] == ["list"]:
             first = next(v for v in found[next(iter(columns))] if kind_of(v, False) == "list")
             try:
@@ -132,7 +143,7 @@ class Parquet:
         assert self.layout is not None
         assert self.table is not None
         names: list[str] = schema.names
-        missing = {self.layout["label"], *self._names} - {*names}
+        missing = {*self._labels, *self._names} - {*names}
         if missing:
             raise DataError(f"{source} has no column {min(missing)!r} (it has: {', '.join(names)})")
         for name, column in zip(self._names, self.table.columns, strict=True):
@@ -152,7 +163,9 @@ class Parquet:
         table = self.table
         assert self.layout is not None
         assert table is not None
-        labels = batch.column(self.layout["label"]).to_pylist()
+        labels: list[Any] = [None] * len(batch)
+        for name in self._labels:
+            labels = batch.column(name).to_pylist()
         through: Iterable[tuple[Any, ...]] = repeat((), len(labels))
         if passed:
             others = zip(*(batch.column(name).to_pylist() for name in passed), strict=True)

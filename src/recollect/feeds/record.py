@@ -78,8 +78,8 @@ class Format(Protocol):
         """What makes features of rows; None for images, and before the first record."""
 
     @property
-    def columns(self) -> tuple[str, Sequence[str]] | None:
-        """The names of the label and of the features; None as for `table`."""
+    def columns(self) -> tuple[str | None, Sequence[str]] | None:
+        """The names of the label, if there is one, and of the features; None as for `table`."""
 
     def read(self, source: str, position: Position | None) -> Iterator[Record | None]:
         """The records of a source after a position; None whenever nothing came for a moment."""

@@ -17,9 +17,14 @@ __all__ = ["chosen_columns", "column_of", "numbers", "plain_label"]
 
 
 def chosen_columns(
-    names: Sequence[str], label: str | None, features: Sequence[str], ignore: Sequence[str]
-) -> tuple[int, list[int]]:
-    """The indices of the label, by default the last, and of the features.
+    names: Sequence[str],
+    label: str | None,
+    features: Sequence[str],
+    ignore: Sequence[str],
+    *,
+    labelled: bool = True,
+) -> tuple[int | None, list[int]]:
+    """The indices of the label, by default the last (None if not `labelled`), and of the features.
 
     These are those given, or all but the label and what is to be ignored. A column is given by
     name or by number: 1 is the first, -1 the last.
@@ -30,13 +35,16 @@ def chosen_columns(
     Traceback (most recent call last):
     recollect.errors.InputError: there is no column 'sort' (columns: speed, kind)
     """
-    target = column_of("-1" if label is None else label, names)
+    target = column_of("-1" if label is None else label, names) if labelled else None
     ignored = {target, *(column_of(name, names) for name in ignore)}
     chosen = [column_of(name, names) for name in features] or range(len(names))
     left = [number for number in chosen if number not in ignored]
     if len(set(left)) != len(left):
         raise InputError("a feature is given twice")
+    if not left and target is None:
+        raise InputError(f"there are no features (columns: {', '.join(names)})")
     if not left:
+        assert target is not None
         raise InputError(
             f"there are no features besides the label {names[target]!r} "
             f"(columns: {', '.join(names)}): is it the right delimiter, and the right label?"

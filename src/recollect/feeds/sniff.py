@@ -28,7 +28,8 @@ class Handling:
     all ("impute"); with "refuse", such a row is bad. `categorical` names columns of categories that
     the rows do not show to be such; each has at most `categories` inputs, and one for all others.
     Columns of text and times are refused, or left out with `drop_text`. `id` and `keep` name
-    columns that pass through to a record; the id is not learned from.
+    columns that pass through to a record; the id is not learned from. Rows that are not `labelled`
+    have no column with labels.
     """
 
     missing: Literal["auto", "impute", "refuse"] = "auto"
@@ -38,6 +39,7 @@ class Handling:
     id: str | None = None
     keep: Sequence[str] = ()
     say: Callable[[str], None] = field(default=lambda text: None, compare=False)
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         if self.missing not in ("auto", "impute", "refuse"):

@@ -223,7 +223,7 @@ def table_of(
     return Table(names, columns, how, untyped=untyped, shape=layout.get("shape"))
 
 
-def described(label: str, names: Sequence[str], columns: Sequence[Column]) -> str:
+def described(label: str | None, names: Sequence[str], columns: Sequence[Column]) -> str:
     """The columns in one line, however many they are.
 
     >>> described("kind", ["a", "b"], [Column("number", 1), Column("category", 8)])
@@ -241,7 +241,8 @@ def described(label: str, names: Sequence[str], columns: Sequence[Column]) -> st
             word = one if len(chosen) == 1 else several
             parts.append(f"{len(chosen)} {word} ({', '.join(few)})")
     end = "; ? may be missing" if any("?" in part for part in parts) else ""
-    return f"learning {label!r} from {', '.join(parts)}{end}"
+    what = "learning" if label is None else f"learning {label!r}"
+    return f"{what} from {', '.join(parts)}{end}"
 
 
 def _numeric(column: Column) -> bool:

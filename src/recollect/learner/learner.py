@@ -252,7 +252,7 @@ class Learner(Learning):
             learner = cls(module, **snapshot.arguments(facts, method), **extras)
             learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
-            learner.notes = dict(facts["notes"])
+            learner.notes = snapshot.notes_in(facts, tensors)
         learner._checkpoints.note_saved(learner.seen)
         return learner
 

@@ -169,16 +169,14 @@ class Pending:
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
         """All of it as plain data and tensors."""
         kept = self._kept.values()
-        facts = {
+        facts: dict[str, Any] = {
             "most": self._most,
             "expires": self._expires,
             "ids": [encoded(each) for each in self._kept],
             "answers": [encoded(each.answer) for each in kept],
             "times": [each.time for each in kept],
-            "past": {
-                why: [encoded(each) for each, found in self._past.items() if found == why]
-                for why in (EXPIRED, LABELLED)
-            },
+            # In their order: the oldest are forgotten first.
+            "past": [[encoded(each), why] for each, why in self._past.items()],
         }
         first = self.first()
         if first is not None and first.packing is not None:
@@ -189,8 +187,7 @@ class Pending:
     def restored(cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Pending:
         """What `state` returned."""
         found = cls(facts["most"], facts["expires"])
-        for why, ids in facts["past"].items():
-            found._past |= {decoded(each): why for each in ids}
+        found._past = {decoded(each): why for each, why in facts["past"]}
         rows, packing = zip(facts["ids"], facts["answers"], facts["times"], strict=True), None
         if "packing" in facts:
             packing = Packing.restored(facts["packing"])

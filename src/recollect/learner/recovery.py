@@ -145,7 +145,7 @@ def forget_in(folder: Path, ids: set[Hashable]) -> None:
 
 
 def _names(record: Record, ids: set[Hashable]) -> bool:
-    past = [each for found in record.facts.get("past", {}).values() for each in found]
+    past = [each for each, _ in record.facts.get("past", [])]
     return any(decoded(each) in ids for each in [*record.facts["ids"], *past])
 
 
@@ -157,10 +157,7 @@ def _without(segment: Segment, ids: set[Hashable], *, last: bool) -> None:
             if name in facts:
                 facts[name] = [facts[name][row] for row in rows]
         if "past" in facts:
-            facts["past"] = {
-                why: [each for each in found if decoded(each) not in ids]
-                for why, found in facts["past"].items()
-            }
+            facts["past"] = [pair for pair in facts["past"] if decoded(pair[0]) not in ids]
         if "x" in tensors:
             tensors["x"] = tensors["x"][torch.tensor(rows, dtype=torch.long)]
         return Record(facts, tensors, 0) if rows or facts["kind"] != KEPT else None

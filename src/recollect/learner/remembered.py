@@ -22,6 +22,12 @@ class Remembered(NamedTuple):
     The `age` is how many examples were learned since it arrived. What is not known is None: id and
     source that were not given, the age of what arrived before any was, and the label where a
     method stores none, as DER does.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> learner = Learner(MLP(2, 1), ER(), memory=10)
+    >>> _ = learner.observe([1.0, 0.0], "a", ids="ann", source="form")
+    >>> learner.remembered()
+    [Remembered(id='ann', label='a', age=0, source='form')]
     """
 
     id: Id | None
@@ -40,6 +46,13 @@ class Forgotten:
         unknown: The ids of which nothing was in memory (any more), nor waiting for a label.
         traces: What still depends on the examples.
         files: The checkpoints that were written before, which still contain what they contained.
+
+    >>> from recollect import ER, MLP, Learner
+    >>> learner = Learner(MLP(2, 1), ER(), memory=10)
+    >>> _ = learner.observe([[1.0, 0.0], [0.0, 1.0]], ["a", "b"], ids=["ann", "bob"])
+    >>> found = learner.forget(["ann", "nobody"])
+    >>> found.rows, found.unknown
+    (1, ['nobody'])
     """
 
     rows: int

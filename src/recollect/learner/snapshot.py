@@ -87,7 +87,7 @@ class Snapshot(NamedTuple):
 def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
     """The whole state of a learner, as its file has it."""
     engine = snapshot.engine
-    tensors = _named(snapshot, engine.fleet.tensors() if engine else {})
+    tensors = _named(snapshot, engine.fleet.tensors() if engine else {}, notes)
     return pack(_facts(settings, snapshot, notes), tensors)
 
 
@@ -95,10 +95,10 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
     """The same, to be written by another thread; steps may follow at once."""
     facts, engine = as_json(_facts(settings, snapshot, notes)), snapshot.engine
     if engine is None:
-        return Image(facts, _named(snapshot, {}))
+        return Image(facts, _named(snapshot, {}, notes))
     tensors = engine.fleet.tensors().items()
     few = {name: tensor for name, tensor in tensors if not name.startswith(MEMORY)}
-    image = Image(facts, _named(snapshot, few))
+    image = Image(facts, _named(snapshot, few, notes))
     return image.with_memory(f"engine.{MEMORY}", engine.fleet.memory, engine.guard)
 
 
@@ -122,16 +122,27 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "window": len(record.ring),
         "watch": watch.facts(),
         "drift": drift and drift.facts(),
-        "notes": notes,
+        "notes": {name: each for name, each in notes.items() if not isinstance(each, Tensor)},
         "labelled": labelled,
     }
 
 
-def _named(snapshot: Snapshot, engine: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def notes_in(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The notes of a file: plain data and tensors."""
+    return {**facts["notes"], **_part(tensors, "notes")}
+
+
+def _named(
+    snapshot: Snapshot, engine: Mapping[str, Tensor], notes: Mapping[str, Any]
+) -> dict[str, Tensor]:
+    noted = {name: each for name, each in notes.items() if isinstance(each, Tensor)}
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
     drift = snapshot.drift.tensors() if snapshot.drift else {}
     names = snapshot.names.tensors(snapshot.engine and snapshot.engine.fleet)
-    parts = {"record": record, "watch": watch, "drift": drift, "engine": engine, "names": names}
+    parts = {
+        "record": record, "watch": watch, "drift": drift, "engine": engine, "names": names,
+        "notes": noted,
+    }  # fmt: skip
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
 

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
-from recollect.errors import DataError, InputError
-from recollect.files import write_bytes
+import numpy as np
 
-__all__ = ["Predictions", "SettingsError", "StateFolder"]
+from recollect.errors import DataError, InputError
+from recollect.feeds import Feed
+from recollect.feeds.record import Layout
+from recollect.files import check_new, check_writable, write_bytes
+
+__all__ = ["Predictions", "Saving", "SettingsError", "StateFolder", "output_of"]
 
 FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
 WRITTEN = "predictions.json"
@@ -63,8 +68,10 @@ class StateFolder:
                 raise SettingsError(self.path, name, before[name], now)
         return found
 
-    def begin(self, facts: Mapping[str, Any]) -> None:
+    def begin(self, settings: Mapping[str, Any], layout: Layout | None, x: np.ndarray) -> None:
         """Start over: remove older checkpoints, and note what the next ones are made with."""
+        image = x.dtype == np.uint8
+        facts = {"settings": settings, "layout": layout, "shape": [*x.shape], "image": image}
         try:
             for old in [*self.path.glob(CHECKPOINTS), self.path / VERSIONS]:
                 old.unlink(missing_ok=True)
@@ -85,12 +92,48 @@ class StateFolder:
             text = json.dumps([*self._written(), str(path)], indent=1)
             write_bytes(self.path / WRITTEN, text.encode())
 
+    def check_output(self, output: Path | BinaryIO | None, force: bool) -> None:
+        """Refuse to overwrite a file that this state did not begin."""
+        if isinstance(output, Path) and not self.wrote(output):
+            check_new(output, force)
+
+    def opened(
+        self, output: Path | BinaryIO | None, lengths: Mapping[str, int] | None = None
+    ) -> Predictions:
+        """The predictions, to be written from these lengths on."""
+        if isinstance(output, Path):
+            self.note_written(output)
+        return Predictions(output, lengths)
+
     def _written(self) -> list[str]:
         try:
             found = json.loads((self.path / WRITTEN).read_text("utf-8"))
         except (OSError, ValueError):
             return []
         return found if isinstance(found, list) else []
+
+
+@final
+class Saving:
+    """When to save: after so many seconds, or after so many `steps`; None is never."""
+
+    def __init__(self, seconds: float | None, steps: int | None) -> None:
+        self._seconds, self._steps = seconds, steps
+        self.unsaved, self._at = 0, 0.0
+
+    def count(self) -> None:
+        """A batch was taken."""
+        self.unsaved += 1
+
+    def done(self) -> None:
+        """All is saved, or there is nothing yet."""
+        self.unsaved, self._at = 0, time.monotonic()
+
+    def due(self) -> bool:
+        """Whether to save now."""
+        if self._steps is not None:
+            return self.unsaved >= self._steps
+        return self._seconds is not None and time.monotonic() - self._at >= self._seconds
 
 
 @final
@@ -130,6 +173,19 @@ class Predictions:
         """Close the file; a stream that was given stays open."""
         if self._file is not None and self._path is not None:
             self._file.close()
+
+
+def output_of(
+    predictions: str | Path | BinaryIO | None, feeds: Sequence[Feed]
+) -> Path | BinaryIO | None:
+    """Where predictions go; refused if nothing can be written there, or if it is what is read."""
+    if not isinstance(predictions, str | Path):
+        return predictions
+    path = Path(predictions).absolute()
+    check_writable(predictions)
+    if path in {Path(source).absolute() for feed in feeds for source in feed.sources}:
+        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
+    return path
 
 
 def _opened(path: Path, length: int) -> BinaryIO:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
 import numpy as np
+import torch
 
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.feeds import Feed, Record
-from recollect.feeds.record import Malformed, Position
-from recollect.files import check_new
+from recollect.feeds.record import Position
+from recollect.feeds.table import Moment
 from recollect.learner import Learner
-from recollect.learner.labels import as_number, no_class
-from recollect.live.answers import answer_of, why_not
-from recollect.live.state import Predictions, StateFolder
-from recollect.live.taken import Taken, line_of, output_of, predicted
+from recollect.live.answers import answer_of
+from recollect.live.joined import LabelCounts
+from recollect.live.late import LabelRow, late_labels, settings_of
+from recollect.live.state import Predictions, Saving, StateFolder, output_of
+from recollect.live.taken import Taken, line_of, not_a_class, predicted, say_columns, taken_of
+from recollect.live.turns import Source, turns
 
 __all__ = ["LiveStream"]
-
-SILENCE = 0.5
 
 
 @final
@@ -40,6 +42,9 @@ class LiveStream:
     without a label is predicted and not learned. A file that is there and that this state did not
     begin is overwritten with `force` alone. A feed that waits for more ends after `idle`
     seconds of silence. Messages, such as where it continues, go to `say`.
+
+    `labels` is a second feed, of `recollect.feeds.open_labels`: labels by id. They are learned when
+    both they and their examples have been read; at most `pending` examples wait for them.
 
     >>> from tempfile import TemporaryDirectory
     >>> from recollect import ER, MLP
@@ -70,6 +75,8 @@ class LiveStream:
         force: bool = False,
         settings: Mapping[str, Any] | None = None,
         say: Callable[[str], None] = lambda text: None,
+        labels: Feed | None = None,
+        pending: int = 10_000,
     ) -> None:
         self.feed, self.stopped = feed, False
         self.learner: Learner | None = None
@@ -78,16 +85,18 @@ class LiveStream:
         self._folder = StateFolder(Path(folder))
         self._batch, self._idle, self._say = batch, idle, say
         self._fresh, self._force = fresh, force
-        self._every, self._every_steps = every, every_steps
-        self._output = output_of(predictions, feed)
+        self._saving = Saving(every, every_steps)
+        self._feeds = [feed] if labels is None else [feed, labels]
+        self._output = output_of(predictions, self._feeds)
+        self._late = late_labels(feed, labels, pending)
+        found = {**(settings or {}), "batch": batch, "format": feed.kind}
         # As JSON has them, for they are compared with those in a file.
-        plain = json.dumps({**(settings or {}), "batch": batch, "format": feed.kind})
-        self._settings: dict[str, Any] = json.loads(plain)
-        self._classes: frozenset[Hashable] | None = None
+        self._settings = json.loads(json.dumps({**found, **settings_of(labels, pending)}))
         self._positions: dict[str, Position] = {}
         self._predictions: Predictions | None = None
-        self._last: Taken | None = None
-        self._whole, self._unsaved, self._saved_at = True, 0, 0.0
+        self._turn = self._skipped = 0
+        self._columns: Moment | None = None
+        self._whole = True
         if batch < 1:
             raise InputError(f"batch must be at least 1, not {batch}")
 
@@ -97,13 +106,20 @@ class LiveStream:
         return self._left_out - self._bad_before
 
     @property
+    def late(self) -> LabelCounts | None:
+        """What became of the labels in a feed of their own, if there is one."""
+        return None if self._late is None else self._late.counts
+
+    @property
     def _left_out(self) -> int:
-        return self.feed.faults.count + (self.learner.metrics().left_out if self.learner else 0)
+        unread = sum(feed.faults.count for feed in self._feeds)
+        return unread + (self.learner.metrics().left_out if self.learner else 0)
 
     def stop(self) -> None:
         """Have `run` save and return after the batch at hand; for another thread, or a signal."""
         self.stopped = True
-        self.feed.stop()
+        for feed in self._feeds:
+            feed.stop()
 
     def run(self, report: Callable[[LiveStream], None] = lambda live: None) -> Learner | None:
         """Learn until the feed ends, is silent for too long, or is stopped; the learner.
@@ -119,14 +135,10 @@ class LiveStream:
             if not self._fresh:
                 self._resume()
             if self._predictions is None:
-                self._check_output()
+                self._folder.check_output(self._output, self._force)
             self._bad_before = self._left_out
-            self._saved_at = time.monotonic()
-            for batch in self._batches(report):
-                self._take(batch)
-                report(self)
-                if self._due():
-                    self._save()
+            self._saving.done()
+            self._learn_all(report)
             self._finish()
         except RecollectError:
             self._finish()
@@ -148,88 +160,70 @@ class LiveStream:
         learner = self._made(like).resumed(self._folder.path)
         if learner is None:
             raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
-        self._use(learner)  # which has locked the folder
+        self.learner = learner  # which has locked the folder
         if self._folder.saved(self._settings) != saved:
             raise DataError(f"the state in {self._folder.path} has just changed: start again")
         notes = learner.notes
-        self.count = notes["count"]
+        self.count, self._turn = notes["count"], notes.get("turn", 0)
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
         self.feed.continue_from(saved["layout"], notes.get("columns"))
-        self.feed.faults.count = notes["skipped"]
+        self._skipped = self.feed.faults.count = notes["skipped"]
+        self._columns = self.feed.now()
+        if self._late is not None:
+            self._late.continue_from(notes)
         if str(self._output) not in notes["predictions"]:
-            self._check_output()
-        self._predictions = self._opened(notes["predictions"])
+            self._folder.check_output(self._output, self._force)
+        self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
-        self._describe()
-
-    def _check_output(self) -> None:
-        """Refuse to overwrite a file that this state did not begin."""
-        if isinstance(self._output, Path) and not self._folder.wrote(self._output):
-            check_new(self._output, self._force)
-
-    def _opened(self, lengths: Mapping[str, int] | None = None) -> Predictions:
-        if isinstance(self._output, Path):
-            self._folder.note_written(self._output)
-        return Predictions(self._output, lengths)
-
-    def _describe(self) -> None:
-        columns = self.feed.described()
-        if columns is not None:
-            self._say(columns)
+        say_columns(self.feed, self._say)
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
 
-    def _use(self, learner: Learner) -> None:
-        self.learner = learner
-        self._classes = frozenset(learner.classes) if learner.fixed_classes else None
+    def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
+        """Take batches of the feed, and of labels in turn, until they end or it is stopped."""
+        requests: Source[Any] = Source(self.feed, self._positions, self._batch, self._request)
+        sources = [requests]
+        if self._late is not None:
+            late, held = self._late, partial(self._labels_held, requests)
+            sources.append(Source(late.feed, late.positions, self._batch, self._label, held))
 
-    def _batches(self, report: Callable[[LiveStream], None]) -> Iterator[list[Taken]]:
-        """Full batches; a smaller one when nothing comes for a moment, and at the end."""
-        batch: list[Taken] = []
-        last = time.monotonic()
-        for record in self.feed.records(self._positions):
-            if record is None:
-                silent = time.monotonic() - last
-                if batch and silent >= SILENCE:
-                    yield batch
-                    batch = []
-                report(self)
-                if self.stopped or (self._idle is not None and silent >= self._idle):
-                    break
-                continue
-            last = time.monotonic()
-            if self._has_output_for(record):
-                skipped = self.feed.faults.count
-                n = self.count + len(batch) + skipped + 1
-                batch.append(Taken(record, n, skipped, self.feed.now()))
-            if len(batch) == self._batch:
-                yield batch
-                batch = []
-                # What was taken from a pipe would be lost; from a file it is read again.
-                if self.stopped and self.feed.lasting:
-                    return
-        if batch and not (self.stopped and self.feed.lasting):
-            yield batch
+        def enough() -> bool:
+            report(self)
+            silent = time.monotonic() - max(source.last for source in sources)
+            nothing = self._predictions is None and requests.ended
+            return self.stopped or nothing or (self._idle is not None and silent >= self._idle)
 
-    def _has_output_for(self, record: Record) -> bool:
+        for number, batch in turns(sources, self._turn, lambda: self.stopped, enough):
+            if number == 0:
+                self._take(batch)
+            elif self._late is not None:
+                self._late.learn(batch, self._observe)
+            self._turn = (number + 1) % len(sources)
+            self._whole = True
+            self._saving.count()
+            report(self)
+            if self._saving.due():
+                self._save()
+
+    def _labels_held(self, requests: Source[Any]) -> bool:
+        """Whether examples are to be read first: the first ones, or those that labels wait for."""
+        assert self._late is not None
+        more = not (requests.ended or requests.waits)
+        return self._predictions is None or (self._late.joined.full and more)
+
+    def _request(self, record: Record, before: int) -> Taken | None:
+        """A record with its number, if it can be used, after so many others of its batch."""
         if self.learner is None:
-            self._use(self._made(record.x))
-            self._describe()
-        why = self._not_a_class(record.label)
-        if why is not None:
-            self.feed.faults.meet(self.feed.where(record), Malformed(why))
-        return why is None
+            self.learner = self._made(record.x)
+            say_columns(self.feed, self._say)
+        joined = self._late is not None
+        return taken_of(record, self.feed, self.learner, self.count + before + 1, joined=joined)
 
-    def _not_a_class(self, label: Hashable) -> str | None:
+    def _label(self, record: Record, before: int) -> LabelRow | None:
         assert self.learner is not None
-        if label is None or self.learner.knows(label):
-            return None
-        if self.learner.target != "class":
-            return why_not(label, self.learner)
-        if self._classes is not None:
-            return f"the label {label!r} is not among the classes"
-        return no_class(as_number(label) if self.feed.kind == "csv" else label)
+        assert self._late is not None
+        return self._late.row(record, partial(not_a_class, self.learner))
 
     def _take(self, batch: list[Taken]) -> None:
         """Predict a batch, learn it, and write what was predicted."""
@@ -237,63 +231,70 @@ class LiveStream:
         records = [taken.record for taken in batch]
         x = np.stack([record.x for record in records])
         # Without a file for them, nobody asks: the learner predicts what it is about to learn.
-        guesses = [] if self._output is None else predicted(self.learner, x)
-        labelled = [number for number, record in enumerate(records) if record.label is not None]
+        asked = self._output is not None or self._late is not None
+        guesses = predicted(self.learner, x) if asked else []
+        own = [record.label for record in records]
+        keys = [taken.key for taken in batch]
+        early = self._late.joined.early(keys) if self._late else [None] * len(batch)
+        labels = [late if label is None else label for label, late in zip(own, early, strict=True)]
+        labelled = [number for number, label in enumerate(labels) if label is not None]
         if labelled:
-            labels = [answer_of(records[n].label, self.learner.target) for n in labelled]
             before = [guesses[n][0] for n in labelled] if guesses and self.learner.steps else None
-            seen, steps = self.learner.seen, self.learner.steps
-            try:
-                self.learner.observe(x[labelled], labels, predicted=before)
-            except RecollectError:  # also if an earlier checkpoint failed, after the step
-                self._whole = self.learner.steps == steps
-                raise
-            finally:
-                self.learned += self.learner.seen - seen
+            chosen, ids = ([each[number] for number in labelled] for each in (labels, keys))
+            self._observe(x[labelled], chosen, before, ids)
         self._whole = False  # from here on, what is written must follow what was learned
+        if self._late is not None:
+            answers = [answer for answer, _ in guesses]
+            self._late.joined.predicted(keys, torch.from_numpy(x), answers, own, early)
         predictions = self._predictions or self._begin(records[0])
         pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
-        has_id = self.feed.has_id
-        predictions.write([line_of(taken, self.feed, guess, has_id) for taken, guess in pairs])
+        predictions.write([line_of(taken, self.feed, guess) for taken, guess in pairs])
         self.count, self.new = self.count + len(batch), self.new + len(batch)
         self._positions.update({record.source: record.position for record in records})
-        self._last = batch[-1]
-        self._whole, self._unsaved = True, self._unsaved + 1
+        self._skipped, self._columns = batch[-1].skipped, batch[-1].columns
+
+    def _observe(
+        self, x: Any, labels: list[Hashable], before: list[Hashable] | None, ids: Sequence[Hashable]
+    ) -> None:
+        assert self.learner is not None
+        seen, steps = self.learner.seen, self.learner.steps
+        target, named = self.learner.target, [*ids] if self.feed.has_id else None
+        answers = [answer_of(label, target) for label in labels]
+        try:
+            self.learner.observe(x, answers, predicted=before, ids=named)
+        except RecollectError:  # also if an earlier checkpoint failed, after the step
+            self._whole = self.learner.steps == steps
+            raise
+        finally:
+            self.learned += self.learner.seen - seen
 
     def _begin(self, first: Record) -> Predictions:
         """Make the folder and the files, now that a first batch could be learned."""
-        layout, image = self.feed.reader.layout, first.x.dtype == np.uint8
-        facts = {"layout": layout, "shape": [*first.x.shape], "image": image}
         assert self.learner is not None
         self.learner.use_folder(self._folder.path)
-        self._folder.begin({"settings": self._settings, **facts})
-        self._fresh, self._predictions = False, self._opened()
+        self._folder.begin(self._settings, self.feed.reader.layout, first.x)
+        self._fresh, self._predictions = False, self._folder.opened(self._output)
         return self._predictions
-
-    def _due(self) -> bool:
-        if self._every_steps is not None:
-            return self._unsaved >= self._every_steps
-        return self._every is not None and time.monotonic() - self._saved_at >= self._every
 
     def _save(self) -> None:
         assert self.learner is not None
         assert self._predictions is not None
-        assert self._last is not None
         self._predictions.sync()
         self.learner.notes = {
             "count": self.count,
             "places": self._positions,
-            "skipped": self._last.skipped,
+            "skipped": self._skipped,
             "predictions": self._predictions.lengths,
         }
-        if self._last.columns is not None:
-            self.learner.notes["columns"] = self._last.columns.saved()
+        self.learner.notes |= {"columns": self._columns.saved()} if self._columns else {}
+        if self._late is not None:
+            self.learner.notes |= {"turn": self._turn, **self._late.notes()}
         self.learner.checkpoint(wait=False)
-        self._unsaved, self._saved_at = 0, time.monotonic()
+        self._saving.done()
 
     def _finish(self) -> None:
         """Save what is not yet saved, unless the last batch was only half done."""
-        if self._unsaved and self._whole:
+        if self._saving.unsaved and self._whole:
             self._save()
         if self.learner is not None:
             self.learner.flush()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
+from recollect.feeds.labels import key_of
+from recollect.feeds.record import Malformed
 from recollect.feeds.table import Moment
-from recollect.files import check_writable
 from recollect.learner import Learner
+from recollect.learner.labels import as_number, no_class
+from recollect.live.answers import why_not
 
-__all__ = ["Taken", "line_of", "output_of", "predicted"]
+__all__ = ["Taken", "line_of", "not_a_class", "predicted", "say_columns", "taken_of"]
 
 OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 
@@ -29,6 +31,28 @@ class Taken(NamedTuple):
     n: int
     skipped: int
     columns: Moment | None
+    key: str | None  # the id as text
+
+
+def taken_of(
+    record: Record, feed: Feed, learner: Learner, number: int, *, joined: bool
+) -> Taken | None:
+    """A record that was just read, if it can be used; `number` counts those that could so far.
+
+    If it is to be `joined` with labels, what it has as an id must be one.
+    """
+    if joined and learner.target != "class":
+        raise InputError(f"labels that come later are classes: target={learner.target!r} is not")
+    why, key = not_a_class(learner, record.label, feed.kind), None
+    try:
+        key = key_of(record.id)
+    except Malformed as error:
+        why = why or (str(error) if joined else None)
+    if why is not None:
+        feed.faults.meet(feed.where(record), Malformed(why))
+        return None
+    skipped = feed.faults.count
+    return Taken(record, number + skipped, skipped, feed.now(), key)
 
 
 def predicted(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:
@@ -47,15 +71,13 @@ def predicted(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]
     ]
 
 
-def line_of(
-    taken: Taken, feed: Feed, guess: tuple[Hashable, float | None], has_id: bool
-) -> dict[str, Any]:
+def line_of(taken: Taken, feed: Feed, guess: tuple[Hashable, float | None]) -> dict[str, Any]:
     """What is written about a record: where it is, what passes through, and what was predicted."""
     record = taken.record
     place = "file" if feed.kind == "images" else "line"
     return {
         "n": taken.n,
-        **({"id": record.id} if has_id else {}),
+        **({"id": record.id} if feed.has_id else {}),
         **({"source": record.source} if len(feed.sources) > 1 else {}),
         place: record.position[-1],
         **{name if name not in OWN else f"{name}_": kept for name, kept in record.kept.items()},
@@ -65,12 +87,19 @@ def line_of(
     }
 
 
-def output_of(predictions: str | Path | BinaryIO | None, feed: Feed) -> Path | BinaryIO | None:
-    """Where predictions go; refused if nothing can be written there, or if it is what is read."""
-    if not isinstance(predictions, str | Path):
-        return predictions
-    path = Path(predictions).absolute()
-    check_writable(predictions)
-    if str(path) in {str(Path(source).absolute()) for source in feed.sources}:
-        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
-    return path
+def say_columns(feed: Feed, say: Callable[[str], None]) -> None:
+    """Say what is learned from, if it has columns."""
+    columns = feed.described()
+    if columns is not None:
+        say(columns)
+
+
+def not_a_class(learner: Learner, label: Hashable, kind: str) -> str | None:
+    """Why the label in a feed of this kind cannot be learned; None if it can, or if it is None."""
+    if label is None or learner.knows(label):
+        return None
+    if learner.target != "class":
+        return why_not(label, learner)
+    if learner.fixed_classes:
+        return f"the label {label!r} is not among the classes"
+    return no_class(as_number(label) if kind == "csv" else label)

@@ -227,7 +227,12 @@ def setup_of(method: Method, spec: Spec) -> Setup:
 
 
 def state_of(setup: Setup, model: Model) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """The state that a method begins with, and the empty value of what has a row for every slot."""
+    """The state that a method begins with, and the empty value of what has a row for every slot.
+
+    >>> made = Setup(state=lambda model: {"score": SlotState(torch.zeros(1, 3), empty=-1.0)})
+    >>> state_of(made, model=None)
+    ({'score': tensor([[0., 0., 0.]])}, {'score': -1.0})
+    """
     made = setup.state(model)
     by_slot = {name: each.empty for name, each in made.items() if isinstance(each, SlotState)}
     tensors = {n: each.tensor if isinstance(each, SlotState) else each for n, each in made.items()}

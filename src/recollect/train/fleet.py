@@ -107,8 +107,8 @@ class Fleet:
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
-        self.model = Model(self.network, self.network.weights, self.network.buffers, rates,
-                           criterion=target.criterion)  # fmt: skip
+        own = self.network.weights, self.network.buffers
+        self.model = Model(self.network, *own, rates, criterion=target.criterion)
         # A method with predictions of its own may have networks with any outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
         nothing = State({}), Memory(len(seeds), 0, {}, self.device)
@@ -132,8 +132,7 @@ class Fleet:
         checks.check_state(self.kind, self.state, self.runs)
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
-        whole = FleetState(self.weights, self.network.buffers, self._method, rates, self.state,
-                           self.optimiser)  # fmt: skip
+        whole = FleetState(*own, self._method, rates, self.state, self.optimiser)
         # The state of torch's optimisers is not there before the first step.
         torchs = self.optimiser if isinstance(self.optimiser, TorchOptimiser) else None
         if torchs or guarded or isinstance(images, Transforms):
@@ -189,9 +188,7 @@ class Fleet:
             raise InputError(f"{seen}: give the number of tasks that there will be")
         checks.check_batch(x, y, batch, self.runs, self.classes, self.target)
         y = y if y.dtype == self.target.dtype else y.to(self.target.dtype)
-        count = y.shape[1]
-        loss = torch.zeros(self.runs, device=self.device)
-        start = 0
+        loss, count, start = torch.zeros(self.runs, device=self.device), y.shape[1], 0
         with fast_arithmetic(self.device):
             while start < count:
                 size = min(batch, count - start)

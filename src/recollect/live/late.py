@@ -1,0 +1,110 @@
+"""Labels that come in a feed of their own, after (or before) the examples that they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple, final
+
+import torch
+
+from recollect.errors import InputError
+from recollect.feeds import Feed, Record
+from recollect.feeds.labels import labels_of
+from recollect.feeds.record import Malformed, Position
+from recollect.live.joined import Joined, LabelCounts
+
+__all__ = ["LabelRow", "LateLabels", "late_labels", "settings_of"]
+
+PENDING = "pending.x"
+
+
+class LabelRow(NamedTuple):
+    """A label and the id that it is for, and how many rows were left out before it."""
+
+    record: Record
+    key: str
+    skipped: int
+
+
+@final
+class LateLabels:
+    """A feed of labels, how far it was read, and what waits: for labels, or for examples."""
+
+    def __init__(self, feed: Feed, most: int) -> None:
+        self.feed, self.joined = feed, Joined(most)
+        self.positions: dict[str, Position] = {}
+        self._skipped = 0
+
+    @property
+    def counts(self) -> LabelCounts:
+        """What became of the labels so far."""
+        return self.joined.counts
+
+    def row(self, record: Record, wrong: Callable[[Hashable, str], str | None]) -> LabelRow | None:
+        """A row of labels; None, and a fault, if it has no id, or `wrong` says why no label."""
+        try:
+            key, label = labels_of(record)
+            why = wrong(label, self.feed.kind)
+            if why is not None:
+                raise Malformed(why)
+        except Malformed as error:
+            self.feed.faults.meet(self.feed.where(record), error)
+            return None
+        return LabelRow(record, key, self.feed.faults.count)
+
+    def learn(
+        self,
+        batch: Sequence[LabelRow],
+        observe: Callable[[Any, list[Hashable], list[Hashable] | None, Sequence[Hashable]], None],
+    ) -> None:
+        """Learn the labels of examples that wait, in one step; the answers given then count."""
+        matched = self.joined.look_up([(row.key, row.record.label) for row in batch])
+        found = matched.batch
+        if found is not None:
+            observe(found.x, found.labels, found.answers, found.ids)
+        self.joined.settle(matched)
+        self.positions.update({row.record.source: row.record.position for row in batch})
+        self._skipped = batch[-1].skipped
+
+    def notes(self) -> dict[str, Any]:
+        """All of it, for a checkpoint."""
+        facts, tensors = self.joined.state()
+        noted = {
+            "places": dict(self.positions),
+            "skipped": self._skipped,
+            "layout": self.feed.reader.layout,
+            **facts,
+        }
+        # Examples are tensors, which a checkpoint holds beside plain data.
+        return {"labels": noted, **({PENDING: tensors["x"]} if tensors else {})}
+
+    def continue_from(self, notes: Mapping[str, Any]) -> None:
+        """Go on as `notes` says."""
+        noted = notes["labels"]
+        x: torch.Tensor | None = notes.get(PENDING)
+        self.joined = Joined.restored(noted, {} if x is None else {"x": x})
+        self.positions = {source: tuple(at) for source, at in noted["places"].items()}
+        self.feed.continue_from(noted["layout"], None)
+        self._skipped = self.feed.faults.count = noted["skipped"]
+
+
+def settings_of(labels: Feed | None, most: int) -> dict[str, Any]:
+    """What a state depends on; None without labels, as in states from before there were any."""
+    if labels is None:
+        return {"labels": None, "labels_format": None, "pending": None}
+    return {"labels": True, "labels_format": labels.kind, "pending": most}
+
+
+def late_labels(feed: Feed, labels: Feed | None, most: int) -> LateLabels | None:
+    """The labels for the examples of a feed, if there are any; refused if they cannot be joined."""
+    if labels is None:
+        return None
+    if not feed.has_id:
+        raise InputError("labels are joined by id: open the examples with Reading(id='...')")
+    if not labels.of_labels:
+        raise InputError("labels must be a feed of ids and labels: open it with open_labels")
+    if not (feed.lasting or labels.lasting):
+        raise InputError("examples and labels cannot both come through standard input: give a file")
+    if most < 1:
+        raise InputError(f"pending must be at least 1, not {most}")
+    return LateLabels(labels, most)
