@@ -22,6 +22,9 @@ class LabelCounts(NamedTuple):
     `waiting` predictions have no label yet, and `early` labels no prediction. Of the others,
     `learned` have been, `repeated` ones came for an id that had its label, `expired` ones for a
     prediction that had to make room, and `unknown` ones for an id that did not come.
+
+    >>> LabelCounts(waiting=3, learned=2).repeated
+    0
     """
 
     waiting: int = 0
