@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import shlex
+from argparse import ArgumentParser
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast, final
@@ -44,7 +46,7 @@ class Line:
 
     def jobs(self) -> list[Job]:
         """What the command trains, without its data: enough to name the runs."""
-        chosen = build_parser().parse_args(shlex.split(self.command)[1:])
+        chosen = _parser().parse_args(shlex.split(self.command)[1:])
         known = benchmark(chosen.benchmark)
         if hasattr(chosen, "methods"):
             rows = cells(known, chosen.methods, chosen.buffers, chosen.epochs)
@@ -53,11 +55,17 @@ class Line:
             plans = plans_for(chosen)
         return [job for plan in plans for job in named(plan, known)]
 
+    @cache  # noqa: B019 - a manifest is small, and read again and again
     def run_keys(self) -> dict[str, Job]:
         """The keys of all runs that the command makes, each with its job."""
         if not self.makes_runs:
             return {}
         return {asked(identity): job for job in self.jobs() for identity in job.planned}
+
+
+@cache
+def _parser() -> ArgumentParser:
+    return build_parser()
 
 
 def asked(identity: Identity, *parts: str) -> str:

@@ -28,7 +28,11 @@ print(json.dumps(said))
 def test_neither_library_is_imported_before_it_is_asked_for_and_a_missing_one_is_said(
     python: Callable[..., str],
 ) -> None:
-    pairs = {"SklearnClassifier": "sklearn", "RiverClassifier": "river"}
+    pairs = {
+        f"{shape}{kind}": library
+        for shape, library in (("Sklearn", "sklearn"), ("River", "river"))
+        for kind in ("Classifier", "Regressor")
+    }
     assert json.loads(python("-c", SCRIPT)) == {
         "imported": [],
         **{

@@ -37,7 +37,15 @@ def blobs(n: int, classes: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarr
     return (centres[y] + rng.normal(size=(n, 4))) * scales + 5 * scales, y
 
 
-@parametrize_with_checks([small(batch=20)])  # type: ignore[untyped-decorator]
+# As of scikit-learn's own SGD: a row twice is two steps, and a weight of 2 a step twice as long.
+NOT_EQUAL = {
+    "check_sample_weight_equivalence_on_dense_data": "steps of gradient descent are not the same"
+}
+
+
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
+    [small(batch=20)], expected_failed_checks=lambda estimator: NOT_EQUAL
+)
 def test_scikit_learns_own_checks(estimator: SklearnClassifier, check: Any) -> None:
     check(estimator)
 

@@ -115,7 +115,7 @@ def test_a_signal_saves_ends_all_processes_and_says_so(
 
 
 def test_what_was_saved_continues_to_the_same_results(start: Start) -> None:
-    command = (*COMMAND, "--epochs", "12")
+    command = (*COMMAND, "--epochs", "4")
     process = start(*command)
     wait_until(lambda: len(in_session(process.pid)) >= 3)
     process.terminate()
@@ -164,7 +164,7 @@ def test_signals_at_any_time_are_a_sentence_and_leave_no_process(
     number: signal.Signals, start: Start
 ) -> None:
     """From its first instant on: while it imports, reads data and starts workers."""
-    for delay in (0.0, 0.3, 1.0, 2.0, 4.0):
+    for delay in (0.0, 0.3, 1.0, 2.5):
         process = start(*LONG)
         wait_until(lambda process=process: catches_sigterm(process.pid))  # type: ignore[misc]
         time.sleep(delay)

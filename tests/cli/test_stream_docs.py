@@ -35,6 +35,10 @@ def files(bare_machine: None, drifting: Any) -> None:
     timed = [f"2026-01-01T00:00:{n:02},{row}" for n, row in enumerate(readings)]
     for name in ("sensors", "monday", "tuesday"):
         Path(f"{name}.csv").write_text("time,a,b,c,kind\n" + "".join(timed))
+    asked = [f"r{n},{row}\n" for n, row in enumerate(rows)]
+    Path("requests.csv").write_text("request,a,b,c\n" + "".join(asked))
+    known = [f"r{n},{kind}\n" for n, kind in enumerate(kinds)]
+    Path("labels.csv").write_text("request,outcome\n" + "".join(known))
     with Path("events.jsonl").open("w") as events:
         for row, kind in zip(x.tolist(), kinds, strict=True):
             events.write(json.dumps({"id": "e", "reading": row, "kind": kind}) + "\n")

@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a network that gives a pair": (
         lambda: run(network=lambda: Pair(6, 4)),
-        r"must give a tensor of logits, \[n, 4\], for n examples of shape \[6\]",
+        r"must give a tensor .*, not a tuple: \[n, 4\] is expected for n examples of shape \[6\]",
     ),
     "one example to batch-normalise": (
         lambda: run(network=normalised, bs=1),

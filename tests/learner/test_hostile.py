@@ -85,7 +85,7 @@ def test_an_optimiser_that_cannot_grow_is_told_so() -> None:
     learner = Learner(nn.Linear(4, 1), ER(), memory=10, optimiser="Adafactor", spare=0)
     learner.observe(X, [0] * 6)
     before = learner._packed()
-    with pytest.raises(InputError, match=r"Adafactor stores .*\(classes="):
+    with pytest.raises(InputError, match=r"the optimiser stores .*\(classes="):
         learner.observe(X, Y)
     assert learner._packed() == before
 

@@ -164,7 +164,7 @@ def test_what_may_be_set_on_a_learner() -> None:
             learner.lr = value  # type: ignore[assignment]
     assert learner.lr == LR
     for name in ("rate", "momentum", "learning_rate", "seen", "classes"):
-        with pytest.raises(AttributeError, match=f"'{name}' cannot be set on a learner: lr and"):
+        with pytest.raises(AttributeError, match=f"'{name}' cannot be set on a learner: drift, lr"):
             setattr(learner, name, 1)
 
 

@@ -30,7 +30,7 @@ class LabelSets:
     """The labels that are known, of which an example has any number.
 
     >>> sets = LabelSets(Labels()).with_new([frozenset({"red", "round"}), frozenset({"red"})])
-    >>> sorted(sets.known), sets.encode([frozenset({"red"})], outputs=3).sum()
+    >>> sorted(sets.known), sets.encode([frozenset({"red"})], outputs=3).sum().item()
     (['red', 'round'], 1)
     """
 

@@ -64,6 +64,7 @@ class Learner(Learning):
     One thread may observe while others predict, without waiting for it. The network that is passed
     is copied.
 
+    >>> import numpy as np
     >>> from recollect import DERpp, MLP
     >>> learner = Learner(MLP(4, 1), DERpp(alpha=0.1, beta=0.5), memory=50, lr=0.1, seed=0)
     >>> rng = np.random.default_rng(0)

@@ -47,6 +47,7 @@ def check_scenario(target: str, scenario: str) -> None:
 def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
     """The values `[N, D]` or labels `[N, C]` of the examples, if they can be learned.
 
+    >>> import numpy as np
     >>> values_of(np.array([0.5, 1.5]), "regression", "y", 2)
     tensor([[0.5000],
             [1.5000]])
@@ -85,6 +86,7 @@ def checked_weights(weights: Array, length: int) -> Tensor:
 def without_weights(y: Tensor, like: Tensor) -> Tensor:
     """Targets `[N, ...]` as those of the test set are, without a column of weights.
 
+    >>> from recollect.core.targets import with_weights
     >>> y = with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))
     >>> without_weights(y, torch.tensor([1]))
     tensor([2, 0])

@@ -118,6 +118,8 @@ def check_network(
         found = list(logits(blank).shape[1:])
     except torch.OutOfMemoryError:
         raise
+    except InputError as error:
+        raise InputError(f"{error}: [n, {outputs}] is expected for n {examples}") from None
     except RuntimeError as error:
         raise InputError(
             f"the network cannot take {examples}: {str(error).splitlines()[0]}"
