@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -41,6 +42,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
         if name in TORTURE:
             item.add_marker(pytest.mark.torture)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _collected() -> None:
+    """Let the garbage collector pass over what earlier tests left: compilers leave millions."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

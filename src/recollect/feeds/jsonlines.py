@@ -82,9 +82,10 @@ class JSONLines:
         return self._table
 
     @property
-    def columns(self) -> tuple[str, Sequence[str]] | None:
+    def columns(self) -> tuple[str | None, Sequence[str]] | None:
         """The names of the label and of the features."""
-        return None if self.layout is None else (self.label, self.layout["keys"])
+        label = self.label if self.how.labelled else None
+        return None if self.layout is None else (label, self.layout["keys"])
 
     def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
         for raw, end in numbered(self.source, source, offset, number):
@@ -117,7 +118,7 @@ class JSONLines:
                 if key not in found:
                     raise Malformed(f"it has no {key!r}")
         self._tell_new(found, source, end)
-        label = plain_label(found.get(self.label))
+        label = plain_label(found.get(self.label)) if self.how.labelled else None
         x = self.table.features([found.get(key) for key in keys])
         return Record(x, label, source, end, *self.how.parted({k: found.get(k) for k in
                                                                self.how.passed}))  # fmt: skip
@@ -131,7 +132,8 @@ class JSONLines:
         if not rows:
             return
         names = list(dict.fromkeys(key for row in rows for key in row))
-        wanted = (self.label, *self.features, *self.ignore, *self.how.categorical, *self.how.passed)
+        wanted = [*self.features, *self.ignore, *self.how.categorical, *self.how.passed]
+        wanted += [self.label] if self.how.labelled else []
         for key in wanted:
             if key not in names:
                 raise InputError(
@@ -140,12 +142,18 @@ class JSONLines:
                     f"known is null"
                 )
         ignored = [key for key in (*self.ignore, self.how.id) if key is not None]
-        _, chosen = chosen_columns(names, self.label, self.features, ignored)
-        values = [[row.get(name) for name in names] for row in rows]
+        _, chosen = chosen_columns(
+            names, self.label, self.features, ignored, labelled=self.how.labelled
+        )
+        wanted_keys = {names[number] for number in chosen}
+        rows = [
+            row for row in rows if row.keys() & wanted_keys
+        ]  # others are bad, not full of holes
+        values = {number: [row.get(names[number]) for row in rows] for number in chosen}
         categorical, kept = (
             [names.index(key) for key in each] for each in (self.how.categorical, self.how.keep)
         )
-        columns = settled(names, chosen, values, self.how, categorical, kept, untyped=False)
+        columns = settled(names, values, self.how, categorical, kept, untyped=False)
         keys = [names[number] for number in columns]
         layout = {"keys": keys, **kinds_of([*columns.values()])}
         if [column.kind for column in columns.values()] == ["list"]:
@@ -178,8 +186,8 @@ class JSONLines:
             for key in found.keys() - self._known:
                 self._told += 1
                 self.how.say(
-                    f"{source}, line {end[1]}: the key {key!r:.60} is new and is left out: a stream "
-                    f"that starts over can learn from it"
+                    f"{source}, line {end[1]}: the key {key!r:.60} is new and is left out: a "
+                    f"stream that starts over can learn from it"
                 )
             self._known |= found.keys()
 
