@@ -87,8 +87,10 @@ def test_examples_without_labels_and_single_examples() -> None:
     learner.observe(X[2:4], [[], ["b"]])
     learner.observe(X[2:4], ({"a"}, {"b"}))
     assert learner.seen == 6
-    for y, said in (("ab", "is a set or list"), ([{"c"}, set()], "unknown label 'c'"),
-                    ([{"a"}], "1 targets for 2"), (["a", "b"], "is the target of one")):  # fmt: skip
+    for y, said in [
+        ("ab", "is a set or list"), ([{"c"}, set()], "unknown label 'c'"),
+        ([{"a"}], "1 targets for 2"), (["a", "b"], "is the target of one"),
+    ]:  # fmt: skip
         with pytest.raises(InputError, match=said):
             learner.observe(X[:2], y)
     assert learner.seen == 6
