@@ -132,7 +132,7 @@ def test_a_ragged_matrix_is_refused(tmp_path: Path) -> None:
 def test_the_entry_that_is_wrong_is_shown(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps([{**RUN, "accuracy": {"class": 85, "task": "98"}}]))
     with pytest.raises(
-        DataError, match=r"'accuracy' must be an object of percentages, not \{'task'"
+        DataError, match=r"'accuracy' must be an object of percentages, or of .*, not \{'task'"
     ):
         read_json(tmp_path / "x.json")
 

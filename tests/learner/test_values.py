@@ -42,7 +42,9 @@ def test_values_are_learned_in_the_units_of_the_user(values: int) -> None:
     learner = learned(learner_of(outputs=values), values=values)
     found = learner.metrics()
     assert found.seen == 400
+    assert found.rmse is not None
     assert found.rmse < 0.8 * Y[:, :values].std(0).mean(), "better than the mean would be"
+    assert found.r2 is not None
     assert found.r2 > 0.3
     single, several = learner.predict(X[0]), learner.predict(X[:5])
     assert several.shape == ((5,) if values == 1 else (5, 2))

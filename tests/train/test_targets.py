@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,13 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 from recollect import ER, MLP, SGD, DERpp, Fleet, Method, Results, Step, from_arrays, run
 from recollect.core.targets import LABELS, REGRESSION, Target, with_weights
 from recollect.errors import InputError
+from recollect.experiments.difference import Difference
+from recollect.experiments.difference_table import as_text
+from recollect.experiments.exports import columns
+from recollect.experiments.files import read_json, write_runs
+from recollect.experiments.report import build
+from recollect.experiments.search import by_criterion
+from recollect.experiments.store import Store
 from recollect.methods import METHODS, Classifier
 from recollect.train.evaluate import scores
 from recollect.train.measures import measure
@@ -234,3 +243,33 @@ def test_what_cannot_be_a_stream_is_refused() -> None:
         from_arrays(x, y * np.nan, scenario="arrival", target="regression")
     with pytest.raises(InputError, match="confusion"):
         run(returning(), "sgd", seeds=1, lr=0.1, confusion=True, workers=1)
+
+
+def test_results_of_values_are_saved_and_read_also_of_runs_that_diverged(tmp_path: Path) -> None:
+    """Errors above 100, R² below 0 and infinite errors; no warning of numpy's."""
+    x = RNG.normal(size=(60, 2)).astype(np.float32)
+    stream = from_arrays(x, 1000 + x[:, 0], scenario="domain", task_ids=np.arange(60) % 2,
+                         target="regression", name="far")  # fmt: skip
+    results = run(stream, "sgd", seeds=1, lr=[1e-4, 1e9], curves=2, workers=1,
+                  store=tmp_path / "store.sqlite")  # fmt: skip
+    fine, lost = results
+    assert fine.accuracy["rmse"] > 100
+    assert fine.accuracy["r2"] < 0
+    assert lost.diverged
+    assert (lost.accuracy["rmse"], lost.accuracy["r2"]) == (math.inf, -math.inf)
+    assert str(Results([lost])).startswith("far sgd: RMSE inf, MAE inf, R² -inf (1 seed, 1 div")
+    results.save(tmp_path / "runs.json")
+    found = Results.load(tmp_path / "runs.json")
+    assert [*found] == [*results]
+    write_runs(tmp_path / "runs.jsonl", [(each, each.provenance) for each in found])
+    assert Store(tmp_path / "other.sqlite").add(read_json(tmp_path / "runs.jsonl")) == 2
+    with pytest.raises(InputError, match="these 2 runs predict values"):
+        build(Store(tmp_path / "other.sqlite").rows())
+    assert by_criterion(results)[0].values["lr"] == 1e-4
+    assert "final RMSE" in columns(results)
+
+
+def test_small_errors_are_compared_with_their_digits() -> None:
+    found = Difference("rmse", "accuracy", 0.00123, 0.00456, {0: -0.00333}, ("ER", "SGD"))
+    assert as_text([found]).splitlines()[-1].split()[:5] == ["RMSE", "final", "0.00123", "0.00456",
+                                                             "-0.00333"]  # fmt: skip

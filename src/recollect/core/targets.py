@@ -12,8 +12,12 @@ from recollect.core.criteria import BINARY_CROSS_ENTROPY, SQUARED_ERROR, Weighte
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.errors import InputError, unknown_name
 
-__all__ = ["CLASS", "LABELS", "REGRESSION", "TARGETS", "Target", "target_named", "with_weights"]
+__all__ = [
+    "CLASS", "LABELS", "LARGEST_WEIGHT", "REGRESSION", "TARGETS", "Target", "target_named",
+    "with_weights",
+]  # fmt: skip
 
+LARGEST_WEIGHT = 1e6  # a larger one is rather a mistake, and the step would diverge
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of one example's y
 
 

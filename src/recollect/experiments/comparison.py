@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -168,8 +169,8 @@ def _pair(a: Summary, b: Summary) -> Comparison:
             pairs = {
                 seed: (x, y)
                 for seed in seeds
-                if (x := getattr(runs_a[seed], score).get(setting)) is not None
-                and (y := getattr(runs_b[seed], score).get(setting)) is not None
+                if _is_number(x := getattr(runs_a[seed], score).get(setting))
+                and _is_number(y := getattr(runs_b[seed], score).get(setting))
             }
             if pairs:
                 xs, ys = zip(*pairs.values(), strict=True)
@@ -180,6 +181,11 @@ def _pair(a: Summary, b: Summary) -> Comparison:
     only_a, only_b = (tuple(sorted(set(x) - set(y))) for x, y in
                       ((runs_a, runs_b), (runs_b, runs_a)))  # fmt: skip
     return Comparison(a, b, tuple(differs), tuple(found), only_a, only_b)
+
+
+def _is_number(score: float | None) -> bool:
+    """Whether a score can be compared; the error of a run that diverged is infinite."""
+    return score is not None and math.isfinite(score)
 
 
 def _by_seed(summary: Summary, side: str) -> dict[int, Result]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from recollect.experiments.difference import Difference
-from recollect.experiments.labels import SCORES, setting_title
+from recollect.experiments.labels import decimals, score_title, setting_title
 from recollect.experiments.paired import p_words
 
 __all__ = ["as_html", "as_text"]
@@ -41,13 +41,14 @@ def as_html(found: Iterable[Difference]) -> str:
 
 def _cells(each: Difference) -> tuple[str, ...]:
     bounds, ps = each.interval, (each.p, each.p_sign_flip)
+    digits = decimals(max(abs(each.a), abs(each.b)), each.setting)
     return (
         setting_title(each.setting),
-        SCORES[each.score],
-        f"{each.a:.2f}",
-        f"{each.b:.2f}",
-        f"{each.mean:+.2f}",
-        f"[{bounds[0]:+.2f}, {bounds[1]:+.2f}]" if bounds else "-",
+        score_title(each.score, each.setting),
+        f"{each.a:.{digits}f}",
+        f"{each.b:.{digits}f}",
+        f"{each.mean:+.{digits}f}",
+        f"[{bounds[0]:+.{digits}f}, {bounds[1]:+.{digits}f}]" if bounds else "-",
         *("-" if p is None else p_words(p).removeprefix("= ") for p in ps),
         str(len(each.differences)),
     )

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 from recollect.experiments.labels import (
     MORE_SCORES,
     SCORES,
-    SETTINGS,
-    known_first,
     measured,
     method_title,
+    score_title,
     setting_title,
+    settings_of,
 )
 from recollect.experiments.results import Results, Summary
 
@@ -41,8 +41,8 @@ class Column(NamedTuple):
         >>> Column("accuracy", "class").title, Column("anytime_accuracy", "class").title
         ('Class-IL', 'any-time accuracy Class-IL')
         """
-        word = (SCORES | MORE_SCORES)[self.score]
-        return ("" if self.score == "accuracy" else f"{word} ") + setting_title(self.setting)
+        word = "" if self.score == "accuracy" else f"{score_title(self.score, self.setting)} "
+        return word + setting_title(self.setting)
 
 
 def exported(results: Results, suffix: str, scores: Sequence[str] = ()) -> str:
@@ -62,16 +62,14 @@ def columns(results: Results) -> dict[str, list[Any]]:
     is a column for every hyper-parameter. Average incremental and any-time accuracy have columns if
     any of the runs has them.
     """
-    settings = known_first((s for run in results for s in run.accuracy), SETTINGS)
+    settings = settings_of(results)
     names = sorted({name for run in results for name in run.hyperparameters})
     found = {name: [getattr(run, name) for run in results] for name in BEFORE}
     found["title"] = [method_title(run) for run in results]
-    words = SCORES | MORE_SCORES
     for score in (*SCORES, *measured(results, MORE_SCORES)):
-        word = words[score]
         for setting in settings:
             values = [getattr(run, score).get(setting) for run in results]
-            found[f"{word} {setting_title(setting)}"] = values
+            found[f"{score_title(score, setting)} {setting_title(setting)}"] = values
     for name in names:
         taken = name in (*BEFORE, *AFTER)
         values = [run.hyperparameters.get(name) for run in results]
@@ -81,8 +79,7 @@ def columns(results: Results) -> dict[str, list[Any]]:
 
 def score_columns(results: Results, scores: Sequence[str] = ("accuracy",)) -> list[Column]:
     """The columns of means of these scores, without those in which no row has a number."""
-    settings = known_first((s for run in results for s in run.accuracy), SETTINGS)
-    found = [Column(score, setting) for score in scores for setting in settings]
+    found = [Column(score, setting) for score in scores for setting in settings_of(results)]
     return [
         each for each in found
         if any(getattr(run, each.score).get(each.setting) is not None for run in results)

@@ -19,6 +19,7 @@ from recollect.experiments import checks
 from recollect.experiments.checks import Check, between, object_of, or_null, whole
 from recollect.files import write_json, write_text
 from recollect.train import Result
+from recollect.train.measures import MEASURES
 from recollect.train.provenance import MADE, Provenance
 from recollect.train.result import OPTIONAL
 
@@ -66,7 +67,7 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
 def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
     """Write runs with their provenance: as a list, or one run a line to a `.jsonl` file.
 
-    In lines, percentages, losses and seconds are rounded to four decimals.
+    In lines, scores, losses and seconds are rounded to four decimals, or as many digits.
     """
     found = [provenance.beside(run) for run, provenance in rows]
     if Path(path).suffix != LINES:
@@ -129,7 +130,10 @@ def _rounded(value: Any) -> Any:
         return {key: _rounded(each) for key, each in value.items()}
     if isinstance(value, list):
         return [_rounded(each) for each in value]
-    return round(value, DIGITS) if isinstance(value, float) else value
+    if not isinstance(value, float) or not value:
+        return value
+    # As many significant digits of small values, such as errors in large units.
+    return round(value, max(DIGITS, DIGITS - 1 - math.floor(math.log10(abs(value)))))
 
 
 def _read(data: Any, where: str) -> Stored:
@@ -167,10 +171,19 @@ def _made(value: Any) -> bool:
     return object_of(checks.text)(value) and {*MADE, *OPTIONAL}.issuperset(value)
 
 
-def _table(value: Any) -> bool:
+def _table_of(good: Check) -> Check:
     """Rows of one length."""
-    lines = checks.list_of(checks.list_of(or_null(_percent)))
-    return lines(value) and len({len(line) for line in value}) == 1
+    lines = checks.list_of(checks.list_of(or_null(good)))
+    return lambda value: lines(value) and len({len(line) for line in value}) == 1
+
+
+def _per_setting(percentages: Check, values: Check) -> Check:
+    """An object of percentages by setting; errors and R² of values have no such bounds."""
+    bounds = dict.fromkeys(MEASURES["regression"], values)
+    return lambda value: (
+        object_of(lambda each: True)(value)
+        and all(bounds.get(name, percentages)(each) for name, each in value.items())
+    )
 
 
 def _culprit(value: Any, good: Check) -> Any:
@@ -199,7 +212,8 @@ def _square(value: Any) -> bool:
 
 _percent = between(0, 100)
 _change = or_null(between(-100, 100))
-_change_words = "an object of numbers from -100 to 100, or null"
+_changes = _per_setting(_change, or_null(checks.number))
+_change_words = "an object of numbers from -100 to 100 (but for errors of values), or null"
 
 FIELDS: dict[str, tuple[str, Check]] = {
     "benchmark": ("a name", _name),
@@ -207,16 +221,22 @@ FIELDS: dict[str, tuple[str, Check]] = {
     "buffer": ("a whole number from 1 on, or null", or_null(whole(1))),
     "seed": ("a whole number from 0 on", whole(0)),
     "hyperparameters": ("an object of numbers", object_of(checks.number)),
-    "accuracy": ("an object of percentages", object_of(_percent)),
-    "fwt": (_change_words, object_of(_change)),
-    "bwt": (_change_words, object_of(_change)),
-    "forgetting": (_change_words, object_of(_change)),
+    "accuracy": (
+        "an object of percentages, or of errors of values",
+        _per_setting(_percent, or_null(checks.number)),
+    ),
+    "fwt": (_change_words, _changes),
+    "bwt": (_change_words, _changes),
+    "forgetting": (_change_words, _changes),
     "epochs": ("a whole number from 1 on", whole(1)),
     "validation": ("true or false", _truth),
-    "matrix": ("an object of tables of percentages or null", object_of(_table)),
+    "matrix": (
+        "an object of tables of percentages (or errors of values) or null",
+        _per_setting(_table_of(_percent), _table_of(checks.number)),
+    ),
     "untrained": (
         "an object of lists of percentages, or null",
-        or_null(object_of(checks.list_of(_percent))),
+        or_null(_per_setting(checks.list_of(_percent), checks.list_of(checks.number))),
     ),
     "train_seconds": ("a number from 0 on", between(0, math.inf)),
     "steps": ("a whole number from 0 on", whole(0)),
@@ -233,7 +253,10 @@ CURVES: dict[str, Check] = {
     "steps": checks.list_of(whole(1)),
     "tasks": checks.list_of(whole(0)),
     "loss": checks.list_of(or_null(checks.number)),
-    "accuracy": object_of(checks.list_of(checks.list_of(_percent))),
+    "accuracy": _per_setting(
+        checks.list_of(checks.list_of(_percent)),
+        checks.list_of(checks.list_of(or_null(checks.number))),
+    ),
 }
 
 # Fields that are in a file only if they were asked for.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from recollect.methods import title_of
@@ -14,13 +15,16 @@ __all__ = [
     "SCORE_TITLES",
     "SETTINGS",
     "amount",
+    "decimals",
     "known_first",
     "lower_is_better",
     "meaningful",
     "measured",
     "method_title",
     "of_classes",
+    "score_title",
     "setting_title",
+    "settings_of",
 ]
 
 # In the order in which they are shown.
@@ -59,6 +63,18 @@ def setting_title(name: str) -> str:
     return (SETTINGS | MEASURE_TITLES).get(name, name)
 
 
+def score_title(score: str, setting: str) -> str:
+    """The title of a score beside that of its setting; a measure is not an accuracy.
+
+    >>> score_title("accuracy", "class"), score_title("average_incremental_accuracy", "rmse")
+    ('accuracy', 'average incremental')
+    """
+    title = (SCORES | MORE_SCORES)[score]
+    if setting not in MEASURE_TITLES:
+        return title
+    return "final" if score == "accuracy" else title.removesuffix(" accuracy")
+
+
 def of_classes(run: Result) -> bool:
     """Whether a run is scored by accuracy: figures and the report show no other measures."""
     return not MEASURE_TITLES.keys() & run.accuracy.keys()
@@ -80,6 +96,17 @@ def amount(size: float, setting: str) -> str:
     ('3.1 points', '0.0314')
     """
     return f"{size:.1f} points" if setting in PERCENT else f"{size:.3g}"
+
+
+def decimals(value: float, setting: str) -> int:
+    """How many decimals show a score: two of a percentage, three digits of small values.
+
+    >>> decimals(0.5, "class"), decimals(120.0, "rmse"), decimals(0.00123, "rmse")
+    (2, 2, 5)
+    """
+    if setting in PERCENT or not math.isfinite(value) or not value:
+        return 2
+    return max(2, 2 - math.floor(math.log10(abs(value))))
 
 
 def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:
@@ -106,6 +133,11 @@ def meaningful(settings: Iterable[str]) -> list[str]:
     found = list(settings)
     same = {"domain", "general"}.intersection(found)
     return [name for name in found if name != "task" or not same]
+
+
+def settings_of(results: Iterable[Result]) -> list[str]:
+    """The settings and measures in which any of the runs was scored, in the usual order."""
+    return known_first((s for run in results for s in run.accuracy), SETTINGS | MEASURE_TITLES)
 
 
 def known_first(names: Iterable[str], known: Iterable[str]) -> list[str]:

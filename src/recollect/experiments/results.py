@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from recollect.experiments.labels import meaningful, of_classes, setting_title
+from recollect.experiments.labels import decimals, meaningful, of_classes, setting_title
 from recollect.extras import needs
 from recollect.files import write_json
 from recollect.train import Result
@@ -33,7 +33,7 @@ FINGERPRINTS = {
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds and its standard deviation.
+    """A mean over seeds and its standard deviation, shown with so many decimals.
 
     >>> print(Mean(80.25, 1.5, seeds=10), Mean(80.25, 0.0, seeds=1))
     80.25 ±1.50 80.25
@@ -42,10 +42,14 @@ class Mean:
     mean: float
     std: float
     seeds: int
+    decimals: int = 2
 
     def __str__(self) -> str:
         # One run has no deviation, and a zero would claim that there is none.
-        return f"{self.mean:.2f} ±{self.std:.2f}" if self.seeds > 1 else f"{self.mean:.2f}"
+        parts = (
+            [self.mean, self.std] if self.seeds > 1 and math.isfinite(self.mean) else [self.mean]
+        )
+        return " ±".join(f"{part:.{self.decimals}f}" for part in parts)
 
     def beside(self, runs: int) -> str:
         """The mean in a row about so many runs: it says so if only some of them have the score.
@@ -59,14 +63,15 @@ class Mean:
     def of(cls, values: Sequence[float | None]) -> Mean | None:
         """The mean of what is there; None if something is missing.
 
-        >>> str(Mean.of([1.0, 3.0]))
-        '2.00 ±1.41'
+        >>> str(Mean.of([1.0, 3.0])), str(Mean.of([0.001, math.inf]))
+        ('2.00 ±1.41', 'inf')
         """
         present = [value for value in values if value is not None]
         if not present or len(present) < len(values):
             return None
-        spread = float(np.std(present, ddof=1)) if len(present) > 1 else 0.0
-        return cls(float(np.mean(present)), spread, len(present))
+        mean = float(np.mean(present))
+        some = len(present) > 1 and math.isfinite(mean)
+        return cls(mean, float(np.std(present, ddof=1)) if some else 0.0, len(present))
 
 
 @dataclass(frozen=True)
@@ -104,7 +109,8 @@ class Summary:
         `anytime_accuracy`. Runs that were not scored in that setting do not count.
         """
         scores = (getattr(run, metric) for run in self.runs)
-        return Mean.of([score[setting] for score in scores if setting in score])
+        found = Mean.of([score[setting] for score in scores if setting in score])
+        return found and replace(found, decimals=decimals(found.mean, setting))
 
     @property
     def values(self) -> str:

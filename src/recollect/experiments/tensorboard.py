@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from recollect.experiments.labels import MORE_SCORES, SCORES, setting_title
+from recollect.experiments.labels import MORE_SCORES, SCORES, score_title, setting_title
 from recollect.extras import needs
 from recollect.train import Result
 
@@ -41,10 +41,11 @@ def log_results(results: Iterable[Result], folder: Path | str) -> None:
                         mean = sum(known) / len(known)
                         writer.add_scalar(f"{setting}/mean of tasks so far", mean, learned)
             _add_details(writer, run)
-            for score, title in (SCORES | MORE_SCORES).items():
+            for score in SCORES | MORE_SCORES:
                 for name, value in getattr(run, score).items():
                     if value is not None:
-                        tag = f"final {title}/{setting_title(name)}"
+                        title = f"final {score_title(score, name)}".replace("final final", "final")
+                        tag = f"{title}/{setting_title(name)}"
                         writer.add_scalar(tag, value, run.steps)
 
 

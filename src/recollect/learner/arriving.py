@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from recollect.core.packing import Packing
+from recollect.core.targets import LARGEST_WEIGHT
 from recollect.errors import InputError
 from recollect.learner.answers import Answers
 from recollect.learner.examples import Kind, batch_of, tensor_of
@@ -166,17 +167,23 @@ def weights_of(weight: Any, count: int) -> np.ndarray | None:
     if weight is None:
         return None
     try:
-        plain = weight.detach().cpu() if isinstance(weight, Tensor) else weight
-        found = np.asarray(plain, dtype=np.float32)
-    except (TypeError, ValueError):
-        raise InputError(f"a weight must be a number, not {weight!r:.60}") from None
-    if not found.ndim:
-        found = np.full(count, found, dtype=np.float32)
-    if found.shape != (count,):
+        found = weight.detach().cpu().numpy() if isinstance(weight, Tensor) else np.asarray(weight)
+    except (TypeError, ValueError):  # lists of unequal length
+        found = np.array(None)
+    if found.dtype.kind not in "biuf":
+        raise InputError(f"a weight must be a number, not {weight!r:.60}")
+    if found.ndim > 1:
+        raise InputError(
+            f"weight must be a number, or a list with one for each example, not of the shape "
+            f"{list(found.shape)}"
+        )
+    if found.ndim and len(found) != count:
         raise InputError(f"there are {found.size} weights and {count} examples")
-    if not bool((np.isfinite(found) & (found >= 0)).all()):
-        raise InputError("weights must be finite numbers of at least 0")
-    return found
+    if not bool(((found >= 0) & (found <= LARGEST_WEIGHT)).all()):
+        raise InputError(
+            f"weights must be numbers from 0 to {LARGEST_WEIGHT:g}: divide large ones by their mean"
+        )
+    return np.broadcast_to(found, count).astype(np.float32)
 
 
 def check_on_outlier(on_outlier: object) -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from recollect.errors import InputError
 from recollect.learner.learner import Learner
-from recollect.learner.metrics import Metrics
 from recollect.learner.versions import SUFFIX
 
 __all__ = ["prometheus"]
@@ -76,13 +75,9 @@ def _of_learner(learner: Learner, classes: int) -> Iterator[_Series]:
         "examples_total": ("Examples that were learned", metrics.seen),
         "left_out_total": ("Examples that were left out", metrics.left_out),
         "steps_total": ("Steps that were taken", learner.steps),
-        "drift_alarms_total": ("Drift alarms that were raised", getattr(metrics, "alarms", 0)),
+        "drift_alarms_total": ("Drift alarms that were raised", metrics.alarms),
     }
-    measures = {
-        name: (what, getattr(metrics, field))
-        for name, (field, what) in MEASURES.items()
-        if hasattr(metrics, field)
-    }
+    measures = {name: (what, getattr(metrics, field)) for name, (field, what) in MEASURES.items()}
     shares = {
         **measures,
         "classes": ("Classes that are known", len(learner.classes)),
@@ -96,8 +91,6 @@ def _of_learner(learner: Learner, classes: int) -> Iterator[_Series]:
     for kind, all_of in (("counter", counters), ("gauge", shares)):
         for name, (what, value) in all_of.items():
             yield _Series(name, kind, what, [("", value)])
-    if not isinstance(metrics, Metrics):
-        return
     recent = list(metrics.recent_per_class.items())[:classes]
     values = [(f'{{class="{_escaped(label)}"}}', share) for label, share in _distinct(recent)]
     yield _Series("class_recent_accuracy", "gauge", "Recent accuracy of a class", values)

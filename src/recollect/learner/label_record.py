@@ -11,46 +11,12 @@ import torch
 from torch import Tensor
 
 from recollect.errors import DataError
+from recollect.learner.metrics import Metrics
 
-__all__ = ["LabelMetrics", "LabelRecord"]
+__all__ = ["LabelRecord"]
 
 BINS = 100
 COUNTS = ("right", "said", "met", "bins", "pairs", "ring")
-
-
-@final
-@dataclass(frozen=True)
-class LabelMetrics:
-    """Prequential measures of several labels: predicted first and learned afterwards.
-
-    `f1` is over all pairs of example and label, `macro_f1` the mean over labels, `hamming` the
-    share of pairs that were wrong, and `average_precision` the mean over labels, from
-    probabilities in hundredths; `recent_f1` is over the last examples, `per_label` the F1 of each
-    label. All are between 0 and 1, and None without examples.
-
-    >>> print(LabelMetrics(200, 0.9, 0.8, 0.05, 0.85, 0.95, {"red": 0.9}))
-    200 examples, F1 90.00 %, macro F1 80.00 %, Hamming loss 5.00 %, recently F1 95.00 %
-    """
-
-    seen: int
-    f1: float | None
-    macro_f1: float | None
-    hamming: float | None
-    average_precision: float | None
-    recent_f1: float | None
-    per_label: Mapping[Hashable, float | None]
-    left_out: int = 0
-
-    def __str__(self) -> str:
-        f1, macro, hamming, recent = (
-            "-" if share is None else f"{100 * share:.2f} %"
-            for share in (self.f1, self.macro_f1, self.hamming, self.recent_f1)
-        )
-        left_out = f", {self.left_out} left out" if self.left_out else ""
-        return (
-            f"{self.seen} examples, F1 {f1}, macro F1 {macro}, Hamming loss {hamming}, recently "
-            f"F1 {recent}{left_out}"
-        )
 
 
 @final
@@ -103,23 +69,22 @@ class LabelRecord:
         ring[(self.seen + count - len(rows) + np.arange(len(rows))) % len(ring)] = rows
         return LabelRecord(rights, saids, met, bins, pairs, ring, self.seen + count)
 
-    def metrics(
-        self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0
-    ) -> LabelMetrics:
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0) -> Metrics:
         """The measures, with the known labels as names."""
         filled = self.ring[: min(self.seen, len(self.ring))]
         each = [_f1(r, s + m) for r, s, m in zip(self.right, self.said, self.met, strict=True)]
         some = [f1 for f1 in each if f1 is not None]
         names = [*each, *[None] * (len(known) - len(each))]
-        return LabelMetrics(
+        return Metrics(
             self.seen,
-            _f1(self.right.sum(), self.said.sum() + self.met.sum()),
-            float(np.mean(some)) if some else None,
-            float(self.pairs[0] / self.pairs[1]) if self.pairs[1] else None,
-            _average_precision(self.bins),
-            _f1(*filled.sum(0)) if len(filled) else None,
-            dict(zip(known, names, strict=True)),
-            left_out,
+            f1=_f1(self.right.sum(), self.said.sum() + self.met.sum()),
+            macro_f1=float(np.mean(some)) if some else None,
+            hamming=float(self.pairs[0] / self.pairs[1]) if self.pairs[1] else None,
+            average_precision=_average_precision(self.bins),
+            recent_f1=_f1(*filled.sum(0)) if len(filled) else None,
+            per_label=dict(zip(known, names, strict=True)),
+            left_out=left_out,
+            target="labels",
         )
 
     def tensors(self) -> dict[str, Tensor]:

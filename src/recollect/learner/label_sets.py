@@ -17,6 +17,10 @@ from recollect.learner.values import read_batch
 __all__ = ["LabelSets"]
 
 Guess = tuple[np.ndarray, np.ndarray | None]
+ONES = (
+    ": give a set of labels for each example, or, for columns of ones and zeros, an array, and say "
+    "what the columns are when the learner is made (classes=[...])"
+)
 Several = (set, frozenset, list, tuple, np.ndarray, Tensor)
 
 
@@ -49,16 +53,40 @@ class LabelSets:
         return label in self.labels
 
     def read(self, y: Any, batch: bool | None, count: int) -> tuple[list[Hashable], bool]:
-        """The labels of each example as a frozenset, and whether y is a batch of sets."""
+        """The labels of each example as a frozenset, and whether y is a batch of sets.
+
+        Numbers in an array or a tensor are ones and zeros, in the order of the listed classes.
+        """
+        y = _as_array(y)
         if not isinstance(y, Several):
             raise InputError(
                 f"with target='labels', y is a set or list of labels for each example, not "
                 f"{y!r:.60}"
             )
-        rows = list(y)
+        rows = [_as_array(each) for each in y]
         nested = not isinstance(y, set | frozenset) and all(isinstance(e, Several) for e in rows)
         several = read_batch(batch, nested and bool(rows or batch), count, len(rows))
-        return [frozenset(_labels(each)) for each in (rows if several else [y])], several
+        return [frozenset(self._labels(each)) for each in (rows if several else [y])], several
+
+    def _labels(self, one: Any) -> list[Hashable]:
+        """The labels of one example."""
+        if isinstance(one, np.ndarray) and one.dtype.kind in "biuf" and one.ndim == 1 and len(one):
+            return self._indicated(one)
+        found = labels_of(list(one) if isinstance(one, set | frozenset | tuple) else one)[0]
+        if len(set(found)) < len(found):
+            raise InputError(f"a label occurs twice in the labels of an example: {one!r:.60}{ONES}")
+        return found
+
+    def _indicated(self, one: np.ndarray) -> list[Hashable]:
+        """The labels at the ones of an array of ones and zeros."""
+        if not self.fixed:
+            raise InputError(f"y is an array of numbers, and classes were not listed{ONES}")
+        if len(one) != len(self) or not np.isin(one, (0, 1)).all():
+            raise InputError(
+                f"an array of ones and zeros must have one for each of the {len(self)} classes, "
+                f"not {one!r:.60}: otherwise give a set of labels for each example"
+            )
+        return [self.known[column] for column in np.flatnonzero(one)]
 
     def group(self, answer: Hashable) -> Hashable:
         """All examples count alike."""
@@ -115,8 +143,11 @@ class LabelSets:
         return {}
 
 
-def _labels(one: Any) -> list[Hashable]:
-    return labels_of(list(one) if isinstance(one, set | frozenset | tuple) else one)[0]
+def _as_array(y: Any) -> Any:
+    """A tensor or a data frame as numpy's array, and anything else as it is."""
+    if isinstance(y, Tensor):
+        return y.detach().cpu().numpy()
+    return np.asarray(y) if hasattr(y, "__array__") and hasattr(y, "shape") else y
 
 
 def _set(answer: Hashable) -> frozenset[Hashable]:

@@ -212,7 +212,10 @@ def listed(classes: object) -> tuple[Hashable, ...]:
     """
     if isinstance(classes, str | bytes) or not isinstance(classes, Iterable):
         raise InputError(f"classes must be a list of all labels there will be, not {classes!r}")
-    return tuple(labels_of(list(classes))[0])
+    found = tuple(labels_of(list(classes))[0])
+    if not found:
+        raise InputError("classes lists no label: leave it out if labels are to arrive")
+    return found
 
 
 def _plain(label: Any) -> Hashable:

@@ -17,6 +17,7 @@ from recollect.learner.answers import Answers, empty_record
 from recollect.learner.examples import tensor_of
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.labels import Labels
+from recollect.learner.metrics import Metrics
 from recollect.learner.parts import query
 from recollect.learner.pending import ids_of
 from recollect.learner.properties import Properties
@@ -25,6 +26,10 @@ from recollect.learner.snapshot import Snapshot
 from recollect.learner.values import Values
 
 __all__ = ["Predictor"]
+
+WORDS = {
+    "class": ("class", "classes"), "regression": ("value", "values"), "labels": ("label", "labels"),
+}  # fmt: skip
 
 
 class Predictor(Properties):
@@ -36,10 +41,10 @@ class Predictor(Properties):
         self._lock = FairLock()
 
     def __repr__(self) -> str:
-        """The method, the number of classes and the prequential accuracy, in a line."""
-        known = len(self._now.labels)
-        classes = f"{known} class{'' if known == 1 else 'es'}"
-        return f"<Learner: {self.method.title}, {classes}, {self.metrics()}>"
+        """The method, the number of classes, values or labels, and the metrics, in a line."""
+        known, (one, many) = len(self._now.labels), WORDS[self.target]
+        what = f"{known} {one if known == 1 else many}"
+        return f"<Learner: {self.method.title}, {what}, {self.metrics()}>"
 
     def predict(self, x: Any, *, ids: Any = None) -> Any:
         """The label of one example, or a list of labels for a batch.
@@ -50,7 +55,7 @@ class Predictor(Properties):
         as no class is known, the answers are then None.
         """
         scores, answers, several = self._scores(x, ids)
-        found = answers.decode(scores) if len(answers) else [None] * len(scores)
+        found = _decoded(answers, scores)
         if ids is not None:
             self._keep(x, ids, found)
         return found if several else found[0]
@@ -62,18 +67,14 @@ class Predictor(Properties):
         """
         scores, answers, several = self._scores(x, ids)
         if ids is not None:
-            found = answers.decode(scores) if len(answers) else [None] * len(scores)
-            self._keep(x, ids, found)
+            self._keep(x, ids, _decoded(answers, scores))
         engine = self._now.engine
         with engine.threads(len(scores)) if engine else nullcontext():
             shares: np.ndarray = answers.shares(scores).cpu().numpy()
         return shares if several else shares[0]
 
-    def metrics(self) -> Any:
-        """How well it predicted what it was about to learn: overall, lately, per class.
-
-        `Metrics` for classes, `ValueMetrics` for values, `LabelMetrics` for several labels.
-        """
+    def metrics(self) -> Metrics:
+        """How well it predicted what it was about to learn: overall, lately, per class."""
         now = self._now
         alarms = now.drift.alarms if now.drift else 0
         return now.record.metrics(now.labels.known, now.watch.left_out, alarms)
@@ -106,3 +107,10 @@ class Predictor(Properties):
         with self._lock if engine.draws else nullcontext():
             scores, answers = engine.scores(batch)
         return scores, answers, several
+
+
+def _decoded(answers: Answers, scores: Tensor) -> Any:
+    """What scores `[n, outputs]` predict; None as long as no class is known."""
+    if isinstance(answers, Labels) and not len(answers):
+        return [None] * len(scores)
+    return answers.decode(scores)

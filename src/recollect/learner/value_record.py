@@ -11,43 +11,11 @@ import torch
 from torch import Tensor
 
 from recollect.errors import DataError
+from recollect.learner.metrics import Metrics
 
-__all__ = ["ValueMetrics", "ValueRecord"]
+__all__ = ["ValueRecord"]
 
 SUMS = ("scored", "mean", "spread", "squared", "absolute")
-
-
-@final
-@dataclass(frozen=True)
-class ValueMetrics:
-    """Prequential errors of estimates: every example was predicted first and learned afterwards.
-
-    `mae`, `rmse` and `r2` are over all that was predicted, `recent_mae` and `recent_rmse` over the
-    last ones, in the user's units; of several values they are averages. None without predictions.
-
-    >>> print(ValueMetrics(seen=200, mae=0.5, rmse=0.7, r2=0.91, recent_mae=0.4, recent_rmse=0.6))
-    200 examples, MAE 0.5, RMSE 0.7, R² 0.910, recently RMSE 0.6
-    """
-
-    seen: int
-    mae: float | None
-    rmse: float | None
-    r2: float | None
-    recent_mae: float | None
-    recent_rmse: float | None
-    left_out: int = 0
-
-    def __str__(self) -> str:
-        mae, rmse, recent = (
-            "-" if each is None else f"{each:.4g}"
-            for each in (self.mae, self.rmse, self.recent_rmse)
-        )
-        r2 = "-" if self.r2 is None else f"{self.r2:.3f}"
-        left_out = f", {self.left_out} left out" if self.left_out else ""
-        return (
-            f"{self.seen} examples, MAE {mae}, RMSE {rmse}, R² {r2}, recently RMSE {recent}"
-            f"{left_out}"
-        )
 
 
 @final
@@ -95,25 +63,24 @@ class ValueRecord:
         squared, absolute = squared + errors[:, 0].sum(0), absolute + errors[:, 1].sum(0)
         return ValueRecord(np.array([total]), mean, spread, squared, absolute, ring, seen)
 
-    def metrics(
-        self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0
-    ) -> ValueMetrics:
+    def metrics(self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0) -> Metrics:
         """The errors, averaged over the values of an example."""
         count = float(self.scored[0])
         if not count:
-            return ValueMetrics(self.seen, None, None, None, None, None, left_out)
+            return Metrics(self.seen, left_out=left_out, target="regression")
         filled = self.ring[: min(int(count), len(self.ring))]
         some = self.spread > 0
         with np.errstate(divide="ignore", invalid="ignore"):
             explained = np.where(some, 1 - self.squared / self.spread, self.squared <= 0)
-        return ValueMetrics(
+        return Metrics(
             self.seen,
-            float(self.absolute.mean() / count),
-            float(np.sqrt(self.squared / count).mean()),
-            float(explained.mean()) if count > 1 else None,
-            float(filled[:, 1].mean()),
-            float(np.sqrt(filled[:, 0].mean(0)).mean()),
-            left_out,
+            mae=float(self.absolute.mean() / count),
+            rmse=float(np.sqrt(self.squared / count).mean()),
+            r2=float(explained.mean()) if count > 1 else None,
+            recent_mae=float(filled[:, 1].mean()),
+            recent_rmse=float(np.sqrt(filled[:, 0].mean(0)).mean()),
+            left_out=left_out,
+            target="regression",
         )
 
     def tensors(self) -> dict[str, Tensor]:

@@ -25,8 +25,13 @@ LARGEST = 1e30
 def read_batch(batch: bool | None, y_is_batch: bool, count: int, size: int) -> bool:
     """Whether x and y are batches, if x is one (None: it may be), and y looks like one."""
     several = y_is_batch and count == size if batch is None else batch
-    if several and (not y_is_batch or size != count):
-        raise InputError(f"there are {size if y_is_batch else 'no'} targets for {count} examples")
+    if several and not y_is_batch:
+        raise InputError(
+            f"x has {count} examples, and y is the target of one: give a list of {count}, one for "
+            f"each example"
+        )
+    if several and size != count:
+        raise InputError(f"there are {size} targets for {count} examples")
     return several
 
 
@@ -69,13 +74,11 @@ class Values:
         """The values of each example as a tuple, and whether y is a batch."""
         try:
             found = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
-            array = found.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"with target='regression', y is a number or several, not {y!r:.60}"
-            ) from None
-        if isinstance(y, str | bytes) or found.dtype.kind in "USOMmc" or array.ndim > 2:
+        except (TypeError, ValueError):  # lists of unequal length, or what cannot be an array
+            found = np.array(None)
+        if found.dtype.kind not in "biuf" or found.ndim > 2:
             raise InputError(f"with target='regression', y is a number or several, not {y!r:.60}")
+        array = found.astype(np.float64)
         several = read_batch(batch, array.ndim > 0, count, len(array) if array.ndim else 0)
         rows = array.reshape(len(array) if several else 1, -1)
         if not np.isfinite(rows).all():

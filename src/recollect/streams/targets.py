@@ -7,7 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from recollect.core.targets import CLASS, TARGETS, Target, target_named
+from recollect.core.targets import CLASS, LARGEST_WEIGHT, TARGETS, Target, target_named
 from recollect.errors import InputError
 from recollect.streams.checks import Array, numbers_of
 
@@ -67,7 +67,7 @@ def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
 
 
 def checked_weights(weights: Array, length: int) -> Tensor:
-    """The weights `[N]` of the examples; refused unless all are above zero."""
+    """The weights `[N]` of the examples; refused unless all are above zero, up to a million."""
     found = numbers_of(weights, "weights").to(torch.float32)
     if found.shape != (length,):
         raise InputError(
@@ -75,8 +75,11 @@ def checked_weights(weights: Array, length: int) -> Tensor:
             f"examples is expected: [{length}]"
         )
     _finite(found, "weights")
-    if not bool((found > 0).all()):
-        raise InputError("weights must be above 0: leave examples without a weight out")
+    if not bool(((found > 0) & (found <= LARGEST_WEIGHT)).all()):
+        raise InputError(
+            f"weights must be above 0, and at most {LARGEST_WEIGHT:g}: leave examples without a "
+            f"weight out, and divide large ones by their mean"
+        )
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -100,7 +101,10 @@ def _confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Scores:
-    """The four numbers of one run in one setting, in percent; None where one is not defined."""
+    """The four numbers of one run in one setting; None where one is not defined, or infinite.
+
+    They are percentages, or in the units of a measure; `accuracy` may be infinite.
+    """
 
     accuracy: float
     fwt: float | None
@@ -129,12 +133,14 @@ def scores(matrix: Matrix, untrained: Matrix | None, setting: str = "class") -> 
         return replace(turned, accuracy=accuracy)
     if rows != tasks or tasks < 2 or untrained is None:
         return Scores(accuracy, None, None, None)
-    ahead = np.diagonal(matrix, offset=1) - untrained[1:]
-    back = final[:-1] - np.diagonal(matrix)[:-1]
-    lost = np.nanmax(matrix[:, :-1], axis=0) - final[:-1]
-    return Scores(accuracy, float(ahead.mean()), float(back.mean()), float(lost.mean()))
+    with np.errstate(invalid="ignore"):  # errors that are infinite before and after
+        ahead = np.diagonal(matrix, offset=1) - untrained[1:]
+        back = final[:-1] - np.diagonal(matrix)[:-1]
+        lost = np.nanmax(matrix[:, :-1], axis=0) - final[:-1]
+    means = (float(each.mean()) for each in (ahead, back, lost))
+    return Scores(accuracy, *(mean if math.isfinite(mean) else None for mean in means))
 
 
 def plain(matrix: Matrix) -> list[list[float | None]]:
-    """The rows of a matrix as a file has them; None for what was not measured."""
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]
+    """The rows of a matrix as a file has them; None for what was not measured, or is infinite."""
+    return [[float(value) if np.isfinite(value) else None for value in row] for row in matrix]

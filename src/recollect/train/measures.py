@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
-__all__ = ["LOWER_IS_BETTER", "MEASURES", "PERCENT", "average_precision", "measure"]
+__all__ = ["LOWER_IS_BETTER", "MEASURES", "PERCENT", "average_precision", "measure", "worst"]
 
 LOWER_IS_BETTER = frozenset({"rmse", "mae", "hamming"})
 
@@ -15,12 +16,29 @@ LOWER_IS_BETTER = frozenset({"rmse", "mae", "hamming"})
 def measure(target: str, outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
     """The measures `[K]` of outputs `[K, n, C]` for the targets y `[K, n, C]` of a test set.
 
+    Outputs that are not finite are infinitely wrong: then RMSE and MAE are infinite, and R² minus
+    infinity.
+
     >>> found = measure("regression", torch.zeros(1, 2, 1), torch.tensor([[[3.0], [-3.0]]]))
     >>> {name: float(value) for name, value in found.items()}
     {'rmse': 3.0, 'mae': 3.0, 'r2': 0.0}
     """
     outputs, y = outputs.double().cpu(), y.double().cpu().expand(len(outputs), -1, -1)
-    return {name: function(outputs, y) for name, function in MEASURES[target].items()}
+    found = {name: function(outputs, y) for name, function in MEASURES[target].items()}
+    return {name: _worst_if_nan(name, value) for name, value in found.items()}
+
+
+def worst(name: str) -> float:
+    """The value of a measure of a run that diverged.
+
+    >>> worst("rmse"), worst("r2")
+    (inf, -inf)
+    """
+    return math.inf if name in LOWER_IS_BETTER else -math.inf
+
+
+def _worst_if_nan(name: str, value: Tensor) -> Tensor:
+    return value.nan_to_num(worst(name), posinf=math.inf, neginf=-math.inf)
 
 
 def _rmse(outputs: Tensor, y: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -12,6 +13,7 @@ from torch import nn
 from recollect.methods import Method
 from recollect.train.curves import Curves, average_incremental, class_accuracies
 from recollect.train.identity import ENVIRONMENT, UNKNOWN, Identity
+from recollect.train.measures import PERCENT, worst
 from recollect.train.networks import load_network
 from recollect.train.optimisation import Optimisation
 from recollect.train.provenance import Provenance
@@ -27,6 +29,9 @@ IMPORTED = "imported"  # what version 0.1 called the code of a file that did not
 @dataclass(frozen=True)
 class Result:
     """What one run was, and how it went; percentages per setting.
+
+    For values and several labels, measures such as `rmse` stand in the place of settings. Those of
+    values are in the units of the stream, and infinite in a run that diverged (null in files).
 
     `train_seconds` is the fleet's training time divided by its runs: what this run cost. `stream`,
     `network` and `code` are fingerprints, and `UNKNOWN` in results of old files (see `Identity`).
@@ -113,6 +118,12 @@ class Result:
     def as_json(self) -> dict[str, Any]:
         """The result as plain data, as it stands in files: `made` has fingerprints and origin."""
         data = asdict(self)
+        data["accuracy"] = {s: _written(s, value) for s, value in self.accuracy.items()}
+        if self.curves is not None:
+            data["curves"]["accuracy"] = {
+                setting: [[_written(setting, value) for value in row] for row in rows]
+                for setting, rows in self.curves.accuracy.items()
+            }
         origin = {name: value for name, value in data.pop("provenance").items() if value}
         made = {name: data.pop(name) for name in ENVIRONMENT} | origin
         optional = {name: data.pop(name) for name in OPTIONAL}
@@ -124,8 +135,13 @@ class Result:
     def from_json(cls, data: Mapping[str, Any]) -> Result:
         """The result that `as_json` wrote, now or in an older version."""
         facts = {name: value for name, value in data.items() if name != "made"}
-        if facts.get("curves"):
-            facts["curves"] = Curves(**facts["curves"])
+        facts["accuracy"] = {s: _measured(s, value) for s, value in facts["accuracy"].items()}
+        if curves := facts.get("curves"):
+            found = {
+                setting: [[_measured(setting, value) for value in row] for row in rows]
+                for setting, rows in curves["accuracy"].items()
+            }
+            facts["curves"] = Curves(**{**curves, "accuracy": found})
         made = data.get("made") or {}
         known = {name: made[name] for name in (*ENVIRONMENT, *OPTIONAL) if made.get(name)}
         if known.get("code") == IMPORTED:
@@ -133,6 +149,15 @@ class Result:
         if "precision" in known:
             known["precision"] = precision_class(known["precision"])
         return cls(**facts, **known, provenance=Provenance.from_json(made))
+
+
+def _written(setting: str, value: float) -> float | None:
+    """A score as a file has it, which cannot hold the infinite error of a run that diverged."""
+    return None if setting not in PERCENT and math.isinf(value) else value
+
+
+def _measured(setting: str, value: float | None) -> float:
+    return worst(setting) if value is None else value
 
 
 def precision_class(text: str) -> str:

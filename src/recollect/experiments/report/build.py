@@ -43,7 +43,13 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
     Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
     the verdicts are made. Texts that many runs share are indices of `texts`.
     """
+    others = len(rows)
     rows = [row for row in rows if of_classes(row.result)]
+    if not rows and others:
+        raise InputError(
+            f"the report shows accuracies of classes alone, and these {others} runs predict values "
+            f"or several labels: `recollect results` and `recollect compare` show them"
+        )
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
     kept = newest_code(rows)
