@@ -233,3 +233,27 @@ def test_memories_that_cannot_be_resized_say_so(method: Any) -> None:
     with pytest.raises(InputError, match="cannot be resized"):
         learner.resize(20)
     assert len(learner.remembered()) == 5
+
+
+@pytest.mark.parametrize("weight", [None, 2.0])
+@pytest.mark.parametrize(
+    ("target", "y", "labels"),
+    [
+        ("class", ["a", "b"], ["a", "b"]),
+        ("regression", [100.0, 250.0], [100.0, 250.0]),
+        ("regression", [[1.0, 20.0], [3.0, 50.0]], [(1.0, 20.0), (3.0, 50.0)]),
+        ("labels", [{"a", "b"}, set()], [{"a", "b"}, set()]),
+    ],
+)
+def test_what_is_remembered_of_every_target(
+    target: str, y: Any, labels: list[Any], weight: float | None
+) -> None:
+    outputs = 2 if target == "regression" and isinstance(y[0], list) else 1
+    learner = Learner(MLP(2, outputs), ER(), memory=10, target=target)
+    learner.observe(np.eye(2, dtype=np.float32), y, ids=["ann", "bob"], weight=weight)
+    rows = learner.remembered()
+    assert [row.id for row in rows] == ["ann", "bob"]
+    for row, label in zip(rows, labels, strict=True):
+        assert row.label == (pytest.approx(label) if target == "regression" else label)
+    assert learner.forget("ann").rows == 1
+    assert [row.id for row in learner.remembered()] == ["bob"]

@@ -19,6 +19,7 @@ SHOWN = 10
 class Remembered(NamedTuple):
     """An example in memory: `id` and `source` as they were given to `observe`, its label and age.
 
+    The label is the class, the value (a tuple of several) or the set of labels.
     The `age` is how many examples were learned since it arrived. What is not known is None: id and
     source that were not given, the age of what arrived before any was, and the label where a
     method stores none, as DER does.
@@ -83,16 +84,34 @@ def table_of(snapshot: Snapshot) -> list[Remembered]:
     engine = snapshot.engine
     if engine is None:
         return []
-    fleet, known = engine.fleet, snapshot.labels.known
+    fleet, rows = engine.fleet, []
     numbers = stored_numbers(fleet)
-    outputs = fleet.memory.tensors["y"].tolist() if "y" in fleet.memory.tensors else None
-    rows = []
+    labels = _labels_of(snapshot, [*numbers])
     for slot in sorted(numbers, key=numbers.__getitem__):
         number = numbers[slot]
         name, source = snapshot.names.of(number)
-        label = None if outputs is None else known[outputs[slot]]
-        rows.append(Remembered(name, label, fleet.seen - number if number else None, source))
+        rows.append(
+            Remembered(name, labels.get(slot), fleet.seen - number if number else None, source)
+        )
     return rows
+
+
+def _labels_of(snapshot: Snapshot, slots: list[int]) -> dict[int, Hashable]:
+    """What was to be learned of the examples in these slots, where it is stored."""
+    engine = snapshot.engine
+    if engine is None or "y" not in engine.fleet.memory.tensors:
+        return {}
+    answers, y = snapshot.labels, engine.fleet.memory.tensors["y"][slots].cpu()
+    if engine.target.weighted:
+        y = y[:, 1:].squeeze(1) if engine.target.name == "class" else y[:, 1:]
+    if engine.target.name == "class":
+        found = [answers.known[number] for number in y.long().tolist()]
+    elif engine.target.name == "labels":
+        found = [frozenset(each) for each in answers.decode(y[:, : len(answers)])]
+    else:
+        values = answers.decode(y).tolist()
+        found = [tuple(each) if isinstance(each, list) else each for each in values]
+    return dict(zip(slots, found, strict=True))
 
 
 def traces_in(snapshot: Snapshot) -> tuple[str, ...]:
