@@ -80,7 +80,7 @@ class Checkpoints:
         try:
             found = json.loads(self._done(name).read_text("utf-8"))
             return [Result.from_json(run) for run in found] or None
-        except (OSError, ValueError, TypeError, AttributeError):
+        except (OSError, ValueError, TypeError, AttributeError, LookupError):
             return None
 
     def finish(self, name: str, results: list[Result]) -> None:
