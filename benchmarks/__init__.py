@@ -1,1 +1,1 @@
-"""Measurements of speed, each a command of its own."""
+"""Speed benchmarks; each module is a command."""

@@ -1,7 +1,7 @@
-"""`make bench`: how fast fleets train on two CPU cores, against a plain PyTorch loop.
+"""`make bench`: training speed of fleets on two CPU cores, against a plain PyTorch loop.
 
-Everything is measured in one run and interleaved, the best of several rounds counts, and what is
-reported are ratios: a shared machine changes its speed by the minute.
+All variants are measured interleaved in one process, as the best of several rounds, and compared by
+ratios, because the speed of a shared machine varies.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LONG_ROUNDS, LONG_STEPS = 3, 2000
 
 
 def main() -> int:
-    """Measure, and print one line for each promise; the result is 1 if one of them is not kept."""
+    """Measure, and print one line for each target; return 1 if one of them is missed."""
     stream = _stream()
     chosen = plan(DERpp, benchmark=benchmark("seq-mnist"), buffer=200, seeds=range(SEEDS))
     jobs = chosen.jobs(stream)
@@ -75,7 +75,7 @@ NAMES = {
 
 
 def _per_step(stream: Stream) -> dict[str, float]:
-    """The best time per run and step of every variant, interleaved."""
+    """Return the best time per run and step of each variant, measured interleaved."""
     seeds = torch.arange(5)
     x, y = stream.pick(seeds, 0, stream.order(seeds, 0, 0, 0, STEPS * BATCH))
     flat = x[0].flatten(1).float() / 255
@@ -108,7 +108,7 @@ def _plain(flat: Tensor) -> PlainDERpp:
 
 
 def _plain_loop(stream: Stream) -> float:
-    """The mean time of a step of the plain loop over seconds, as whole runs are timed."""
+    """Return the mean step time of the plain loop over a few seconds."""
     seeds = torch.arange(1)
     size = sum(stream.parts(0))
     order = stream.order(seeds, 0, 0, 0, size)[:, torch.arange(LONG_STEPS * BATCH) % size]
@@ -134,7 +134,7 @@ def _fleet(stream: Stream, runs: int, memory: int, compiled: bool) -> Fleet:
 
 
 def _bare_products() -> float:
-    """The matrix products of a step alone, five runs on each core at the same time."""
+    """Time only the matrix products of a step, with five runs on each core in parallel."""
     context: Any = multiprocessing.get_context("fork")
     barrier, results = context.Barrier(CORES), context.SimpleQueue()
     workers = [context.Process(target=_multiply, args=(barrier, results)) for _ in range(CORES)]

@@ -1,8 +1,8 @@
-"""Drift alarms of learners: how soon after an abrupt change, and how many without one.
+"""Drift alarms of learners: detection delay after abrupt changes, and false alarms.
 
-`python -m benchmarks.drift` trains small learners on streams with known changes and on streams
-without, and gives the outcomes of their predictions to each of River's detectors. With
-`--seeds 3 4` there are other seeds. It needs the extras `river` and `digits`.
+`python -m benchmarks.drift` trains small learners on streams with and without known changes, and
+passes the outcomes of their predictions to each of River's detectors. `--seeds 3 4` selects other
+seeds. It needs the extras `river` and `digits`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from recollect import ER, MLP, SGD, DERpp, Learner, Method
-from recollect.learner.drift import Detector, Drift
+from recollect.learner.monitoring.drift import Detector, Drift
 from recollect.methods import method
 
 BATCH, SEGMENT, SEGMENTS, CALM, WITHIN = 25, 2_000, 6, 20_000, 500
@@ -29,7 +29,7 @@ DETECTORS = ("ADWIN", "DDM", "HDDMA", "HDDMW", "PageHinkley")
 
 @dataclass(frozen=True)
 class Outcomes:
-    """Labels and predictions (-1: none) of a learner, and where the stream changed."""
+    """Labels and predictions (-1: none) of a learner, and the positions of changes."""
 
     name: str
     labels: np.ndarray
@@ -38,7 +38,7 @@ class Outcomes:
 
     @property
     def wrong(self) -> np.ndarray:
-        """Whether each prediction was wrong."""
+        """True for each wrong prediction."""
         found: np.ndarray = self.labels != self.guesses
         return found
 
@@ -59,7 +59,7 @@ class Source:
             self.centres = self.rng.normal(size=(SEGMENTS, self.classes, self.features))
 
     def batch(self, domain: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
-        """A batch `[n, features]` of the first so many classes, and its labels `[n]`."""
+        """Return a batch `[n, features]` of the first `classes` classes, and its labels `[n]`."""
         if self.name == "digits":
             rows = self.rng.choice(np.flatnonzero(self.y < classes), BATCH)
             x = np.rot90(self.x[rows].reshape(-1, 8, 8), domain, (1, 2)).reshape(BATCH, -1)
@@ -72,7 +72,7 @@ class Source:
 
 
 def stream(source: Source, change: str, length: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Batches with a change after every segment; 'none' has no change, 'classes' new classes."""
+    """Yield batches with a change after each segment: 'none', new 'classes', or a new domain."""
     rng = np.random.default_rng(1)
     labels, columns, domain, classes = np.arange(source.classes), np.arange(source.features), 0, 0
     for at in range(0, length, BATCH):
@@ -89,7 +89,7 @@ def stream(source: Source, change: str, length: int) -> Iterator[tuple[np.ndarra
 
 
 def outcomes(source: str, change: str, kind: str, seed: int, lr: float = 0.1) -> Outcomes:
-    """What a learner predicted for a stream before it learned it."""
+    """Return the predictions of a learner for a stream, each made before learning from it."""
     torch.manual_seed(seed)
     data, calm = Source(source, seed), change in ("none", "classes")
     length = CALM if calm else SEGMENT * SEGMENTS
@@ -106,7 +106,7 @@ def outcomes(source: str, change: str, kind: str, seed: int, lr: float = 0.1) ->
 
 
 def alarms(detector: Detector, found: Outcomes) -> list[int]:
-    """The examples at which a detector raises an alarm."""
+    """Return the examples at which a detector raises an alarm."""
     drift, met, at = Drift(detector), np.zeros(found.labels.max() + 1, int), list[int]()
     for start in range(0, len(found.labels), BATCH):
         rows = slice(start, start + BATCH)
@@ -119,7 +119,7 @@ def alarms(detector: Detector, found: Outcomes) -> list[int]:
 
 @dataclass
 class Score:
-    """Changes, those with an alarm in time, the delays, false alarms and calm examples."""
+    """Counts of changes, detected changes, false alarms and examples without change; delays."""
 
     changes: int = 0
     visible: int = 0
@@ -129,7 +129,7 @@ class Score:
     calm: int = 0
 
     def add(self, outcomes: Outcomes, raised: Sequence[int], delays: list[int]) -> None:
-        """Count one stream: an alarm up to the end of its segment belongs to its change."""
+        """Add one stream; an alarm up to the end of a segment is attributed to its change."""
         self.calm += len(outcomes.wrong) if not outcomes.changes else 0
         used = 0
         for change in outcomes.changes:
@@ -146,7 +146,7 @@ class Score:
 
 
 def report(name: str, all_of: Sequence[Outcomes], detector: Detector) -> None:
-    """Print one line of the table for a detector."""
+    """Print the table row of a detector."""
     score, delays = Score(), list[int]()
     for each in all_of:
         score.add(each, alarms(detector, each), delays)
@@ -157,7 +157,7 @@ def report(name: str, all_of: Sequence[Outcomes], detector: Detector) -> None:
 
 
 def main() -> None:
-    """Train, and print a table of detectors."""
+    """Train the learners, and print a table of detectors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, nargs="+", default=[1])
     parser.add_argument("--save", metavar="FILE", help="where outcomes are stored as .npz")

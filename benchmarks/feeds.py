@@ -1,4 +1,4 @@
-"""`python -m benchmarks.feeds`: how many examples the readers of streams give in a second."""
+"""`python -m benchmarks.feeds`: examples per second of the stream readers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEATURES, IMAGES = 10, 2000
 
 
 def main() -> None:
-    """Write a file of every format, read it, and print the rates."""
+    """Write a file in each format, read it, and print the rates."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     rows = parser.parse_args().rows
@@ -35,7 +35,7 @@ def main() -> None:
 
 
 def written(folder: Path, rows: int) -> list[Path]:
-    """The same numbers as rows, as quoted rows, as JSON lines and as Parquet; and images."""
+    """Write the same numbers as CSV, quoted CSV, JSON lines and Parquet; and images."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(rows, FEATURES)).round(6)
     labels = [f"class {number}" for number in rng.integers(0, 5, rows)]

@@ -1,8 +1,8 @@
-"""`make bench-gpu`: how fast fleets train on a GPU, against a plain eager loop on the same GPU.
+"""`make bench-gpu`: training speed of fleets on a GPU, against a plain eager loop on the same GPU.
 
-Times are the best of several rounds; both sides include augmentation, draws and insertion. The
-limit is what the machine itself was measured to do: bytes copied a second for the small dense
-network, whose weights must at least be read and written, and bfloat16 products for ResNet-18.
+Times are the best of several rounds; both sides include augmentation, sampling from memory and
+insertion. The limit is measured on the same machine: copy bandwidth for the small dense network,
+whose weights must at least be read and written, and bfloat16 matrix products for ResNet-18.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SHOWN = benchmark("seq-cifar10").images
 
 @dataclass(frozen=True)
 class Case:
-    """A network with its batches, and how it is timed."""
+    """Network with its batch sizes and timing parameters."""
 
     title: str
     network: Callable[[], nn.Module]
@@ -54,7 +54,7 @@ DEEP = Case(
 
 
 def main() -> int:
-    """Measure, and print one line for each promise; the result is 1 if one of them is not kept."""
+    """Measure, and print one line for each target; return 1 if one of them is missed."""
     if not torch.cuda.is_available():
         raise SystemExit("this benchmark needs a GPU that torch can use")
     copied, multiplied = _bandwidth(), _product_rate()
@@ -77,7 +77,7 @@ def main() -> int:
 
 
 def _table(case: Case, floor: float) -> tuple[dict[int, float], float]:
-    """Print a network's rows; the seconds per run and step of every fleet, and of plain steps."""
+    """Print the rows of a network; return the seconds per run and step of fleets and plain loop."""
     eager = _plain(case)
     print(f"\n{case.title}, DER++          a step    a run and step   faster   of the limit")
     print(f"plain eager loop            {_time(eager)}       {_time(eager)}")
@@ -91,7 +91,7 @@ def _table(case: Case, floor: float) -> tuple[dict[int, float], float]:
 
 
 def _fleet(case: Case, runs: int) -> tuple[str, float]:
-    """How a fleet is carried out, and the seconds of one of its steps."""
+    """Return how a fleet executes, and the seconds per step."""
     fleet = Fleet(
         [DERpp(0.1, 0.5)] * runs, case.network, seeds=range(runs), lr=[0.03] * runs, classes=10,
         shape=case.shape, memory=MEMORY, replay=case.batch, stored=torch.uint8,
@@ -102,7 +102,7 @@ def _fleet(case: Case, runs: int) -> tuple[str, float]:
 
 
 def _plain(case: Case) -> float:
-    """The seconds of a step of the loop in plain PyTorch, with the same precision and layout."""
+    """Return the seconds per step of the plain PyTorch loop, with the same precision and layout."""
     torch.manual_seed(0)
     x, y = (tensor[0] for tensor in _examples(case, 1))
     deep = case.images is not None
@@ -137,7 +137,7 @@ def _examples(case: Case, runs: int) -> tuple[Tensor, Tensor]:
 
 
 def _best(work: Callable[[], object], steps: int) -> float:
-    """The seconds of a step in the best of several rounds, after one that does not count."""
+    """Return the seconds per step in the best of several rounds, after a warm-up round."""
     best = float("inf")
     for number in range(ROUNDS + 1):
         torch.cuda.synchronize()
@@ -149,21 +149,21 @@ def _best(work: Callable[[], object], steps: int) -> float:
 
 
 def _bandwidth() -> float:
-    """Bytes that a large copy reads and writes in a second."""
+    """Bytes per second that a large copy reads and writes."""
     data = torch.empty(2**30, dtype=torch.uint8, device="cuda").random_()
     other = torch.empty_like(data)
     return 2 * data.numel() / _best(lambda: other.copy_(data), 1)
 
 
 def _product_rate() -> float:
-    """Operations of a large bfloat16 product in a second."""
+    """Operations per second of a large bfloat16 matrix product."""
     size = 8192
     a, b = (torch.randn(size, size, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     return 2 * size**3 / _best(lambda: a @ b, 1)
 
 
 def _operations(rows: int) -> float:
-    """The operations of one step of ResNet-18 on so many images, forwards and backwards."""
+    """Operations of one ResNet-18 step on `rows` images, forward and backward."""
     net = ResNet18(10)
     with FlopCounterMode(display=False) as counter:
         net(torch.zeros(2, 3, 32, 32)).sum().backward()
@@ -171,7 +171,7 @@ def _operations(rows: int) -> float:
 
 
 def _whole_runs() -> Sequence[bool]:
-    """The promises about whole runs on MNIST, if it is here."""
+    """Check the targets for whole runs on MNIST, if it is available."""
     try:
         benchmark("seq-mnist").stream()
     except DataUnavailable:

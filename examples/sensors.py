@@ -1,11 +1,11 @@
-"""A machine whose operating modes change: learn its condition from a CSV of sensor readings.
+"""Learn the condition of a machine with changing operating modes from a CSV of sensor readings.
 
     python examples/sensors.py
-    python examples/sensors.py --stop-after 2000    # and again without: it continues there
+    python examples/sensors.py --stop-after 2000    # run again without the option to continue
 
-The first run makes `machine.csv`. Every mode has its own normal readings, modes come back, and
-faults appear that were not there before. The condition is predicted for each batch before it is
-learned from. Every fifth reading is held out, to see at the end what is still known of each mode.
+The first run creates `machine.csv`. Each mode has its own normal readings, modes recur, and new
+faults appear over time. The condition is predicted for each batch before learning from it. Every
+fifth reading is held out, to measure at the end what is still known of each mode.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import torch
 
 from recollect import MLP, SGD, DERpp, Learner, Method
 
-# What a sensor can read, from its data sheet: networks like numbers around 0.
+# Range of each sensor, from its data sheet, to scale readings to values around 0.
 RANGES = {
     "speed": (0, 3000), "load": (0, 100), "temperature": (20, 120), "vibration": (0, 20),
     "pressure": (0, 10), "current": (0, 40),
 }  # fmt: skip
-# The machine goes through its modes again and again, and now and then one more fault appears.
+# The machine cycles through its modes, and new faults appear over time.
 MODES = ["roughing", "finishing", "drilling", "threading"]
 CONDITIONS = ["normal", "worn bearing", "leak", "blunt tool", "overheating"]
 ROUNDS = 8
@@ -33,7 +33,7 @@ BATCH = 10
 
 
 def make_csv(path: Path, rows: int) -> None:
-    """Write so many readings of every mode in every round; a fault shows otherwise in each mode."""
+    """Write `rows` readings of each mode in each round; faults look different in each mode."""
     rng = np.random.default_rng(7)
     usual = {mode: rng.uniform(0.2, 0.8, len(RANGES)) for mode in MODES}
     signs = {
@@ -55,7 +55,7 @@ def make_csv(path: Path, rows: int) -> None:
 
 
 def read_csv(path: Path) -> tuple[list[str], np.ndarray, list[str]]:
-    """The modes, the readings scaled to -3..3, and the conditions."""
+    """Read the modes, the readings scaled to -3..3, and the conditions."""
     with path.open(newline="") as file:
         rows = list(csv.DictReader(file))
     low, high = np.array(list(RANGES.values()), dtype=float).T
@@ -65,7 +65,7 @@ def read_csv(path: Path) -> tuple[list[str], np.ndarray, list[str]]:
 
 
 def follow(x: np.ndarray, y: list[str], method: Method, folder: Path, stop: int | None) -> Learner:
-    """Learn from all readings, or go on where an earlier run of this script stopped."""
+    """Learn from all readings, or continue where an earlier run of this script stopped."""
     torch.manual_seed(0)
     network = MLP(len(RANGES), 1, hidden=(64,))
     learner = Learner.resume(folder, network, checkpoint_every=100)
@@ -82,7 +82,7 @@ def follow(x: np.ndarray, y: list[str], method: Method, folder: Path, stop: int 
 
 
 def majority(y: list[str]) -> float:
-    """The accuracy of always saying what was most frequent so far."""
+    """Accuracy of always predicting the most frequent condition so far."""
     met: Counter[str] = Counter()
     right = 0
     for condition in y:
@@ -92,7 +92,7 @@ def majority(y: list[str]) -> float:
 
 
 def main(folder: Path, rows: int = 200, stop: int | None = None) -> dict[str, Learner]:
-    """Follow the machine with DER++ and with plain SGD, and print how both did."""
+    """Learn with DER++ and with plain SGD, and print their accuracy."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "machine.csv"
     if not path.exists():

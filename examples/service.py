@@ -1,10 +1,10 @@
-"""A service that predicts now and learns when the labels arrive, in one file.
+"""Prediction service that learns from late labels, in one file.
 
     python examples/service.py --folder state --port 8000
 
-POST /predict answers and keeps the example under its id. POST /label teaches the label of an id; it
-is answered when that is on the disk. A process that is killed goes on where it was: no label that
-was acknowledged is lost or learned twice. SIGTERM saves, and ends with status 0.
+POST /predict returns a prediction and stores the example under its id. POST /label sends the label
+of an id; the response follows when it is on disk. A killed process resumes from its state: no
+acknowledged label is lost or learned twice. SIGTERM saves and exits with status 0.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class Question(BaseModel):
-    """What is to be predicted."""
+    """Request body of /predict."""
 
     id: Id
     features: Annotated[list[Number], Field(min_length=FEATURES, max_length=FEATURES)]
 
 
 class Truth(BaseModel):
-    """The label of an id, however late."""
+    """Request body of /label: the label of an id."""
 
     id: Id
     label: Annotated[str, Field(min_length=1, max_length=100)]
@@ -54,7 +54,7 @@ Waiting = tuple[Truth, Future[str]]
 
 
 def learner_in(folder: Path) -> Learner:
-    """The learner of a folder, with all labels that it acknowledged, or a new one."""
+    """Load the learner of a folder with all acknowledged labels, or create a new one."""
     torch.manual_seed(0)
     network = MLP(FEATURES, 1, hidden=(32,))
     found = Learner.resume(folder, network, checkpoint_every=100)
@@ -65,25 +65,25 @@ def learner_in(folder: Path) -> Learner:
 
 
 def learn(learner: Learner, waiting: list[Waiting]) -> None:
-    """Take one step with all labels that wait, and answer each of them."""
+    """Take one training step with all waiting labels, and respond to each."""
     try:
         found = learner.label([t.id for t, _ in waiting], [t.label for t, _ in waiting])
     except Exception as error:
         if isinstance(error, InputError) and len(waiting) > 1:  # one bad label stops no other
             for each in waiting:
                 learn(learner, [each])
-            return
-        for _, answer in waiting:
-            answer.set_exception(error)
+        else:
+            for _, answer in waiting:
+                answer.set_exception(error)
         return
-    gone, repeated = {*found.unknown, *found.expired}, {*found.repeated}
+    statuses = dict.fromkeys(found.ignored, "gone") | dict.fromkeys(found.repeated, "repeated")
+    statuses |= dict.fromkeys(found.left_out_ids, "left out")
     for truth, answer in waiting:
-        status = "repeated" if truth.id in repeated else "learned"
-        answer.set_result("gone" if truth.id in gone else status)
+        answer.set_result(statuses.get(truth.id, "learned"))
 
 
 def write(learner: Learner, labels: queue.Queue[Waiting | None]) -> None:
-    """Learn from labels until there is None; those that came meanwhile share a step."""
+    """Learn from labels until None arrives; labels that queue up meanwhile share a step."""
     while (first := labels.get()) is not None:
         batch = [first]
         while len(batch) < AT_ONCE and not labels.empty() and (more := labels.queue[0]):
@@ -93,7 +93,7 @@ def write(learner: Learner, labels: queue.Queue[Waiting | None]) -> None:
 
 
 def service(folder: Path) -> FastAPI:
-    """The application; everything it knows is in the folder."""
+    """Create the application; its whole state is in the folder."""
     labels: queue.Queue[Waiting | None] = queue.Queue()
     learner = learner_in(folder)
     writer = Thread(target=write, args=(learner, labels), name="labels")
@@ -153,7 +153,7 @@ def service(folder: Path) -> FastAPI:
 
 
 def refused(status: int, why: str) -> JSONResponse:
-    """An answer that says what was wrong."""
+    """Return an error response."""
     return JSONResponse({"error": why.encode(errors="replace").decode()}, status)
 
 
@@ -163,5 +163,8 @@ if __name__ == "__main__":
     parser.add_argument("--port", type=int, default=8000)
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it again at its end
-    uvicorn.run(service(given.folder), port=given.port, timeout_graceful_shutdown=10,
-                limit_concurrency=1000)  # fmt: skip
+    try:
+        app = service(given.folder)
+    except RecollectError as error:  # as if another process has the folder
+        sys.exit(f"service: {error}")
+    uvicorn.run(app, port=given.port, timeout_graceful_shutdown=10, limit_concurrency=1000)

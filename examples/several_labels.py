@@ -1,7 +1,7 @@
-"""Several labels an example: which digits are on a picture, of digits that come task by task.
+"""Multi-label continual learning: which digits are in a picture, with new digits in each task.
 
 A picture has two handwritten digits side by side; its labels are these digits, one or two. Task 1
-brings pictures of 0 and 1, task 2 of 2 and 3, and so on; after the last, all are tested.
+has pictures of 0 and 1, task 2 of 2 and 3, and so on; after the last task, all are tested.
 
     python examples/several_labels.py
 """
@@ -24,7 +24,7 @@ METHODS: dict[str, Any] = {
 
 
 def pairs(rows: np.ndarray, per_task: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pictures `[n, 8, 16]`, their labels `[n, 10]` and their tasks, of some of the digits."""
+    """Build pictures `[n, 8, 16]`, their labels `[n, 10]` and tasks, from some of the digits."""
     images, digits = load_digits(return_X_y=True)
     rng = np.random.default_rng(seed)
     x, y, task = [], [], []
@@ -39,7 +39,7 @@ def pairs(rows: np.ndarray, per_task: int, seed: int) -> tuple[np.ndarray, np.nd
 
 
 def stream() -> TaskStream:
-    """Tasks of two digits each; test pictures are made of other examples than training ones."""
+    """Build a stream of tasks with two digits each; training and test examples are disjoint."""
     order = np.random.default_rng(0).permutation(1797)
     x, y, task = pairs(order[:1400], per_task=500, seed=1)
     x_test, y_test, task_test = pairs(order[1400:], per_task=200, seed=2)

@@ -1,10 +1,10 @@
-"""Intents of questions to a voice assistant, six new ones at a time, by a small transformer.
+"""Intent classification with a small transformer, with new intents in each task.
 
     python examples/text_dict.py data_full.json
 
 The data are CLINC150 (Larson et al., 2019): the file `data/data_full.json` of the
-repository clinc/oos-eval on GitHub, 2.5 MB. A text is two tensors, the numbers of its words and a
-mask, which the network takes by name. Ten seeds of each method train as one fleet.
+repository clinc/oos-eval on GitHub, 2.5 MB. A text is two tensors, its token ids and a mask, which
+the network takes by name. Ten seeds of each method train as one fleet.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ Texts = list[tuple[str, str]]
 
 
 class Output(NamedTuple):
-    """What the network gives, as networks of other libraries do."""
+    """Output of the network, as in other libraries."""
 
     logits: Tensor
 
 
 class Transformer(nn.Module):
-    """One layer of attention over the words of a text, then a linear layer on their mean."""
+    """Transformer with one attention layer, and a linear layer on the mean of its outputs."""
 
     def __init__(self, words: int, classes: int) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Transformer(nn.Module):
         self.head = nn.Linear(WIDTH, classes)
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor) -> Output:
-        """The logits of texts: numbers of words `[n, LENGTH]`, and which places have one."""
+        """Compute logits from token ids `[n, LENGTH]` and their mask."""
         hidden = self.words(input_ids) + self.places
         hidden = self.layer(hidden, src_key_padding_mask=~attention_mask)
         there = attention_mask.unsqueeze(-1).to(hidden.dtype)
@@ -62,19 +62,19 @@ class Transformer(nn.Module):
 
 
 def split(text: str) -> list[str]:
-    """The words of a text."""
+    """Split a text into words."""
     return re.findall(r"[a-z']+|\d+", text.lower())
 
 
 def vocabulary(texts: Texts) -> dict[str, int]:
-    """A number for every word that is not too rare; 0 is padding, and 1 an unknown word."""
+    """Assign an id to each word that is not too rare; 0 is padding, 1 an unknown word."""
     counts = Counter(word for text, _ in texts for word in split(text))
     known = sorted(word for word, count in counts.items() if count >= RARE)
     return {word: number for number, word in enumerate(known, start=2)}
 
 
 def tensors(texts: Texts, known: dict[str, int]) -> dict[str, Tensor]:
-    """Texts as numbers of words, padded to one length, and a mask that is True at words."""
+    """Convert texts to padded token ids, and a mask that is True at words."""
     ids = torch.zeros(len(texts), LENGTH, dtype=torch.int32)
     for row, (text, _) in zip(ids, texts, strict=True):
         numbers = [known.get(word, UNKNOWN) for word in split(text)[:LENGTH]]
@@ -83,7 +83,7 @@ def tensors(texts: Texts, known: dict[str, int]) -> dict[str, Tensor]:
 
 
 def read(path: Path) -> tuple[Texts, Texts, list[str]]:
-    """Texts with their intents to train on and to test on, and the intents."""
+    """Read training and test texts with their intents, and the list of intents."""
     if not path.is_file():
         raise SystemExit(
             f"{path} is not there: get data/data_full.json of clinc/oos-eval on GitHub"

@@ -14,7 +14,7 @@ from recollect import Fleet, Method
 from recollect.core.images import Images
 from recollect.streams import TaskStream
 from recollect.train import Checkpoints, Job, Result, TimeUp, train
-from recollect.train.fleet import Examples
+from recollect.train.fleet_tasks import Examples
 
 Build = Callable[[], nn.Module]
 

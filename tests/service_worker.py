@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 import uvicorn
 
-from recollect.learner import journalled
+from recollect.learner.late import journalled
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "service.py"
 

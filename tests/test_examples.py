@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import runpy
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,20 @@ def test_seasons_that_come_back_and_several_labels() -> None:
             found = run(tasks, method, lr=0.03, seeds=2, epochs=1, workers=1, **told)
             lost[method] = np.mean([each.forgetting[measure] or 0.0 for each in found])
         assert lost["er"] < 0.6 * lost["sgd"], (name, lost)
+
+
+def test_the_seasons_of_a_file_of_ett(tmp_path: Path) -> None:
+    made, path = example("returning_seasons"), tmp_path / "ETTh1.csv"
+    hours = [datetime(2016, 7, 1) + timedelta(hours=6 * n) for n in range(4 * 725)]
+    names = ["date", *made["LOADS"], "OT"]
+    rows = [[f"{hour}", *map(str, range(n % 7, n % 7 + 6)), f"{n % 5}"]
+            for n, hour in enumerate(hours)]  # fmt: skip
+    path.write_text("".join(",".join(row) + "\n" for row in [names, *rows]))
+    held_out, next_year = (made["transformer"](path, next_year=each) for each in (False, True))
+    assert (len(held_out.train_x), len(held_out.test_x)) == (4 * 292, 4 * 73)
+    assert (len(next_year.train_x), len(next_year.test_x)) == (4 * 365, 4 * 360)
+    with pytest.raises(SystemExit, match=r"get ETT-small/ETTh1\.csv"):
+        made["transformer"](tmp_path / "nothing.csv")
 
 
 def test_the_network_of_the_cifar100_encoder_has_the_published_size() -> None:

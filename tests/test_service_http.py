@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.service_client import MISSING, Client, Service, installed
 
+from recollect import MLP, DERpp, Learner
+
 pytestmark = pytest.mark.skipif(not installed(), reason=MISSING)
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "service.py"
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +46,28 @@ def test_predict_then_label(client: Client) -> None:
     _, second = client.predict("two", [2, 0, 0, 0])
     assert second["label"] in second["probabilities"]
     assert sum(second["probabilities"].values()) == pytest.approx(1)
+
+
+def test_an_example_that_is_not_trusted_is_left_out(client: Client) -> None:
+    for number in range(5):
+        client.predict(f"near {number}", [1, 0, 0, number])
+        assert client.label(f"near {number}", "up")[1]["status"] == "learned"
+    client.predict("far", [1e30, 0, 0, 0])
+    before = client.send("GET", "/health")[1]["seen"]
+    assert client.label("far", "up") == (200, {"id": "far", "status": "left out"})
+    assert client.label("far", "up") == (200, {"id": "far", "status": "repeated"})
+    assert client.send("GET", "/health")[1]["seen"] == before
+
+
+def test_a_second_process_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    with Learner(MLP(4, 1), DERpp(), checkpoints=tmp_path) as learner:
+        learner.checkpoint()
+        found = subprocess.run(
+            [sys.executable, str(EXAMPLE), "--folder", str(tmp_path), "--port", "0"],
+            capture_output=True, text=True, check=False, timeout=120,
+        )  # fmt: skip
+    assert found.returncode == 1
+    assert re.fullmatch(r"service: \S+ is in use by process \d+ .*\n", found.stderr)
 
 
 GLITCHES: dict[str, tuple[str, object]] = {

@@ -18,7 +18,7 @@ from tests.service_client import MISSING, Client, Service, installed
 from tests.torture import times
 
 from recollect import Learner
-from recollect.learner.recovery import Replay
+from recollect.learner.late.recovery import Replay
 
 pytestmark = pytest.mark.skipif(not installed(), reason=MISSING)
 

@@ -1,11 +1,11 @@
-"""Adds runs to the folder results/, each to the file that the manifest names for it.
+"""Add runs to the folder results/, each to the file that the manifest assigns to it.
 
-    python -m tools.collect              # the commands whose runs are not all there yet
-    python -m tools.collect FILE ...     # adds what --json wrote; a run that is there is replaced
+    python -m tools.collect              # print the commands whose runs are incomplete
+    python -m tools.collect FILE ...     # add runs that --json wrote; existing runs are replaced
 
-A run is refused if another commit made it than the manifest names for its command, if one that is
-there is newer, or if its accuracy is not that of its matrix. The same runs give the same files,
-whatever order they came in.
+A run is refused if it was made by another commit than the manifest states for its command, if the
+existing run is newer, or if its accuracy does not match its accuracy matrix. The same runs give the
+same files, in whatever order they are added.
 """
 
 from __future__ import annotations
@@ -25,15 +25,23 @@ from recollect.train.provenance import Provenance
 
 __all__ = ["collect", "missing"]
 
-# Options that say where things are and how work is shared out: they change no result.
+# Options for locations and parallelism, which do not change results.
 ROUNDED = 0.001
-PLACES = {"--checkpoints", "--data-dir", "--json", "--store", "--tensorboard", "--workers"}
+PLACES = {
+    "--checkpoints",
+    "--data-dir",
+    "--folder",
+    "--json",
+    "--store",
+    "--tensorboard",
+    "--workers",
+}
 
 
 def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[str]:
-    """Add the runs of files to those of the folder; what was done, a line for every file.
+    """Add the runs of some files to the folder, and return a line for each changed file.
 
-    Runs in those files that no command of the manifest makes any more are removed.
+    Runs in the changed files that no command of the manifest makes any more are removed.
     """
     lines = read(manifest)
     goes_to = {
@@ -85,9 +93,9 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
 
 
 def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line, int, int]]:
-    """The commands whose runs are not all there, with how many are missing and how many it makes.
+    """Return the commands with missing runs, the number missing and the total number.
 
-    The data of a figure count as one.
+    The data of a figure count as one run.
     """
     found = []
     for line in read(manifest):
@@ -106,7 +114,7 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
 
 
 def plain(command: str) -> str:
-    """A command without the options that only say where things are.
+    """Remove options for locations and parallelism from a command.
 
     >>> plain("recollect run seq-mnist er --store /tmp/a.sqlite --seeds 3")
     'recollect run seq-mnist er --seeds 3'
@@ -122,9 +130,9 @@ def plain(command: str) -> str:
 
 
 def _fault(run: Result, made: Provenance, commit: str) -> str:
-    """Why a run is no evidence; empty if it is."""
+    """Return why a run is refused; empty if it is valid."""
     if not made.command:
-        return "it does not say which command made it"
+        return "it has no command in its provenance"
     if made.commit != commit:
         return f"commit {made.commit or 'unknown'} made it, and the manifest names {commit}"
     for setting, accuracy in run.accuracy.items():
@@ -143,7 +151,7 @@ def _order(run: Result) -> tuple[object, ...]:
 
 
 def main() -> int:
-    """Add the files that were named, or say what is missing."""
+    """Add the named files, or print what is missing."""
     try:
         if {"-h", "--help"} & {*sys.argv[1:]}:
             print(__doc__)

@@ -1,4 +1,4 @@
-"""The runs in results/ as tables need them: the summary of a cell, and its verdict."""
+"""Summaries and verdicts of the runs in results/, for the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OUTSIDE = ("above", "below")
 @final
 @dataclass(frozen=True)
 class Cell:
-    """One figure: a score of a method with a buffer on a benchmark, in one setting."""
+    """Table cell: a score of a method with a buffer on a benchmark, in one setting."""
 
     benchmark: str
     method: str
@@ -45,12 +45,12 @@ class Cell:
 
     @property
     def known(self) -> Benchmark:
-        """The benchmark itself."""
+        """The benchmark of the cell."""
         return benchmark(self.benchmark)
 
     @property
     def paper(self) -> Published | None:
-        """The figure that the paper prints."""
+        """The published result."""
         metric = metric_of(self.known, self.epochs) if self.score == "accuracy" else self.score
         return paper.published(
             self.known.paper, self.setting, self.method, self.buffer, metric or ""
@@ -59,7 +59,7 @@ class Cell:
 
 @final
 class Evidence:
-    """All runs of the folder, and the commands that make them."""
+    """All runs in the folder, and the commands that make them."""
 
     def __init__(self, folder: Path = FOLDER, manifest: Path = MANIFEST) -> None:
         self.folder = folder
@@ -97,32 +97,32 @@ class Evidence:
         validation: bool = False,
         values: Mapping[str, float] | None = None,
     ) -> Summary | None:
-        """The runs of a configuration; hyper-parameters that are not given are the usual ones."""
+        """Return the runs of a configuration; hyper-parameters default to the default ones."""
         return self._summaries.get(self._key(name, kind, buffer, epochs, validation, values))
 
     def is_planned(self, name: str, kind: str, buffer: int | None, epochs: int | None) -> bool:
-        """Whether a command of the manifest makes these runs."""
+        """Return True if a command of the manifest makes these runs."""
         return self._key(name, kind, buffer, epochs) in self._planned
 
     def compared(self, cell: Cell) -> Comparison | None:
-        """Ours beside the paper's; None where it is not measured or not defined."""
+        """Compare with the published result; None if not measured or not defined."""
         found = self.summary(cell.benchmark, cell.method, cell.buffer, cell.epochs)
         if found is None or found.mean(cell.score, cell.setting) is None:
             return None
         return compare(cell.known, found, cell.setting, cell.score)
 
     def tried(self, name: str, kind: str, buffer: int | None) -> list[Summary]:
-        """All configurations of a method that were scored on the validation split."""
+        """Return all configurations of a method that were scored on the validation split."""
         wanted = name, kind, buffer, True
         firsts = ((each, each.first) for each in self._found)
         return [s for s, r in firsts if (r.benchmark, r.method, r.buffer, r.validation) == wanted]
 
     def tally(self, wanted: Sequence[Cell]) -> Counter[str]:
-        """How many of these cells have which verdict; those without one are not measured."""
+        """Count the cells by verdict; cells without one are not measured."""
         return Counter(self._verdict(cell) for cell in wanted)
 
     def by_verdict(self, wanted: Sequence[Cell]) -> dict[str, list[Cell]]:
-        """The cells of each verdict, the kinds of verdict in order."""
+        """Group the cells by verdict, in the order of verdicts."""
         found: dict[str, list[Cell]] = {kind: [] for kind in (*VERDICTS, NOT_MEASURED)}
         for cell in wanted:
             found[self._verdict(cell)].append(cell)
@@ -150,12 +150,12 @@ class Evidence:
 
 
 def printed(name: str, score: str = "accuracy", epochs: int | None = None) -> list[Cell]:
-    """Every figure of this kind that the paper prints for a benchmark."""
+    """Return the cells of all published results of this kind for a benchmark."""
     return [cell for cell in _cells(name, score, epochs) if cell.paper is not None]
 
 
 def settings_of(name: str, kind: str) -> list[str]:
-    """The settings in which a method is scored on a benchmark."""
+    """Return the settings in which a method is scored on a benchmark."""
     setting = benchmark(name).setting
     if setting != "class":
         return [setting]
@@ -163,7 +163,7 @@ def settings_of(name: str, kind: str) -> list[str]:
 
 
 def mark(one: Comparison | None) -> str:
-    """The sign of a verdict, in parentheses if it is weak."""
+    """Return the symbol of a verdict, in parentheses if it is weak."""
     return "" if one is None or one.verdict is None else one.verdict.mark
 
 

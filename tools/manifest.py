@@ -1,4 +1,4 @@
-"""Reads results/manifest.txt: which commands make the runs behind the documentation's figures."""
+"""Read results/manifest.txt, the commands that make the runs behind the documentation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMIT = re.compile(r"commit ([0-9a-f]{40})")
 @final
 @dataclass(frozen=True)
 class Line:
-    """A command, the file that its runs go to, and the commit of the code that made them."""
+    """Command, the file of its runs, and the commit that made them."""
 
     file: str
     command: str
@@ -41,11 +41,11 @@ class Line:
 
     @property
     def makes_runs(self) -> bool:
-        """Whether the file holds runs, and not the data of a figure."""
+        """True if the file has runs, not the data of a figure."""
         return self.file.endswith(".jsonl")
 
     def jobs(self) -> list[Job]:
-        """What the command trains, without its data: enough to name the runs."""
+        """Jobs of the command without data, enough to identify the runs."""
         chosen = _parser().parse_args(shlex.split(self.command)[1:])
         known = benchmark(chosen.benchmark)
         if hasattr(chosen, "methods"):
@@ -57,7 +57,7 @@ class Line:
 
     @cache  # noqa: B019 - a manifest is small, and read again and again
     def run_keys(self) -> dict[str, Job]:
-        """The keys of all runs that the command makes, each with its job."""
+        """Keys of all runs that the command makes, each with its job."""
         if not self.makes_runs:
             return {}
         return {asked(identity): job for job in self.jobs() for identity in job.planned}
@@ -69,17 +69,17 @@ def _parser() -> ArgumentParser:
 
 
 def asked(identity: Identity, *parts: str) -> str:
-    """The key of what a command asks for: data, network, code and precision are not in it."""
+    """Return the key of a run without data, network, code and precision."""
     return identity.key_without(*ENVIRONMENT, *parts)
 
 
 def read(path: Path = MANIFEST) -> list[Line]:
-    """The lines of the manifest in order, without remarks."""
+    """Read the lines of the manifest in order, without comments."""
     return list(_lines(path))
 
 
 def named(plan: Plan, known: Benchmark) -> list[Job]:
-    """The jobs of a plan on a stream that has a name and no data."""
+    """Return the jobs of a plan on a stream that has a name but no data."""
     nothing = cast(Stream, SimpleNamespace(name=known.name))
     return plan.jobs(nothing, lambda: MLP(1, 1))
 

@@ -1,9 +1,9 @@
-"""Draws the README's picture: accuracy along the stream, and the ten-seed table being filled.
+"""Draw the README's picture: accuracy over the stream, and the animated ten-seed table.
 
     python tools/readme_picture.py results/seq-mnist.jsonl docs/images/readme.svg
 
-Every number in it is read from the results. Rows appear in the order in which the training of ten
-seeds ends, one after the other, the whole command in ten seconds.
+All numbers are read from the results. Rows appear in the order in which the training of ten seeds
+finishes, with the whole command scaled to ten seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ MOVING = (
 
 
 def main() -> None:
-    """Read results, write the picture."""
+    """Read the results, and write the picture."""
     if len(sys.argv) != 3:
         sys.exit("usage: python tools/readme_picture.py RESULTS PICTURE.svg")
     source, target = map(Path, sys.argv[1:])
@@ -67,7 +67,7 @@ def main() -> None:
 
 
 def curves(rows: list[Summary]) -> Iterator[str]:
-    """The accuracy on all classes met so far, after every task: mean and spread over seeds."""
+    """Draw the accuracy on all classes so far after each task: mean and spread over seeds."""
     yield words(LEFT, 24, "Accuracy on all digits met so far", "title")
     yield words(LEFT, 44, "Sequential MNIST, Class-IL, mean and spread of ten seeds", "small")
     for percent in (0, 25, 50, 75, 100):
@@ -97,7 +97,7 @@ def curves(rows: list[Summary]) -> Iterator[str]:
 
 
 def table(rows: list[Summary]) -> Iterator[str]:
-    """The table, whose rows appear when ten seeds are done."""
+    """Draw the table, whose rows appear when ten seeds are finished."""
     yield words(TABLE, 24, "make run: ten seeds of each, beside the paper", "title")
     columns = (TABLE, TABLE + 130, TABLE + 260, TABLE + 380, TABLE + 470)
     heads = ("method", "buffer", "ours", "paper", "s per run")
@@ -123,7 +123,7 @@ def table(rows: list[Summary]) -> Iterator[str]:
 
 
 def keyframes(rows: list[Summary]) -> Iterator[str]:
-    """When each row appears, in the time that the training took."""
+    """Animation keyframes that show each row at its training time."""
     done = np.cumsum([row.seconds for row in rows])
     for number, moment in enumerate(done / done[-1]):
         at = 100 * moment * PLAY / (PLAY + HOLD)
@@ -132,17 +132,17 @@ def keyframes(rows: list[Summary]) -> Iterator[str]:
 
 
 def place(percent: float) -> float:
-    """How far down a percentage lies."""
+    """Return the y coordinate of a percentage."""
     return TOP + HEIGHT * (1 - percent / 100)
 
 
 def words(x: float, y: float, text: str, kind: str = "") -> str:
-    """A line of text."""
+    """Return an SVG text element."""
     return f'<text x="{x:.0f}" y="{y:.0f}" class="{kind}">{escape(text)}</text>'
 
 
 def _so_far(matrix: Sequence[Sequence[float | None]]) -> list[float]:
-    """After every task, the mean of the accuracies on the tasks until then."""
+    """Mean accuracy on the tasks so far, after each task."""
     return [float(np.mean([v or 0.0 for v in row[: t + 1]])) for t, row in enumerate(matrix)]
 
 

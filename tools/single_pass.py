@@ -1,12 +1,14 @@
-"""The single-pass tables: every method tuned on a validation split, then trained at every buffer.
+"""Make the single-pass tables: tune each method on a validation split, then train at each buffer.
 
     python -m tools.single_pass online-cifar100
     python -m tools.single_pass seq-fashion-mnist --tune-at 500 --buffers 200 500 --mbs 32
 
-Every method is searched at one buffer on the validation split, over the grid below, and the best
-values then train at all buffers with all seeds and are scored on the test set. What was chosen is
-written to a file of tuned values; a method that has values there is not searched again. With a
-store, what was trained is not trained again either.
+Each method is tuned at one buffer on the validation split, over the grid below. The best values
+then train at all buffers with all seeds, and are evaluated on the test set. Everything is saved
+during training, so the same command continues where it was stopped: tuned values in `tuned.json`,
+the runs of the tables in `BENCHMARK.jsonl`, and all trained fleets in `store.sqlite`, which is not
+under version control. Remove a method from `tuned.json` to tune it again; runs with other values
+than those in the file are replaced. `--table` only prints.
 """
 
 from __future__ import annotations
@@ -15,34 +17,41 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from tools.collect import plain
+from tools.command import run_command
+from tools.single_pass_time import Asked, say_how_long
+from tools.table_parts import markdown
+
 from recollect import Results, run, search
-from recollect.errors import InputError, RecollectError
-from recollect.experiments.files import Stored, write_runs
+from recollect.errors import InputError
+from recollect.experiments.files import Stored, read_json, write_runs
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network
 from recollect.files import write_json
-from recollect.methods import method
+from recollect.methods import method, omitted_defaults, symbol
 from recollect.streams import Stream
 from recollect.train import Result
 
-__all__ = ["GRID", "RATES", "TUNED", "rows", "table", "tuned"]
+__all__ = ["FOLDER", "GRID", "RATES", "rows", "table", "tuned"]
 
 Values = Mapping[str, float]
 
-TUNED = Path(__file__).parents[1] / "results" / "single-pass" / "tuned.json"
+FOLDER = Path(__file__).parents[1] / "results" / "single-pass"
 BATCH = 10
 RATES = (0.01, 0.03, 0.1)
-# Besides the rates, for all methods; what is not here has the method's default.
+# Grids of the methods in addition to the learning rates; others use the method's defaults.
 GRID: Mapping[str, Mapping[str, Any]] = {
     "sgd": {},
     "er": {},
     "er-ace": {},
     "der": {"alpha": (0.1, 0.3, 1.0)},
     "derpp": {"alpha": (0.1, 0.3, 1.0), "beta": (0.5, 1.0)},
-    "cls-er": {"lambda_": (0.1, 0.3, 1.0)},
+    "cls-er": {"lambda_": (0.1, 1.0), "stable_decay": (0.95, 0.99, 0.999)},
     "x-der": {},
     "scr": {},
     "star": {"around": (2,), "gamma": (0.01, 0.05)},  # around ER-ACE
@@ -60,7 +69,7 @@ def tuned(
     store: Path | None = None,
     network: Network | None = None,
 ) -> dict[str, float]:
-    """The values of the grid that are best on the validation split at this buffer."""
+    """Return the values of the grid that are best on the validation split at this buffer."""
     found = search(
         stream, name, buffer=_buffer(name, buffer), seeds=1, search_seeds=search_seeds, epochs=1,
         store=store, network=network, lr=rates, **GRID[name], **_sizes(name, mbs),
@@ -79,7 +88,7 @@ def rows(
     store: Path | None = None,
     network: Network | None = None,
 ) -> Results:
-    """The runs of a method with these values at all buffers; of one that has none, once."""
+    """Train a method with these values at all buffers, or once if it has no buffer."""
     given: dict[str, Any] = {
         "lambda_" if each == "lambda" else each: v for each, v in values.items()
     }
@@ -90,42 +99,45 @@ def rows(
     )  # fmt: skip
 
 
-def table(runs: Iterable[Result]) -> str:
-    """A Markdown table: a row for every method with its values, a column for every buffer."""
+def table(runs: Iterable[Result], setting: str) -> str:
+    """Format a Markdown table with one row per method and one column per buffer."""
     found = Results([*runs]).summaries()
     buffers = sorted({each.first.buffer for each in found if each.first.buffer is not None})
     lines = []
-    for setting in dict.fromkeys(name for each in found for name in each.settings):
-        heads = ["method", *(f"buffer {size}" for size in buffers), "values"]
-        lines += [setting_title(setting), "", _line(heads), _line(["---"] * len(heads))]
-        for name in dict.fromkeys(each.first.method for each in found):
-            mine = {each.first.buffer: each for each in found if each.first.method == name}
-            means = {size: each.mean("accuracy", setting) for size, each in mine.items()}
-            # A method without a memory has one result, which stands at every buffer.
-            cells = [str(means.get(size) or means.get(None) or "-") for size in buffers]
-            first = next(iter(mine.values()))
-            shown = {n: v for n, v in first.first.hyperparameters.items() if n not in ("bs", "mbs")}
-            said = ", ".join(f"`{n}` {v:g}" for n, v in shown.items())
-            lines.append(_line([method(name).title, *cells, said]))
-        lines.append("")
-    return "\n".join(lines)
+    for name in dict.fromkeys(each.first.method for each in found):
+        mine = {each.first.buffer: each for each in found if each.first.method == name}
+        means = {size: each.mean("accuracy", setting) for size, each in mine.items()}
+        # A method without a memory has one result, which is repeated for every buffer.
+        cells = [str(means.get(size) or means.get(None) or "-") for size in buffers]
+        searched = ["lr", *(symbol(each) for each in GRID[name])]
+        values = next(iter(mine.values())).first.hyperparameters
+        said = ", ".join(f"`{n}` {v:g}" for n, v in values.items() if n in searched)
+        lines.append([method(name).title, *cells, said])
+    return markdown(["method", *(f"buffer {size}" for size in buffers), "values"], lines)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Tune what has no tuned values yet, train, and print the tables."""
+    """Tune methods without tuned values, train missing runs, and print the tables."""
     chosen = _parser().parse_args(arguments)
-    known = json.loads(chosen.tuned.read_text()) if chosen.tuned.exists() else {}
-    common: dict[str, Any] = {"mbs": chosen.mbs, "store": chosen.store}
-    found: list[Result] = []
-    for name in chosen.methods:
-        mine = known.setdefault(chosen.benchmark, {})
+    file, tuned_file = chosen.folder / f"{chosen.benchmark}.jsonl", chosen.folder / "tuned.json"
+    values = json.loads(tuned_file.read_text()) if tuned_file.exists() else {}
+    mine = values.setdefault(chosen.benchmark, {})
+    there = [*read_json(file)] if file.exists() else []
+    missing = [name for name in chosen.methods if not _complete(name, mine, there, chosen)]
+    if missing and not chosen.table:
+        chosen.folder.mkdir(parents=True, exist_ok=True)
+        say_how_long(
+            chosen.benchmark, [job for name in missing for job in _asked(name, mine, chosen)]
+        )
+    for name in [] if chosen.table else missing:
+        common: dict[str, Any] = {"mbs": chosen.mbs, "store": chosen.folder / "store.sqlite"}
         try:
             if name not in mine:
                 mine[name] = tuned(
                     chosen.benchmark, name, chosen.tune_at, search_seeds=chosen.search_seeds,
                     rates=chosen.rates, **common,
                 )  # fmt: skip
-                write_json(chosen.tuned, known)
+                write_json(tuned_file, values)
             runs = rows(
                 chosen.benchmark, name, chosen.buffers, mine[name], seeds=chosen.seeds, **common
             )
@@ -133,11 +145,66 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{name}: {error}", file=sys.stderr)
             continue
         print(runs, flush=True)
-        found += runs
-    if chosen.json:
-        write_runs(chosen.json, [Stored(each, each.provenance) for each in found])
-    print(f"\n{table(found)}" if found else "no runs")
+        there = _merged(there, runs)
+        write_runs(file, there)
+    found = [
+        each.result
+        for name in chosen.methods
+        for each in there
+        if name in mine and _fits(each.result, name, mine[name], chosen)
+    ]
+    for setting in dict.fromkeys(name for each in found for name in each.accuracy):
+        print(f"\n{setting_title(setting)}\n\n{table(found, setting)}")
+    if not found:
+        print("no runs")
     return 0 if found else 1
+
+
+def _asked(name: str, mine: Mapping[str, Values], chosen: argparse.Namespace) -> list[Asked]:
+    """What is left to train of a method: its search, and its runs at every buffer."""
+    sizes = _sizes(name, chosen.mbs)
+    grid = {"lr": chosen.rates, **GRID[name], **sizes}
+    one = {each: np.ravel(value)[0] for each, value in grid.items()}
+    search = [Asked(name, _buffer(name, chosen.tune_at), grid, chosen.search_seeds)]
+    buffers = chosen.buffers if method(name).replay else [None]
+    return (search if name not in mine else []) + [
+        Asked(name, size, {**one, **mine.get(name, {})}, chosen.seeds) for size in buffers
+    ]
+
+
+def _complete(
+    name: str, mine: Mapping[str, Values], there: Iterable[Stored], chosen: argparse.Namespace
+) -> bool:
+    """Whether all runs of the table of a method are there, with its tuned values."""
+    buffers = chosen.buffers if method(name).replay else [None]
+    wanted = {(size, seed) for size in buffers for seed in range(chosen.seeds)}
+    fit = [
+        row.result for row in there if name in mine and _fits(row.result, name, mine[name], chosen)
+    ]
+    return wanted <= {(each.buffer, each.seed) for each in fit}
+
+
+def _fits(each: Result, name: str, values: Values, chosen: argparse.Namespace) -> bool:
+    """Whether a run belongs to the table of these options."""
+    expected = {**values, **_sizes(name, chosen.mbs)}
+    had = {**omitted_defaults(method(name)), **each.hyperparameters}
+    return (
+        each.method == name
+        and (each.buffer is None or each.buffer in chosen.buffers)
+        and each.seed < chosen.seeds
+        and all(had.get(key) == value for key, value in expected.items())
+    )
+
+
+def _merged(there: Iterable[Stored], runs: Iterable[Result]) -> list[Stored]:
+    """The runs so far, without older ones of the same method, buffer and seed, and the new ones."""
+    new = [Stored(each, replace(each.provenance, command=plain(each.provenance.command)))
+           for each in runs]  # fmt: skip
+    keys = {(each.method, each.buffer, each.seed) for each, _ in new}
+    kept = [row for row in there
+            if (row.result.method, row.result.buffer, row.result.seed) not in keys]  # fmt: skip
+    order = [*GRID]
+    return sorted([*kept, *new], key=lambda row: order.index(row.result.method))
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -147,14 +214,19 @@ def _parser() -> argparse.ArgumentParser:
     add("benchmark")
     add("--methods", nargs="+", default=[*GRID], choices=[*GRID], metavar="NAME")
     add("--buffers", nargs="+", type=int, default=[500, 1000, 2000], metavar="N")
-    add("--tune-at", type=int, default=1000, metavar="N", help="the buffer of the search")
+    add("--tune-at", type=int, default=1000, metavar="N", help="buffer size for tuning")
     add("--rates", nargs="+", type=float, default=[*RATES], metavar="LR")
     add("--seeds", type=int, default=3)
     add("--search-seeds", type=int, default=1)
     add("--mbs", type=int, metavar="N", help="replay size (default: the benchmark's)")
-    add("--tuned", type=Path, default=TUNED, metavar="FILE", help="the tuned values")
-    add("--json", type=Path, metavar="FILE", help="write one object per run")
-    add("--store", type=Path, metavar="FILE", help="a result store of its own")
+    add("--table", action="store_true", help="print the tables of existing runs, without training")
+    add(
+        "--folder",
+        type=Path,
+        default=FOLDER,
+        metavar="DIR",
+        help="folder of all files (default: results/single-pass)",
+    )
     return parser
 
 
@@ -166,12 +238,5 @@ def _sizes(name: str, mbs: int | None) -> dict[str, Any]:
     return {"bs": BATCH} | ({"mbs": mbs} if mbs and method(name).replay else {})
 
 
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except RecollectError as error:
-        sys.exit(str(error))
+    run_command(main)

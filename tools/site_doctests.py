@@ -1,4 +1,4 @@
-"""Griffe extension: the examples of docstrings become blocks of code in the reference."""
+"""Griffe extension that renders docstring examples as code blocks in the reference."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ EXAMPLE = re.compile(r"^>>> .*?(?=\n[ \t]*\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 class FencedExamples(Extension):
-    """Puts a fence around every example, as Markdown would take `>>>` for quotations."""
+    """Fence every example, as Markdown would render `>>>` as a quotation."""
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         """Fence the examples of an object's docstring."""
@@ -21,7 +21,7 @@ class FencedExamples(Extension):
 
 
 def fenced(text: str) -> str:
-    """The text with fences around its examples, without remarks for doctest.
+    """Put fences around the examples of a text, and remove doctest directives.
 
     >>> fenced("Add.\\n\\n>>> 1 + 1  # doctest: +SKIP\\n2")
     'Add.\\n\\n```pycon\\n>>> 1 + 1\\n2\\n```'

@@ -1,4 +1,4 @@
-"""MkDocs hook: equations become MathML when the site is built, so reading it needs no script."""
+"""MkDocs hook that converts equations to MathML at build time, so pages need no script."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import Files
 from mkdocs.structure.pages import Page
 
-# What the extension pymdownx.arithmatex makes of $...$ and $$...$$.
+# Output of the extension pymdownx.arithmatex for $...$ and $$...$$.
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.DOTALL)
 DISPLAY = re.compile(r'<div class="arithmatex">\\\[(.+?)\\\]</div>', re.DOTALL)
 
-# What the converter does not know, in words that it knows.
+# Replacements for commands that the converter does not support.
 OTHERWISE = {r"\arg\min": r"\argmin", r"\big\|": r"\|", r"\Big\|": r"\|"}
 
 
 def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace every equation of a page; one that cannot be read fails the build."""
+    """Replace all equations of a page; an invalid one fails the build."""
     try:
         text = INLINE.sub(lambda found: mathml(found[1], "inline"), text)
         text = DISPLAY.sub(lambda found: f"<div class='equation'>{mathml(found[1])}</div>", text)
@@ -30,7 +30,7 @@ def on_page_content(text: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def mathml(latex: str, display: str = "block") -> str:
-    """LaTeX, as it stands in HTML, as MathML.
+    """Convert LaTeX from HTML to MathML.
 
     >>> mathml("a &lt; b", "inline")  # doctest: +ELLIPSIS
     '<math ... display="inline"><mrow><mi>a</mi><mo>&#x0003C;</mo><mi>b</mi></mrow></math>'
@@ -40,5 +40,5 @@ def mathml(latex: str, display: str = "block") -> str:
         latex = latex.replace(command, known)
     made = convert(latex, display=display)
     if "\\" in made:
-        raise ValueError(f"a command that is not known in {latex}")
+        raise ValueError(f"unsupported command in {latex}")
     return made

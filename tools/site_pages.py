@@ -1,8 +1,8 @@
-"""MkDocs hook: files that the pages link to outside of docs become pages of the site.
+"""MkDocs hook that adds linked files outside of docs to the site.
 
-A page links to `../src/recollect/methods/er.py` as a reader of the repository would. Here such a
-file gets a page with its code, and the link leads to that page. A link to what does not exist is
-left alone, so that the strict build finds it.
+A page links to repository files by relative path, such as `../src/recollect/methods/er.py`. Each
+such file gets a page with its code, and the link is rewritten to that page. Links to missing files
+are not changed, so that the strict build reports them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FENCE = re.compile(r"^ *(```+|~~~+)", re.MULTILINE)
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for every file that is linked to, and for those that these link to in turn."""
+    """Add a page for every linked file, recursively."""
     root = root_of(config)
     waiting = [*IN_MENU]
     for file in files.documentation_pages():
@@ -40,7 +40,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Turn links to files of the repository into links to their pages."""
+    """Rewrite links to repository files as links to their pages."""
     uri, root = page.file.src_uri, root_of(config)
     here = home(uri)
     if not is_prose(here, root):
@@ -56,12 +56,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def root_of(config: MkDocsConfig) -> Path:
-    """The repository's folder."""
+    """Return the root folder of the repository."""
     return Path(config.docs_dir).parent
 
 
 def home(uri: str) -> str:
-    """Where in the repository a page of the site comes from: the inverse of `place`."""
+    """Return the repository path of a page of the site; the inverse of `place`."""
     if not uri.startswith(f"{ROOM}/"):
         return f"docs/{uri}"
     path = uri.removeprefix(f"{ROOM}/")
@@ -69,20 +69,20 @@ def home(uri: str) -> str:
 
 
 def place(path: str) -> str:
-    """Where in the site a file of the repository is."""
+    """Return the site path of a repository file."""
     if path.startswith("docs/"):
         return path.removeprefix("docs/")
     return f"{ROOM}/{path}" if path.endswith(".md") else f"{ROOM}/{path}.page.md"
 
 
 def target(link: str, here: str, root: Path) -> str | None:
-    """The file or folder of the repository that a relative link leads to, if there is one."""
+    """Return the repository file or folder that a relative link points to, or None."""
     path = os.path.normpath(PurePosixPath(here).parent / link)
     return path if not path.startswith("..") and (root / path).exists() else None
 
 
 def linked(text: str, here: str, root: Path) -> list[str]:
-    """The files and folders outside of docs that a text links to."""
+    """Return the files and folders outside of docs that a text links to."""
     links: list[str] = []
 
     def note(prose: str) -> str:
@@ -95,12 +95,12 @@ def linked(text: str, here: str, root: Path) -> list[str]:
 
 
 def is_prose(path: str, root: Path) -> bool:
-    """Whether a file's links are links: text of ours, and folders, but not code."""
+    """Return True if links in a file should be followed: Markdown and folders, not code."""
     return path.endswith(".md") or (root / path).is_dir()
 
 
 def content(path: Path) -> str:
-    """The page of a file or a folder."""
+    """Return the Markdown page of a file or a folder."""
     if path.suffix == ".md":
         return path.read_text("utf-8")
     head = f"---\nsearch:\n  exclude: true\n---\n\n# {path.name}\n\n"
@@ -112,7 +112,7 @@ def content(path: Path) -> str:
 
 
 def outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The text, changed everywhere but in its blocks of code."""
+    """Apply a change to a text, except within its code blocks."""
     done, start, fence = [], 0, ""
     for found in FENCE.finditer(text):
         if not fence:

@@ -1,4 +1,4 @@
-"""The kinds of tables and values on documentation pages, each a function of the runs and words."""
+"""Kinds of generated tables and values; each is a function of the runs and of its arguments."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Words = Sequence[str]
 
 
 def accuracy(evidence: Evidence, words: Words) -> str:
-    """`accuracy BENCHMARK [epochs=1] [METHOD ...]`: a benchmark's table beside the paper's."""
+    """`accuracy BENCHMARK [epochs=1] [METHOD ...]`: a benchmark's table next to the paper's."""
     name, epochs, methods = table_words(words)
     known = benchmark(name)
     rows = cells(known, methods or None, epochs=epochs)
@@ -73,7 +73,7 @@ def accuracy(evidence: Evidence, words: Words) -> str:
 
 
 def scores(evidence: Evidence, words: Words) -> str:
-    """`scores BENCHMARK SETTING`: transfer and forgetting where the paper has them."""
+    """`scores BENCHMARK SETTING`: transfer and forgetting, if published."""
     name, setting = words
     head = ["method", "buffer"]
     for title in SCORES.values():
@@ -90,7 +90,7 @@ def scores(evidence: Evidence, words: Words) -> str:
 
 
 def summary(evidence: Evidence, words: Words) -> str:
-    """`summary SCORE BENCHMARK ...`: how many of the paper's figures have which verdict."""
+    """`summary SCORE BENCHMARK ...`: number of published results by verdict."""
     score, *names = words
     kinds = [*VERDICTS, NOT_MEASURED]
     lines = []
@@ -106,7 +106,7 @@ def summary(evidence: Evidence, words: Words) -> str:
 
 
 def outside(evidence: Evidence, words: Words) -> str:
-    """`outside SCORE ... : BENCHMARK ...`: every figure that lies above or below the paper's."""
+    """`outside SCORE ... : BENCHMARK ...`: all results above or below the paper's."""
     at = words.index(":")
     lines = []
     for name in words[at + 1 :]:
@@ -123,7 +123,7 @@ def outside(evidence: Evidence, words: Words) -> str:
 
 
 def of_method(evidence: Evidence, words: Words) -> str:
-    """`method NAME ...`: all that the manifest has of some methods, and what it has not."""
+    """`method NAME ...`: all results of some methods in the manifest, and the missing ones."""
     tables: list[tuple[str, int | None]] = [
         (known.name, None) for known in BENCHMARKS.values() if known.stands_in is None
     ]
@@ -150,7 +150,7 @@ def of_method(evidence: Evidence, words: Words) -> str:
 
 
 def commands(evidence: Evidence, words: Words) -> str:
-    """`commands METHOD ...` or `commands FILE ...`: those of the manifest that have these words."""
+    """`commands METHOD ...` or `commands FILE ...`: matching commands of the manifest."""
     found = [
         line.command
         for line in evidence.lines
@@ -171,7 +171,7 @@ def some_rows(evidence: Evidence, words: Words) -> str:
 
 
 def unpublished(evidence: Evidence, words: Words) -> str:
-    """`unpublished BENCHMARK METHOD ...`: accuracy and forgetting of methods without figures."""
+    """`unpublished BENCHMARK METHOD ...`: accuracy and forgetting, without published results."""
     name, *kinds = words
     lines = []
     for kind in kinds:
@@ -186,7 +186,7 @@ def unpublished(evidence: Evidence, words: Words) -> str:
 
 
 def memories(evidence: Evidence, words: Words) -> str:
-    """`memories BENCHMARK SIZES METHOD ...`: Class-IL with small memories, a column for each."""
+    """`memories BENCHMARK SIZES METHOD ...`: Class-IL accuracy, one column per buffer size."""
     name, sizes, *kinds = words
     buffers = [int(size) for size in sizes.split(",")]
     lines = [
@@ -198,7 +198,7 @@ def memories(evidence: Evidence, words: Words) -> str:
 
 
 def tried(evidence: Evidence, words: Words) -> str:
-    """`tried BENCHMARK METHOD BUFFER`: all that was tried on the validation split, best first."""
+    """`tried BENCHMARK METHOD BUFFER`: all configurations on the validation split, best first."""
     name, kind, size = words
     buffer = buffer_in(size)
     found = evidence.tried(name, kind, buffer)
@@ -216,7 +216,7 @@ def tried(evidence: Evidence, words: Words) -> str:
 
 
 def fisher(evidence: Evidence, words: Words) -> str:
-    """`fisher`: where the curves of the figure end, and the accuracy there."""
+    """`fisher`: final values of the curves of the figure, with the final accuracy."""
     path = evidence.folder / "figures" / "fisher.json"
     if not path.exists():
         return f"The figure's data are {NOT_MEASURED}."
@@ -234,7 +234,7 @@ def fisher(evidence: Evidence, words: Words) -> str:
 
 
 def mean(evidence: Evidence, words: Words) -> str:
-    """`mean BENCHMARK METHOD BUFFER SETTING [SCORE] [NAME=VALUE ...]`: one figure of ours."""
+    """`mean BENCHMARK METHOD BUFFER SETTING [SCORE] [NAME=VALUE ...]`: one result of ours."""
     name, kind, size, setting, *more = words
     values = {n: float(v) for n, _, v in (word.partition("=") for word in more if "=" in word)}
     score = next((word for word in more if "=" not in word), "accuracy")
@@ -243,7 +243,7 @@ def mean(evidence: Evidence, words: Words) -> str:
 
 
 def tally(evidence: Evidence, words: Words) -> str:
-    """`tally SCORE,... BENCHMARK ...`: how many of the paper's figures have which verdict."""
+    """`tally SCORE,... BENCHMARK ...`: number of published results by verdict, as text."""
     asked, *names = words
     wanted = [cell for name in names for score in asked.split(",") for cell in printed(name, score)]
     found = evidence.tally(wanted)

@@ -1,4 +1,4 @@
-"""What the tables of the documentation are put together from."""
+"""Formatting of the tables of the documentation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = [
 
 
 def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table in Markdown.
+    """Format a Markdown table.
 
     >>> print(markdown(["a", ""], [["1", "✓"]]))
     | a | |
@@ -29,7 +29,7 @@ def markdown(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def columns(evidence: Evidence, cell: Cell) -> list[str]:
-    """Ours, the paper's and the verdict's mark."""
+    """Return cells with our result, the published one and the verdict."""
     one = evidence.compared(cell)
     return [
         NOT_MEASURED if one is None else str(one.ours),
@@ -39,28 +39,28 @@ def columns(evidence: Evidence, cell: Cell) -> list[str]:
 
 
 def mean_of(found: Summary | None, score: str, setting: str) -> str:
-    """A mean over seeds with its deviation."""
+    """Format a mean over seeds with its standard deviation."""
     mean = found and found.mean(score, setting)
     return str(mean) if mean else NOT_MEASURED
 
 
 def seeds_of(found: Summary | None) -> str:
-    """How many seeds stand behind a row, and how many diverged or lie far below the others."""
+    """Format the number of seeds of a row, and of those that diverged or are far below."""
     return "-" if found is None else ", ".join(filter(None, [str(len(found.runs)), found.remarks]))
 
 
 def buffer_of(size: int | None) -> str:
-    """A buffer as a cell of a table."""
+    """Format a buffer size as a table cell."""
     return "-" if size is None else str(size)
 
 
 def buffer_in(word: str) -> int | None:
-    """A buffer as a word of a remark; - is none."""
+    """Parse a buffer size; `-` means none."""
     return None if word == "-" else int(word)
 
 
 def counted(cells: Sequence[Cell], with_names: bool) -> str:
-    """How many cells, and of which methods.
+    """Format the number of cells, optionally with their methods.
 
     >>> counted([Cell("seq-mnist", "lwf", None, "class")], with_names=True)
     '1: LwF'
@@ -70,18 +70,18 @@ def counted(cells: Sequence[Cell], with_names: bool) -> str:
 
 
 def machines(found: Sequence[Summary]) -> str:
-    """The devices behind a table, and how its steps were carried out, as a paragraph."""
+    """Return a paragraph on the devices and execution modes behind a table."""
     ways = dict.fromkeys(f"{run.device} ({run.execution})" for each in found for run in each.runs)
     return f"\n\nTrained on: {'; '.join(ways)}." if ways else ""
 
 
 def benchmark_title(name: str, epochs: int | None) -> str:
-    """A benchmark's name, with the number of epochs if it is not the usual one."""
+    """Return a benchmark's name, with the number of epochs if it is not the default."""
     return name if epochs is None else f"{name}, one epoch"
 
 
 def table_words(words: Sequence[str]) -> tuple[str, int | None, list[str]]:
-    """The benchmark, the epochs (None: the usual ones) and the other words of a remark.
+    """Parse the arguments of a table: benchmark, epochs (None: default) and other words.
 
     >>> table_words(["seq-cifar10", "epochs=1", "er"])
     ('seq-cifar10', 1, ['er'])

@@ -1,6 +1,6 @@
-"""Rewrites the tables of the documentation from the runs in results/: `make tables`.
+"""Rewrite the tables of the documentation from the runs in results/: `make tables`.
 
-On a page, what stands between two remarks is made of the runs:
+On a page, the text between two comments is generated:
 
     <!-- table: accuracy seq-mnist -->
 
@@ -9,7 +9,8 @@ On a page, what stands between two remarks is made of the runs:
     <!-- end -->
 
 and within a line <!-- value: mean seq-mnist packnet - task -->...<!-- end -->. The kinds of both
-are in `tools.table_kinds`. A test compares the pages with what this command would write.
+are in `tools.table_kinds` and `tools.single_pass_tables`. A test compares the pages with the
+output of this command.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import sys
 from pathlib import Path
 
 from tools.evidence import Evidence
+from tools.single_pass_tables import TABLES as SINGLE_PASS
 from tools.table_kinds import TABLES, VALUES
 
 from recollect.errors import InputError
@@ -30,17 +32,17 @@ MARKED = re.compile(r"<!-- (table|value): ([^\n]*?) -->(.*?)<!-- end -->", re.DO
 
 
 def pages() -> list[Path]:
-    """The pages that have something to fill in."""
+    """Return the pages with generated text."""
     found = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
     return [page for page in found if MARKED.search(page.read_text("utf-8"))]
 
 
 def filled(text: str, evidence: Evidence) -> str:
-    """A page's text with every table and value made anew."""
+    """Return a page's text with all tables and values regenerated."""
 
     def made(found: re.Match[str]) -> str:
         kind, (name, *words) = found[1], found[2].split()
-        known = TABLES if kind == "table" else VALUES
+        known = {**TABLES, **SINGLE_PASS} if kind == "table" else VALUES
         if name not in known:
             raise InputError(f"there is no {kind} {name!r}: give one of {', '.join(known)}")
         body = known[name](evidence, words)
@@ -51,7 +53,7 @@ def filled(text: str, evidence: Evidence) -> str:
 
 
 def main() -> int:
-    """Rewrite the pages that differ, and name them."""
+    """Rewrite the pages that differ, and print their names."""
     evidence = Evidence()
     for page in pages():
         text = page.read_text("utf-8")

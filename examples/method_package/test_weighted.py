@@ -1,4 +1,4 @@
-"""Weighted ER keeps the promises of a method, and its loss is its equation."""
+"""Check that Weighted ER meets the requirements of a method, and test its loss."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from recollect.testing import check_method
 
 
 def test_it_keeps_the_promises_of_a_method() -> None:
-    """Every one that recollect relies on."""
+    """All requirements that recollect relies on."""
     check_method(WeightedER)
 
 
 def test_its_loss_is_the_equation() -> None:
-    """For two runs of five classes, and a network that gives back what it reads."""
+    """Compare with the equation, for two runs of five classes and an identity network."""
     now, then = torch.randn(2, 4, 5), torch.randn(2, 3, 5)
     y, past_y = torch.randint(5, (2, 4)), torch.randint(5, (2, 3))
     past = SimpleNamespace(x=then, y=past_y)

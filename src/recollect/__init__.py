@@ -79,10 +79,10 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-logging.getLogger("recollect").addHandler(logging.NullHandler())  # whoever listens decides
+logging.getLogger("recollect").addHandler(logging.NullHandler())  # applications configure it
 
-# Names are imported when they are first used: importing PyTorch takes seconds, and
-# `recollect --version` or a feed that reads files needs none of it.
+# Names are imported on first use: importing PyTorch takes seconds, and `recollect --version` or
+# a feed that reads files does not need it.
 _HOMES = {
     "core.losses": ("cross_entropy", "squared_distance"),
     "errors": ("DataError", "DivergedError", "InputError", "RecollectError", "TimeUp"),

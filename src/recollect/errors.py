@@ -1,4 +1,4 @@
-"""The errors that recollect raises on purpose; each message is for the person who reads it."""
+"""Exceptions and warnings that recollect raises."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class RecollectError(Exception):
-    """What went wrong, what was expected and what to do, in one sentence.
+    """Base class of recollect's errors; the message says what was wrong and what to do.
 
     >>> from recollect import run
     >>> try:
@@ -32,19 +32,19 @@ class RecollectError(Exception):
 
 
 class InputError(RecollectError, ValueError):
-    """An argument or an array that cannot be used; nothing has been changed.
+    """An invalid argument or array; raised before anything changes.
 
     >>> from recollect import ER, MLP, Learner
     >>> try:
     ...     Learner(MLP(2, 1), ER()).observe([[1.0, 0.0]], ["a", "b"])
     ... except InputError as error:
     ...     print(error)
-    there are 2 labels and 1 examples
+    there are 2 labels, but x has 1 examples: give as many labels as examples
     """
 
 
 class DataError(RecollectError):
-    """A data set that cannot be found, or whose files are not what they should be.
+    """A data set or file that is missing, damaged or not in the expected format.
 
     >>> from recollect import MLP, Learner
     >>> try:
@@ -56,7 +56,7 @@ class DataError(RecollectError):
 
 
 class DivergedError(RecollectError, ArithmeticError):
-    """A step whose loss or weights are not finite; nothing has been changed.
+    """A training step with a loss or weights that are not finite; the step was not applied.
 
     >>> from recollect import MLP, SGD, Learner
     >>> learner = Learner(MLP(2, 1), SGD(), lr=1e30)
@@ -70,7 +70,7 @@ class DivergedError(RecollectError, ArithmeticError):
 
 
 class MissingExtraError(RecollectError, ImportError):
-    """A library that is not installed, and the extra of recollect that brings it.
+    """A missing optional dependency; the message names the extra that installs it.
 
     >>> from recollect.extras import needs
     >>> try:
@@ -82,8 +82,8 @@ class MissingExtraError(RecollectError, ImportError):
     """
 
 
-class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the limit
-    """The time limit came before the end; the state was saved.
+class TimeUp(RecollectError):  # noqa: N818 - not an error: the user set the limit
+    """The time limit was reached before the end of the run; its state was saved.
 
     >>> import tempfile
     >>> from recollect import run
@@ -96,7 +96,7 @@ class TimeUp(RecollectError):  # noqa: N818 - not a mistake: the person set the 
 
 
 class Terminated(SystemExit):
-    """SIGTERM came; the text says what was saved. The exit status is 143.
+    """The process received SIGTERM; the text says what was saved. The exit status is 143.
 
     >>> Terminated("terminated before the first step").code
     143
@@ -111,10 +111,10 @@ class Terminated(SystemExit):
 
 
 class SlowerWarning(UserWarning):
-    """Steps could not be compiled or recorded, and are taken in a slower way.
+    """Training steps could not be compiled or captured, and run in a slower mode.
 
-    Results are the same. It is given once for every reason in a process; the command line prints
-    it as one line. To turn it off or into an error, use Python's filters:
+    Results are the same. Each reason is reported once per process; the command line prints it as
+    one line. To silence it or turn it into an error, use Python's warning filters:
 
     >>> import warnings
     >>> warnings.filterwarnings("ignore", category=SlowerWarning)
@@ -122,19 +122,19 @@ class SlowerWarning(UserWarning):
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
-    """The error for a name that does not exist, with the nearest one that does.
+    """Create the error for an unknown name, with the most similar known name.
 
     >>> str(unknown_name("method", "der++", ["der", "derpp", "er"]))
     "unknown method 'der++': did you mean 'der'? (known: der, derpp, er)"
     """
     names = sorted(known)
-    near = nearest(name.lower(), names)
+    near = nearest(str(name).lower(), names)
     hint = f": did you mean {near!r}?" if near else ""
     return InputError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that is most like a misspelt one, if there is one like it.
+    """Find the known name most similar to a misspelt one, or None.
 
     >>> nearest("--lamda", ["--lambda", "--lr"]), nearest("--width", ["--lr"])
     ('--lambda', None)

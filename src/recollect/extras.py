@@ -1,4 +1,4 @@
-"""Libraries that come with an extra, or an error that names it."""
+"""Import optional dependencies, with an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["needs"]
 
 @contextmanager
 def needs(library: str, *, extra: str, what: str) -> Iterator[None]:
-    """Imports within it that fail for want of a library say how to get it.
+    """Context for importing an optional dependency; a failed import says how to install it.
 
     >>> with needs("no_such_library", extra="dreams", what="Dreaming"):
     ...     import no_such_library

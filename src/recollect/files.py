@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and tensors with plain data in one file.
+"""Atomic file writes, and files of tensors with JSON data.
 
 Everything that recollect writes goes through here: learners, checkpoints of long runs, data sets
 in the cache, results and reports.
@@ -36,19 +36,20 @@ TYPES = {
     torch.float16: "F16", torch.uint16: "U16", torch.int16: "I16", torch.int8: "I8",
     torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
-ORDER = [*TYPES]  # in which safetensors has them, the largest elements first
+ORDER = [*TYPES]  # the order of safetensors, largest elements first
 
 Buffer = bytes | memoryview
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to: at the end the file there gets the name `path`, and on an error none.
+    """Context that yields a temporary path and renames it to `path` on success (atomic write).
 
-    The file and its name are on the disk when this ends. Missing folders are made.
+    Afterwards the file and its name are synced to disk; on an error, the temporary file is deleted.
+    Missing folders are created.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own, so that two processes that write at once do not write into one file.
+    # A unique name, so that two processes can write at the same time.
     part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
     try:
         yield part
@@ -61,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write a file so that nobody ever sees half of it, under its name or after a crash.
+    """Write a file atomically: readers never see a partial file, not even after a crash.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -74,7 +75,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def write_text(path: Path | str, text: str) -> None:
-    """Write a text file where a person said; an `InputError` if that is not possible."""
+    """Write a text file to a path given by the user; raises an `InputError` if it cannot."""
     check_writable(path)
     try:
         write_bytes(Path(path), text.encode())
@@ -83,9 +84,9 @@ def write_text(path: Path | str, text: str) -> None:
 
 
 def write_json(path: Path | str, data: object) -> None:
-    """Write data as JSON where a person said; a list of numbers takes one line."""
+    """Write data as indented JSON to a path given by the user, with number lists on one line."""
     text = json.dumps(data, indent=1, allow_nan=False)
-    # No text within the data can look like this: it would have its line breaks escaped.
+    # No string in the data can match, because its line breaks would be escaped.
     write_text(path, re.sub(r"\[\n[^\[\]{}\"]*\]", _on_one_line, text))
 
 
@@ -94,19 +95,19 @@ def _on_one_line(found: re.Match[str]) -> str:
 
 
 def check_new(path: Path | str, force: bool = False, option: str = "force=True") -> None:
-    """Refuse a path at which a file with content lies, unless `force`, or none can be written."""
+    """Raise an `InputError` if a path is not writable or, unless `force`, has a non-empty file."""
     check_writable(path)
     if not force and Path(path).is_file() and Path(path).stat().st_size:
         raise InputError(
-            f"{str(path)!r} exists and would be overwritten: give another name, or {option}"
+            f"{str(path)!r} exists and would be overwritten: choose another name, or use {option}"
         )
 
 
 def check_writable(path: Path | str) -> None:
-    """Refuse a path at which no file can be written, before any work is done."""
+    """Raise an `InputError` if no file can be written at a path, before any work is done."""
     target = Path(path)
     if target.is_dir():
-        raise InputError(f"cannot write {str(target)!r}: it is a folder; give a file name")
+        raise InputError(f"cannot write {str(target)!r}: it is a folder; choose a file name")
     if target.exists() and not target.is_file():
         raise InputError(f"cannot write {str(target)!r}: it is a device or a pipe, not a file")
     if not target.parent.is_dir():
@@ -116,9 +117,9 @@ def check_writable(path: Path | str) -> None:
 
 
 def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
-    """Plain data and tensors as bytes that `unpack` reads, with a checksum over both.
+    """Serialise JSON data and tensors to bytes, with a checksum; `unpack` reads them.
 
-    That is a safetensors file with the data as JSON in its header. Equal content gives equal
+    The format is safetensors, with the data as JSON in the header. Equal content gives equal
     bytes.
 
     >>> facts, tensors = unpack(pack({"steps": 3}, {"weight": torch.ones(2)}))
@@ -129,9 +130,9 @@ def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def write_packed(path: Path, facts: str, tensors: Mapping[str, Tensor]) -> None:
-    """Write to a file what `pack` returns for tensors and the facts in a text of `as_json`.
+    """Write a file in the format of `pack`; `facts` is a text from `as_json`.
 
-    No second copy is made, and other threads go on meanwhile.
+    Tensors are not copied, and other threads can run meanwhile.
     """
     with replacing(path) as part, part.open("wb", buffering=0) as stream:
         for piece in _pieces(facts, tensors):
@@ -141,21 +142,21 @@ def write_packed(path: Path, facts: str, tensors: Mapping[str, Tensor]) -> None:
 
 
 def as_json(facts: Mapping[str, Any]) -> str:
-    """Plain data as `pack` writes it; refused if it is anything else."""
+    """Serialise facts as JSON for `pack`; raises an `InputError` for other data."""
     try:
         return json.dumps({"format": FORMAT, **facts}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise InputError(f"what is saved beside tensors must be plain JSON data: {error}") from None
+        raise InputError(f"data saved with tensors must be plain JSON data: {error}") from None
 
 
 def _pieces(text: str, tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
-    """The parts of a safetensors file: its header, and the bytes of every tensor.
+    """Yield the parts of a safetensors file: its header, and the bytes of every tensor.
 
-    It is written here since safetensors would keep other threads waiting for all of it.
+    Written by hand, because safetensors would block other threads during the whole write.
     """
     rows = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     names = sorted(rows, key=lambda name: (ORDER.index(rows[name].dtype), name))
-    # One entry: safetensors writes several in any order.
+    # A single entry, because the order of several would be undefined.
     header: dict[str, Any] = {"__metadata__": {"recollect": f"{_checksum(text, rows)} {text}"}}
     start = 0
     for name in names:
@@ -171,7 +172,7 @@ def _pieces(text: str, tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """The plain data and tensors in some bytes; a `DataError` for anything else."""
+    """Read the JSON data and tensors from bytes of `pack`; raises a `DataError` for other bytes."""
     try:
         size = int.from_bytes(data[:8], "little")
         header = json.loads(data[8 : 8 + size])["__metadata__"]
@@ -183,11 +184,11 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
         SafetensorError, ValueError, KeyError, TypeError, AttributeError, OverflowError,
         RecursionError,
     ):  # fmt: skip
-        raise DataError("recollect did not write it, or it is damaged") from None
+        raise DataError("it was not written by recollect, or is damaged") from None
     if found != FORMAT:
-        raise DataError(f"it has the format {found}, and this version of recollect reads {FORMAT}")
+        raise DataError(f"it has format {found}, but this version of recollect reads {FORMAT}")
     if checksum != _checksum(text, tensors):
-        raise DataError("it is damaged: its checksum is not that of its content")
+        raise DataError("it is damaged: its checksum does not match its content")
     return facts, tensors
 
 
@@ -196,7 +197,7 @@ def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         tensor = tensors[name]
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        if tensor.numel():  # one without elements cannot be viewed as bytes
+        if tensor.numel():  # an empty tensor cannot be viewed as bytes
             found.update(_bytes_of(tensor))
     return found.hexdigest()
 
@@ -206,7 +207,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Have the folder's list of names on the disk too, where the system can."""
+    """Sync a folder to disk, so that the file's new name survives a crash (POSIX only)."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -10,6 +10,7 @@ import pytest
 from river.checks import yield_checks
 
 from recollect.adapters import RiverClassifier, RiverRegressor
+from recollect.errors import InputError
 
 NOT_OURS = "check_learn_many_matches_learn_one"  # a frame is one step, not one for every row
 
@@ -42,6 +43,16 @@ def test_numbers_are_learned_one_by_one_and_many_at_once() -> None:
     for found in (one.predict_many(frame), many.predict_many(frame)):
         assert list(found.index) == list(frame.index)
         assert np.abs(found - y).mean() < 0.7 * y.std()
+
+
+def test_several_values_are_refused_from_the_first_example_on() -> None:
+    model = RiverRegressor(seed=0)
+    several: list[Any] = [[1.0, 2.0], np.ones(1)]
+    for y in several:
+        with pytest.raises(InputError, match="needs one number as the target"):
+            model.learn_one({"a": 1.0}, y)
+    assert model.learner is None
+    model.learn_one({"a": 1.0}, float(np.float32(2)))
 
 
 def test_weights_multiply_what_is_learned() -> None:

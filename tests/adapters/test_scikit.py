@@ -18,9 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from torch import nn
 
-from recollect import ER, DERpp, InputError, Learner
+from recollect import ER, DERpp, InputError, Learner, adapters
 from recollect.adapters import SklearnClassifier
 from recollect.adapters.build import network_for
+from recollect.methods.usual import USUAL
 
 
 def small(**told: Any) -> SklearnClassifier:
@@ -78,7 +79,7 @@ def test_nothing_random_is_left_in_torch() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
-@pytest.mark.parametrize("method", ["derpp", "er", DERpp(alpha=0.2, beta=1.0)])
+@pytest.mark.parametrize("method", [None, "derpp", "er", DERpp(alpha=0.2, beta=1.0)])
 def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
     method: Any, tmp_path: Path
 ) -> None:
@@ -89,7 +90,7 @@ def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
 
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
     first = len(np.unique(y[:25]))
-    by_hand = DERpp() if method == "derpp" else ER() if method == "er" else method
+    by_hand = {None: USUAL, "derpp": DERpp(), "er": ER()}.get(method, method)
     learner = Learner(
         network_for(model, 4, first, seed), by_hand, memory=60, lr=0.1, seed=seed, replay=10,
         on_outlier="learn",
@@ -107,13 +108,28 @@ def test_partial_fit_is_observe_with_the_same_batches_bit_for_bit(
     assert np.array_equal(model.predict_proba(x), learner.predict_proba(x)[:, order])
 
 
+def test_the_documentation_names_the_method_where_none_is_chosen() -> None:
+    said = f"If None, DER++ with alpha = {USUAL.alpha:g} and beta = {USUAL.beta:g}."
+    for name in adapters.__all__:
+        kind = getattr(adapters, name)
+        assert said in " ".join((kind.__doc__ or "").split()), name
+
+
+@pytest.mark.parametrize(("method", "layers"), [(None, 3), ("er", 3), ("slda", 1), ("ncm", 1)])
+def test_hidden_layers_are_there_only_if_something_trains_them(method: Any, layers: int) -> None:
+    for hidden, count in ((None, layers), ((8,), 2)):
+        model = SklearnClassifier(method=method, hidden=hidden)
+        weights = network_for(model, 4, 3, 0).parameters()
+        assert sum(each.dim() == 2 for each in weights) == count
+
+
 def test_optimisers_and_schedules_have_the_learners_names() -> None:
     x, y = blobs(60)
     how: dict[str, Any] = {"momentum": np.float64(0.9), "nesterov": True, "clip": 1.0, "warmup": 3,
                            "schedule": "step", "decay_every": 5}  # fmt: skip
     model = small(batch=10, **how).partial_fit(x, y)
     seed = int(np.random.RandomState(0).randint(2**31 - 1))
-    learner = Learner(network_for(model, 4, 3, seed), DERpp(), memory=60, lr=0.1, seed=seed,
+    learner = Learner(network_for(model, 4, 3, seed), USUAL, memory=60, lr=0.1, seed=seed,
                       replay=10, on_outlier="learn", **how)  # fmt: skip
     for start in range(0, 60, 10):
         learner.observe(x[start : start + 10].astype(np.float32), y[start : start + 10])
@@ -159,9 +175,9 @@ def test_classes_that_are_listed_have_columns_at_once_and_others_are_refused() -
     assert model.classes_.tolist() == [0, 1, 2]
     assert model.predict_proba(x).shape == (60, 3)
     before = pickle.dumps(model)
-    with pytest.raises(InputError, match="not among the classes that were listed"):
+    with pytest.raises(InputError, match="not one of the classes given"):
         model.partial_fit(x, y + 1)
-    with pytest.raises(InputError, match="listed in the first call"):
+    with pytest.raises(InputError, match="cannot change after the first call"):
         model.partial_fit(x, y, classes=[0, 1])
     assert pickle.dumps(model) == before
     model.partial_fit(x, y, classes=[0, 1, 2])
@@ -233,14 +249,14 @@ def test_a_network_of_ones_own() -> None:
         ({"batch": 0}, "batch must be a whole number of at least 1"),
         ({"epochs": 1.5}, "epochs must be a whole number"),
         ({"hidden": (0,)}, "a size in hidden"),
-        ({"hidden": 100}, "hidden must list the sizes of layers, not be 100"),
+        ({"hidden": 100}, "hidden must be a list of layer sizes, not 100"),
         ({"module": nn.Linear(4, 3)}, "module must be a function"),
         ({"method": "derp"}, "did you mean"),
-        ({"method": "ewc"}, "told where tasks begin"),
+        ({"method": "ewc"}, "needs task boundaries, task ids"),
         ({"memory": 0}, "memory must be"),
         ({"lr": -1.0}, "lr must be"),
-        ({"module": lambda inputs, outputs: "net"}, "it gave str"),
-        ({"module": lambda inputs, outputs: nn.Linear(3, 3)}, "cannot take examples of shape"),
+        ({"module": lambda inputs, outputs: "net"}, "it returned str"),
+        ({"module": lambda inputs, outputs: nn.Linear(3, 3)}, "does not accept examples of shape"),
     ],
 )
 def test_a_parameter_that_makes_no_sense_is_refused_and_said(
@@ -256,7 +272,7 @@ def test_a_parameter_that_makes_no_sense_is_refused_and_said(
 def test_values_too_large_for_32_bits_are_refused() -> None:
     x, y = blobs(30)
     x[3, 2] = 1e300
-    with pytest.raises(ValueError, match="too large for 32 bits"):
+    with pytest.raises(ValueError, match="too large for float32"):
         small().fit(x, y)
 
 

@@ -87,7 +87,12 @@ def _write_figures(folder: Path) -> None:
         "fisher": FisherData("seq-mnist", 0.03, 5, (60, 120), curves),
         "mnist-360": BatchesData("mnist-360", 0, (Shown((image,) * 9, (0, 1) * 4 + (0,)),) * 27),
         "wall-clock": WallClockData(
-            (TimePanel("one core", "µs", (Bar("er", 100, 100), Bar("hal", 900, 950))),), "A note."
+            (
+                TimePanel(
+                    "one core", "µs per run and step", (Bar("er", 100, 100), Bar("hal", 900, 950))
+                ),
+            ),
+            "A note.",
         ),
     }
     for name, data in figures.items():

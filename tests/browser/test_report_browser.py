@@ -17,7 +17,7 @@ def test_the_tables_are_there_with_ours_the_papers_and_a_verdict(
     browser: Chromium, report: str
 ) -> None:
     browser.open(report)
-    assert texts(browser, "h1") == ["1 of 99 published accuracy figures reproduced"]
+    assert texts(browser, "h1") == ["1 of 99 published accuracy results reproduced"]
     assert texts(browser, ".benchmark h3")[:3] == ["seq-mnist", "rot-mnist", "my stream"]
     rows = texts(browser, ".benchmark:first-of-type tbody tr")
     assert len(rows) == 8
@@ -42,7 +42,7 @@ def test_filters_apply_to_tables_and_stay_in_the_address(browser: Chromium, repo
     assert count(browser, "[data-filter] [aria-pressed=true]") == 3
     browser.click('[data-filter=method] [data-value="sgd"]')
     browser.click('[data-filter=method] [data-value="derpp"]')
-    assert texts(browser, ".empty") == ["No run fits the filters."]
+    assert texts(browser, ".empty") == ["No runs match the filters."]
     browser.click("details > .quiet")
     assert count(browser, ".results") == 5
 
@@ -121,11 +121,11 @@ def test_what_the_library_does_not_know_is_shown_as_text(browser: Chromium, repo
     browser.click(".results tbody th a")
     browser.wait("document.title.includes('onerror')")
     assert count(browser, "img") == 0
-    assert texts(browser, "#view h2") == ["Scores", "How it was made"], "it has no matrix"
+    assert texts(browser, "#view h2") == ["Scores", "Provenance"], "it has no matrix"
     browser.open(report + "#run/there/is/no/such?method=none")
-    assert texts(browser, ".empty") == ["No run fits the filters."]
+    assert texts(browser, ".empty") == ["No runs match the filters."]
     browser.open(report + "#figures?method=none")
-    assert texts(browser, ".empty") == ["No run fits the filters."]
+    assert texts(browser, ".empty") == ["No runs match the filters."]
 
 
 def test_it_is_light_or_dark_as_the_machine_and_as_chosen(browser: Chromium, report: str) -> None:
@@ -154,6 +154,31 @@ def test_on_a_phone_nothing_hangs_over_the_side(browser: Chromium, report: str, 
     time.sleep(0.1)
     assert browser.js("document.documentElement.scrollWidth") == 360
     assert browser.js("document.querySelector('#theme').getBoundingClientRect().right") <= 360
+    top, bottom = (
+        browser.js(f"document.querySelector('{each}').getBoundingClientRect().bottom")
+        for each in ("#theme", "#views")
+    )
+    assert abs(top - bottom) < 10, "the header is one line"
+
+
+@pytest.mark.parametrize("width", [1040, 1180, 1440])
+def test_tables_are_no_wider_than_the_page(browser: Chromium, report: str, width: int) -> None:
+    browser.screen(width, 900)
+    browser.open(report)
+    assert browser.js("document.documentElement.scrollWidth") == width
+    right = "getBoundingClientRect().right"
+    page = browser.js(f"document.querySelector('#view').{right}")
+    tables = browser.js(f"[...document.querySelectorAll('#view .scroll')].map((e) => e.{right})")
+    assert tables
+    assert max(tables) <= page
+    if width > 1120:  # narrower tables scroll
+        grids = browser.js(f"[...document.querySelectorAll('.results')].map((e) => e.{right})")
+        assert max(grids) <= page + 1
+
+
+def test_memory_has_the_units_of_the_figures(browser: Chromium, report: str) -> None:
+    browser.open(report + "#tables?benchmark=seq-mnist&method=er&buffer=200")
+    assert "160 kB" in texts(browser, ".results td")
 
 
 def test_everything_that_can_be_used_has_a_name(browser: Chromium, report: str) -> None:

@@ -25,12 +25,12 @@ def test_a_grid_point_can_be_chosen_and_stays_in_the_address(
 ) -> None:
     browser.open(report + ER)
     assert (
-        "1 of 16 methods and buffers has several configurations, 2 in all"
+        "1 of 16 methods and buffers has several configurations, 2 in total"
         in (texts(browser, "#one-of-several")[0])
     )
     assert texts(browser, ".results option") == ["lr 0.03 (65.00)", "lr 0.5 (64.50)"]
     choose(browser, ".results select", "seq-mnist/er/200~2")
-    assert "1 of 2 configurations: as you chose" in texts(browser, ".results tbody th")[0]
+    assert "1 of 2 configurations: selected" in texts(browser, ".results tbody th")[0]
     assert texts(browser, ".results .number")[0].startswith("64.50")
     browser.open(browser.js("location.href"))
     assert texts(browser, ".results .number")[0].startswith("64.50")

@@ -28,7 +28,7 @@ def test_a_configuration_has_curves_classes_and_confusions(
     shown(browser, recorded_report + PAGE)
     assert texts(browser, "#view h2") == [
         "Scores", "Curves", "Accuracy matrix", "Accuracy per class", "Confusion matrix",
-        "How it was made",
+        "Provenance",
     ]  # fmt: skip
     assert texts(browser, ".scores thead th")[-2:] == [
         "Average incremental accuracy", "Any-time accuracy"
@@ -38,7 +38,7 @@ def test_a_configuration_has_curves_classes_and_confusions(
     assert texts(browser, ".fine figcaption") == [
         "Class-IL: mean of the tasks so far", "Class-IL: accuracy on each task, mean of 2 seeds",
         "Task-IL: mean of the tasks so far", "Task-IL: accuracy on each task, mean of 2 seeds",
-        "Loss of a step",
+        "Training loss",
     ]  # fmt: skip
     assert any("Recorded by 2 of 3 seeds." in text for text in texts(browser, "#view > * p"))
     assert texts(browser, ".perclass:first-child li") == ["class 075.0 ±0.0", "class 150.0 ±0.0"]
@@ -49,7 +49,7 @@ def test_a_configuration_has_curves_classes_and_confusions(
     assert widths == pytest.approx([0.75, 0.5], abs=0.02)
     assert texts(browser, ".maps .scroll:first-child .confusion tbody tr") == ["07525", "15050"]
     said = browser.js("document.querySelector('.confusion td:nth-of-type(2)').title")
-    assert said == "class 0 taken for class 1: 2 of 8"
+    assert said == "class 0 predicted as class 1: 2 of 8"
 
 
 def test_a_seed_stands_out_among_the_others_and_a_point_leads_to_it(
@@ -60,7 +60,7 @@ def test_a_seed_stands_out_among_the_others_and_a_point_leads_to_it(
     assert count(browser, '.fine svg.dim [data-key="seed 1"].lit') == 3
     assert count(browser, ".fine .lit") == 3
     said = browser.js("document.querySelector('.confusion td:nth-of-type(2)').title")
-    assert said == "class 0 taken for class 1: 1 of 4"
+    assert said == "class 0 predicted as class 1: 1 of 4"
     browser.js("document.querySelector('.fine svg').focus()")
     browser.press("ArrowRight")
     assert texts(browser, ".fine figure:first-child .tip")[0] == "seed 0after 10 steps90.00"
@@ -74,7 +74,7 @@ def test_what_recorded_nothing_has_no_such_sections(
 ) -> None:
     for page in ("#run/seq-mnist/er/200", f"{PAGE}@2"):
         browser.open(recorded_report + page)
-        wanted = ["Scores", "Accuracy matrix", "How it was made"]
+        wanted = ["Scores", "Accuracy matrix", "Provenance"]
         assert texts(browser, "#view h2") == wanted
         assert count(browser, ".fine, .confusion, .classes") == 0
     browser.open(recorded_report + "#run/seq-mnist/er/200")

@@ -120,3 +120,20 @@ def told() -> Callable[[str | Path], list[dict[str, Any]]]:
         return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
 
     return read
+
+
+@pytest.fixture
+def files(bare_machine: None, drifting: Any) -> Callable[..., tuple[list[str], list[str]]]:
+    """Writes requests.csv and labels.csv, the labels as `change` leaves them; the lines of both."""
+
+    def write(
+        count: int, change: Callable[[list[str]], list[str]] = lambda rows: rows
+    ) -> tuple[list[str], list[str]]:
+        x, y = drifting(count)
+        rows = [f"r{n},{','.join(map(repr, row))}\n" for n, row in enumerate(x.tolist())]
+        labels = change([f"r{n},{kind}\n" for n, kind in enumerate(y)])
+        Path("requests.csv").write_text("".join(["request,a,b,c\n", *rows]), "utf-8")
+        Path("labels.csv").write_text("".join(["request,kind\n", *labels]), "utf-8")
+        return rows, labels
+
+    return write

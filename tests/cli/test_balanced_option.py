@@ -35,4 +35,4 @@ def test_there_is_no_table_to_reproduce(
     bare_machine: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["reproduce", "online-cifar100"]) == 2
-    assert "the paper has no table of online-cifar100" in capsys.readouterr().err
+    assert "the paper has no results on online-cifar100" in capsys.readouterr().err

@@ -32,8 +32,8 @@ def test_run_prints_means_over_seeds(command: Command) -> None:
     assert re.fullmatch(r"\d+\.\d\d", first[6])
     assert second[0] == "Task-IL"
     assert second[1:] == [str(summary.mean(metric, "task")) for metric in metrics]
-    held = summary.first.memory_bytes / 1024
-    assert re.search(rf"\d+ steps of \d+ µs a run · memory {held:.0f} KiB a run", said.out)
+    held = summary.first.memory_bytes / 1000
+    assert re.search(rf"\d+ steps of \d+ µs per run · memory {held:.0f} kB per run", said.out)
 
 
 def test_run_spans_a_grid_of_values_and_buffers_and_writes_all_runs(command: Command) -> None:
@@ -75,8 +75,8 @@ def test_run_records_what_is_asked_for_and_trains_what_lacks_it(
     assert "any-time" not in said.out
     said = command(*line, *asked)
     assert "in the store" not in said.err
-    assert "would be overwritten: give another name, or --force" in command(*line, *asked).err
-    assert "1 of 1 runs are in the store" in command(*line, *asked, "--force").err
+    assert "would be overwritten: choose another name, or use --force" in command(*line, *asked).err
+    assert "1 of 1 runs are already in the store" in command(*line, *asked, "--force").err
     (run,) = (Result.from_json(data) for data in json.loads(file.read_text()))
     assert run.curves is not None
     assert run.curves.steps == [29, 50, 58, 88, 100, 117, 146]
@@ -134,7 +134,7 @@ def test_reproduce_prints_a_row_per_method_and_buffer(command: Command) -> None:
     )  # fmt: skip
     assert said.status == 0
     assert "seq-digits: accuracy after the last task, 2 seeds" in said.out
-    assert said.out.splitlines()[-1].endswith("the paper has nothing to compare with")
+    assert said.out.splitlines()[-1].endswith("there are no published results to compare with")
     assert [row[0] for row in said.rows()] == ["SGD", "ER", "ER"]
     assert [row[1] for row in said.rows()[1:]] == ["20", "50"]
     results = recollect.run("seq-digits", "er", buffer=50, seeds=2, workers=1)
@@ -178,7 +178,10 @@ def test_reproduce_without_mnist_says_that_digits_stand_in(command: Command) -> 
     assert said.status == 0
     why, stand_in, *finished = said.err.splitlines()
     assert why.startswith("recollect: the data set mnist could not be found or fetched")
-    assert stand_in == "recollect: seq-digits stands in for seq-mnist: not the paper's data"
+    assert (
+        stand_in
+        == "recollect: using seq-digits instead of seq-mnist: these are not the paper's data"
+    )
     assert len(finished) == 1
     assert "seq-digits: accuracy after the last task" in said.out
     assert "seq-mnist" not in said.out

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from tests.cli.conftest import Command
 
 import recollect
+from recollect.cli import screen
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
 
@@ -13,14 +16,34 @@ from recollect.streams import BENCHMARKS
 def test_methods_are_listed_with_what_they_need(command: Command) -> None:
     said = command("methods")
     assert (said.status, said.err) == (0, "")
-    cells = {row[0]: row for row in said.listed() if row[0]}
-    assert list(cells)[: len(METHODS)] == list(METHODS)
-    assert cells["derpp"][1:4] == ["DER++", "lr, alpha, beta,", "x, y, logits"]  # and one more line
-    assert cells["joint"][4] == "all data"
-    assert cells["pnn"][4].startswith("task")
-    assert cells["sgd"][2:5] == ["lr", "-", "-"]
-    assert cells["DER++"][1:] == ["✓"] * 4
-    assert cells["PNN"][1:] == ["-", "-", "✓", "-"]
+    head, _, *lines = said.out.splitlines()
+    assert head.split() == ["name", "title", "needs", "what", "it", "does"]
+    cells = {row[0]: row for line in lines if len(row := re.split(r"\s{2,}", line.rstrip())) == 4}
+    assert list(cells) == list(METHODS)
+    assert cells["derpp"][1:3] == ["DER++", "-"]
+    assert cells["derpp"][3].startswith("DER with a second draw")
+    assert cells["joint"][2] == "all data"
+    assert cells["pnn"][2] == "boundaries, task id"
+    assert "recollect methods NAME prints its hyper-parameters" in said.out
+
+
+def test_a_narrow_terminal_lists_methods_without_titles(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(screen, "WIDE", 80)
+    said = command("methods")
+    assert said.out.splitlines()[0].split() == ["name", "needs", "what", "it", "does"]
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert len(said.out.splitlines()) < 3 * len(METHODS), "two lines for most methods"
+
+
+def test_a_method_is_described_with_what_it_stores_and_requires(command: Command) -> None:
+    said = command("methods", "derpp", "pnn")
+    assert "stores: x, y, logits · needs: -" in said.out
+    marks = [line for line in said.out.splitlines() if line.startswith("requirements")]
+    assert [line.count("✓") for line in marks] == [4, 1]
+    assert "✓ online learning" in marks[1]
+    assert re.search(r"^--alpha +0.5 +weight of", said.out, re.MULTILINE)
 
 
 def test_benchmarks_are_listed_with_their_settings(command: Command) -> None:

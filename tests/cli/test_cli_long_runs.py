@@ -86,9 +86,9 @@ def test_a_time_limit_stops_and_the_same_command_continues(
         said = command(*words, *LIMITED)
         assert (said.status, said.out) == (TRY_AGAIN, "")
         *others, last = said.err.splitlines()
-        sentence = r"recollect: the time limit came after \d+ of \d+ steps; the same command .*"
+        sentence = r"recollect: stopped by the time limit after \d+ of \d+ steps; the same .*"
         assert re.fullmatch(sentence, last)
-        continuing = "recollect: continuing where this command was stopped (--fresh starts over)"
+        continuing = "recollect: resuming this command from its checkpoint (--fresh starts over)"
         assert others[:1] == ([continuing] if stop else [])
         assert not Path("runs.json").exists()
         assert len(unfinished()) == 1
@@ -106,7 +106,7 @@ def test_a_command_with_another_limit_or_none_is_the_same_command(command: Comma
         assert command(*RUN, *LIMITED, *store).status == TRY_AGAIN
         said = command(*RUN, *words, *store)
         assert said.status == 0
-        assert said.err.startswith("recollect: continuing where this command was stopped")
+        assert said.err.startswith("recollect: resuming this command from its checkpoint")
         assert said.numbers() == undisturbed.numbers() != []
 
 
@@ -125,12 +125,12 @@ def test_what_other_code_left_is_not_continued_and_said(
     monkeypatch.setattr("recollect.train.job.code_fingerprint", lambda *kinds: "other")
     said = command(*RUN, *LIMITED)
     assert said.err.splitlines()[0] == (
-        "recollect: this command was stopped under other code and starts afresh "
-        "(--fresh removes what was saved)"
+        "recollect: the checkpoint of this command was made by another version of the code: "
+        "starting over (--fresh removes the checkpoint)"
     )
     assert len(unfinished()) == 2
     said = command(*RUN, *LIMITED)
-    assert said.err.startswith("recollect: continuing where this command was stopped")
+    assert said.err.startswith("recollect: resuming this command from its checkpoint")
     assert command(*RUN, "--fresh").err == ""
     assert unfinished() == []
     assert not left.exists()
@@ -140,7 +140,7 @@ def test_a_fresh_start_forgets_what_was_stopped(command: Command) -> None:
     def steps(*words: str) -> int:
         said = command(*RUN, *LIMITED, *words)
         assert said.status == TRY_AGAIN
-        assert ("continuing" in said.err) == (taken > 0 and not words)
+        assert ("resuming" in said.err) == (taken > 0 and not words)
         found = re.search(r"after (\d+) of", said.err)
         assert found is not None
         return int(found[1])
@@ -166,15 +166,15 @@ def test_durations_are_read_as_they_are_meant(text: str, seconds: float) -> None
 def test_durations_that_cannot_be_meant_are_refused(
     text: str, bare_machine: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(argparse.ArgumentTypeError, match="give 90s, 20m or 2h"):
+    with pytest.raises(argparse.ArgumentTypeError, match="such as 90s, 20m or 2h"):
         duration(text)
     with pytest.raises(SystemExit) as left:
         main([*RUN, f"--time-limit={text}"])
     assert left.value.code == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[-1].endswith(f"cannot read the time {text!r}: "
-                                              f"give 90s, 20m or 2h")  # fmt: skip
+    assert said.err.splitlines()[-1].endswith(f"cannot parse the time {text!r}: "
+                                              "give a duration such as 90s, 20m or 2h")  # fmt: skip
     assert unfinished() == []
 
 
@@ -183,8 +183,8 @@ def test_durations_that_cannot_be_meant_are_refused(
     ("device", "message"),
     [
         ("abacus", "unknown device 'abacus': give auto, cpu, cuda or cuda:N"),
-        ("cuda", "there is no GPU here that torch can use: leave out the device 'cuda'"),
-        ("cuda:1", "there is no GPU here that torch can use: leave out the device 'cuda:1'"),
+        ("cuda", "torch finds no GPU on this machine: do not pass the device 'cuda'"),
+        ("cuda:1", "torch finds no GPU on this machine: do not pass the device 'cuda:1'"),
     ],
 )
 def test_a_device_that_is_not_there_is_refused(

@@ -55,21 +55,21 @@ def refused(bare_machine: None, tmp_path: Path, capfd: pytest.CaptureFixture[str
         ((*TRAINING, "--workers", "0"), "workers must be at least 1, not 0"),
         ((*TRAINING, "--seeds", "5-3"), "the seeds '5-3' are an empty range"),
         ((*TRAINING, "--seeds", "0"), "the seeds '0' are an empty range"),
-        ((*TRAINING, "--seeds", ""), "cannot read the seeds ''"),
-        ((*TRAINING, "--seeds", "many"), "cannot read the seeds 'many'"),
+        ((*TRAINING, "--seeds", ""), "cannot parse the seeds ''"),
+        ((*TRAINING, "--seeds", "many"), "cannot parse the seeds 'many'"),
         ((*TRAINING, "--seeds", "1,1"), "a seed is given twice"),
-        ((*TRAINING, "--seeds=-1"), "cannot read the seeds '-1'"),
+        ((*TRAINING, "--seeds=-1"), "cannot parse the seeds '-1'"),
         (("reproduce", "seq-digitz"), "did you mean 'seq-digits'?"),
         (("reproduce", "seq-digits", "--methods", "sgd", "dre"), "unknown method 'dre'"),
         (("reproduce", "seq-digits", "--buffers", "0"), "at least 1 example, not 0"),
         (("reproduce", "seq-digits", "--seeds", "9-1"), "the seeds '9-1' are an empty range"),
         (("reproduce", "seq-digits", "--workers", "-2"), "workers must be at least 1, not -2"),
-        (("run", "digits-360", "pnn"), "PNN needs to be told where a task ends"),
-        (("run", "perm-digits", "pnn"), "PNN must be told at a test which task an example belongs"),
-        (("reproduce", "rot-digits", "--methods", "pnn"), "and rot-digits does not say so"),
-        (("run", "digits-360", "packnet"), "PackNet needs to be told where a task ends"),
-        (("run", "perm-digits", "packnet"), "PackNet must be told at a test which task"),
-        (("run", "seq-digits", "packnet", "--prune", "1"), "prune is a share, at least 0 and"),
+        (("run", "digits-360", "pnn"), "PNN needs task boundaries"),
+        (("run", "perm-digits", "pnn"), "PNN needs the task of an example to predict"),
+        (("reproduce", "rot-digits", "--methods", "pnn"), "which rot-digits does not provide"),
+        (("run", "digits-360", "packnet"), "PackNet needs task boundaries"),
+        (("run", "perm-digits", "packnet"), "PackNet needs the task of an example"),
+        (("run", "seq-digits", "packnet", "--prune", "1"), "prune must be at least 0 and"),
         (("data", "fetch", "minst"), "did you mean 'mnist'?"),
         (("data", "fetch", "mnist"), "RECOLLECT_OFFLINE forbids the network"),
     ],
@@ -225,7 +225,7 @@ def test_values_are_given_with_spaces(capsys: pytest.CaptureFixture[str]) -> Non
 def test_an_interrupt_is_no_traceback(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words = "; nothing was training: what was saved before stays, and the same command continues"
+    words = "; no training was in progress: run the same command again to continue"
     monkeypatch.chdir(tmp_path)
     for number, name in ((signal.SIGINT, "interrupted"), (signal.SIGTERM, "terminated")):
 

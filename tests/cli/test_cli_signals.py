@@ -108,7 +108,7 @@ def test_a_signal_saves_ends_all_processes_and_says_so(
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (128 + number, "")
     first, last = err.splitlines()
-    assert first.startswith("recollect: stopping, and saving what is done")
+    assert first.startswith("recollect: saving the state, then stopping")
     assert re.fullmatch(SAVED, last)
     assert in_session(process.pid) == []
     assert [path.suffix for path in unfinished()] == [".safetensors"] * 2
@@ -123,7 +123,7 @@ def test_what_was_saved_continues_to_the_same_results(start: Start) -> None:
     again = start(*command, "--json", "again.json")
     _, err = again.communicate(timeout=120)
     assert again.returncode == 0
-    assert err.startswith("recollect: continuing where this command was stopped")
+    assert err.startswith("recollect: resuming this command from its checkpoint")
     whole = start(*command, "--json", "whole.json", "--store", "other.sqlite")
     whole.communicate(timeout=120)
     assert runs("again.json") == runs("whole.json")
@@ -137,7 +137,7 @@ def test_a_second_interrupt_ends_it_at_once(start: Start) -> None:
         os.kill(pid, signal.SIGSTOP)  # they cannot save
     process.send_signal(signal.SIGINT)
     assert process.stderr is not None
-    assert process.stderr.readline().startswith("recollect: stopping")
+    assert process.stderr.readline().startswith("recollect: saving the state")
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -156,7 +156,7 @@ def test_workers_whose_parent_is_killed_save_and_end(start: Start) -> None:
     assert [path.suffix for path in unfinished() if path.name != "lock"] == [".safetensors"] * 2
     again = start(*LONG)
     assert again.stderr is not None
-    assert "continuing where this command was stopped" in again.stderr.readline()
+    assert "resuming this command from its checkpoint" in again.stderr.readline()
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -171,7 +171,7 @@ def test_signals_at_any_time_are_a_sentence_and_leave_no_process(
         os.killpg(process.pid, number)
         _, err = process.communicate(timeout=60)
         assert process.returncode == 128 + number, err
-        assert re.match(r"recollect: (stopped before it began|interrupted|terminated)",
+        assert re.match(r"recollect: (interrupted during startup|interrupted|terminated)",
                         err.splitlines()[-1]), err  # fmt: skip
         assert "Traceback" not in err
         assert in_session(process.pid) == []
@@ -186,7 +186,7 @@ def test_a_second_process_of_a_command_is_refused_and_harms_nothing(start: Start
         assert (second.returncode, out) == (2, "")
         assert err == (
             f"recollect: another process ({first.pid}) is training the same runs: wait for it or "
-            f"end it, and then give the same command again\n"
+            f"stop it, then run the same command again\n"
         )
     first.send_signal(signal.SIGINT)
     assert re.fullmatch(SAVED, first.communicate(timeout=60)[1].splitlines()[-1])

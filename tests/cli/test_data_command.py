@@ -86,7 +86,7 @@ def test_verify_finds_a_corrupt_file(cache: Path, capsys: pytest.CaptureFixture[
 
 
 def test_verify_finds_what_is_missing(cache: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(DataError, match=r"mnist is not in order: train-images.* is missing"):
+    with pytest.raises(DataError, match=r"mnist is not valid: train-images.* is missing"):
         recollect("verify", "mnist")
     fill(cache / "mnist")
     (cache / "mnist" / "t10k-labels-idx1-ubyte").unlink()
@@ -101,7 +101,7 @@ def test_verify_without_names_passes_over_what_is_not_here(
     assert row(capsys.readouterr().out, "tiny-imagenet")[5:] == ["not here", "-"]
     cache.mkdir()
     (cache / "tiny-imagenet.safetensors").write_bytes(b"half of it")
-    with pytest.raises(DataError, match=r"tiny-imagenet is not in order: .* is truncated or"):
+    with pytest.raises(DataError, match=r"tiny-imagenet is not valid: .* is truncated or"):
         recollect("verify")
     assert row(capsys.readouterr().out, "tiny-imagenet")[5:] == ["cache", "wrong"]
 

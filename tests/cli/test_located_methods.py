@@ -81,7 +81,7 @@ def test_a_method_in_a_file_runs_and_its_recorded_command_runs_again(
     program, *again = shlex.split(rows[0].provenance.command)
     assert program == "recollect"
     assert main(again) == 0
-    assert "2 of 2 runs are in the store already" in capsys.readouterr().err
+    assert "2 of 2 runs are already in the store" in capsys.readouterr().err
     assert main(["results", "--method", "weighted", "--export", "table.md"]) == 0
     assert "| Weighted replay |" in Path("table.md").read_text("utf-8")
 
@@ -93,7 +93,7 @@ def test_a_module_is_the_same_method_as_its_file(
     assert main(["run", "seq-digits", f"{folder}/located_weighted.py:Weighted", *options]) == 0
     monkeypatch.chdir(folder)
     assert main(["run", "seq-digits", "located_weighted:Weighted", *options]) == 0
-    assert "1 of 1 runs are in the store already" in capsys.readouterr().err
+    assert "1 of 1 runs are already in the store" in capsys.readouterr().err
 
 
 def test_its_hyperparameters_are_in_the_help(
@@ -113,8 +113,8 @@ def test_its_hyperparameters_are_in_the_help(
         ("located_weighted.py:Weigted", "no class 'Weigted' in code/located_weighted.py: did you "
                                         "mean 'Weighted'?"),
         ("located_weighted.py:NUMBER", "NUMBER in code/located_weighted.py is not a method"),
-        ("located_weighted.py:Nameless", "has no name: give it one"),
-        ("located_weighted.py:Same", "there is a method with the name derpp"),
+        ("located_weighted.py:Nameless", "has no name: define one"),
+        ("located_weighted.py:Same", "there is already a method with the name derpp"),
         ("located_broken.py:Any", "cannot be imported (ValueError: not today, line 2)"),
         ("json.py:Any", "json.py has the name of another module"),
     ],

@@ -116,9 +116,32 @@ def test_text_and_times_are_refused_with_advice_or_left_out(stream: Stream) -> N
     assert "--ignore 'day' leaves it out, --drop-text all such columns" in said.err
     said = stream("a.csv", "--ignore", "day")
     assert "column 'note' has text" in said.err
-    assert "--id 'note' passes it through, and --categorical 'note' makes categories" in said.err
+    assert "--id 'note' passes it through, and --categorical 'note' makes it" in said.err
     said = stream("a.csv", "--drop-text")
     assert (said.status, said.err) == (0, "recollect: learning 'kind' from 1 number (v)\n")
+
+
+def test_other_delimiters_and_decimal_commas_are_refused_with_advice(stream: Stream) -> None:
+    Path("a.csv").write_text("v;w;kind\n" + "1,5;2;x\n0,5;3;y\n" * 10)
+    said = stream("a.csv", "--label", "kind")
+    assert said.status == 2
+    assert "a.csv does not contain ',', but ';': give --delimiter ';'" in said.err
+    said = stream("a.csv", "--delimiter", ";")
+    assert said.status == 2
+    assert "column 'v' has numbers with commas, such as '1,5'" in said.err
+    assert "write 1,5 as 1.5" in said.err
+    assert stream("a.csv", "--delimiter", ";", "--categorical", "v").status == 0
+    Path("b.txt").write_text("v\tkind\n" + "1\tx\n2\ty\n" * 10)
+    assert "give --delimiter tab" in stream("b.txt").err
+    assert stream("b.txt", "--delimiter", "tab").status == 0
+
+
+def test_a_label_of_control_characters_is_printed_in_one_line(stream: Stream) -> None:
+    Path("a.csv").write_text("v,kind\n" + '1,"a\nb"\n2,\x1b[31mred\n' * 10)
+    said = stream("a.csv")
+    assert "a\\nb " in said.out
+    assert "\\x1b[31mred" in said.out
+    assert "\x1b" not in said.out
 
 
 def test_predictions_can_be_joined(stream: Stream, told: Told) -> None:
@@ -141,12 +164,36 @@ def test_predictions_can_be_joined(stream: Stream, told: Told) -> None:
     assert [told("q.jsonl")[n]["source"][-5:] for n in (0, -1)] == ["a.csv", "b.csv"]
 
 
+def test_nan_passes_through_as_null_and_is_no_label(stream: Stream) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    nan = float("nan")
+    columns = {"who": [1.0, nan] * 10, "v": [1.0, 2.0] * 10, "more": [[nan], [1.0]] * 10}
+    pq.write_table(pa.table({**columns, "kind": [0.0, 1.0, 1.0, nan] * 5}), "a.parquet")
+    words = ("--id", "who", "--keep", "more", "--features", "v", "--predictions", "p.jsonl")
+    said = stream("a.parquet", "--label", "kind", *words)
+    assert said.status == 0, said.err
+    assert "15 examples" in said.out
+
+    def refused(text: str) -> None:
+        raise AssertionError(f"{text} is not JSON")
+
+    lines = [
+        json.loads(line, parse_constant=refused)
+        for line in Path("p.jsonl").read_text().splitlines()
+    ]
+    assert [line["id"] for line in lines] == [1.0, None] * 10
+    assert [line["more"] for line in lines] == [[None], [1.0]] * 10
+    assert [line["label"] for line in lines] == [0, 1, 1, None] * 5
+
+
 def test_a_file_of_somebody_else_is_not_overwritten(stream: Stream, told: Told) -> None:
     path = written("a.csv", table(40, 0))
     Path("README.md").write_text("mine\n")
     said = stream(path, "--predictions", "README.md")
     assert said.status == 2
-    assert "exists and would be overwritten: give another name, or --force" in said.err
+    assert "exists and would be overwritten: choose another name, or use --force" in said.err
     assert Path("README.md").read_text() == "mine\n"
     assert not Path(".recollect").exists()
     assert stream(path, "--predictions", "README.md", "--force").status == 0
@@ -163,8 +210,8 @@ def test_new_keys_and_late_holes_are_told_once(stream: Stream) -> None:
     Path("a.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
     said = stream("a.jsonl", "--label", "kind")
     assert said.status == 0
-    assert said.err.count("the key 'more' is new and is left out") == 1
-    assert said.err.count("column 'b' has a missing value for the first time") == 1
+    assert said.err.count("the new key 'more' is ignored") == 1
+    assert said.err.count("column 'b' has its first missing value") == 1
     assert "1,020 examples" in said.out
 
 
@@ -173,8 +220,8 @@ def test_a_column_that_vanishes_or_changes_is_named(stream: Stream) -> None:
     Path("b.csv").write_text("v,u,kind\n1,2,x\n")
     said = stream("a.csv", "b.csv")
     assert said.status == 2
-    assert "w vanished; u appeared" in said.err
+    assert "w missing; u new" in said.err
     Path("c.csv").write_text("v,w,kind\n1,red,x\n")
     said = stream("a.csv", "c.csv", "--label", "kind")
     assert "c.csv, line 2: 'red' in column 'w' is not a number" in said.err
-    assert "--categorical 'w' makes categories of it" in said.err
+    assert "--categorical 'w' makes it categorical" in said.err

@@ -57,7 +57,7 @@ def test_steps_that_lead_nowhere_end_it_and_what_was_learned_before_is_kept(
 ) -> None:
     said = stream(sensors(600), "--lr", 1e9, "--predictions", "p.jsonl")
     assert said.status == 2
-    assert "take a lower lr" in said.err
+    assert "use a lower lr" in said.err
     kept = len(told("p.jsonl"))
     assert 0 < kept < 600
     assert f"continuing after {kept} examples" in stream("sensors.csv", "--lr", 1e9).err
@@ -187,7 +187,7 @@ def test_bad_rows_end_it_or_are_left_out(stream: Stream, sensors: Sensors, told:
     said = stream(path, "--predictions", "p.jsonl", "--skip-bad")
     assert said.status == 0
     assert "continuing after 20 examples" in said.err
-    assert "left out, because they could not be read: 1" in said.err
+    assert "rows left out because they could not be read: 1" in said.err
     rows = [*range(1, 26), *range(27, 62)]
     assert [line["n"] for line in told("p.jsonl")] == rows, "the number of the row, bad ones too"
     assert [line["line"] for line in told("p.jsonl")] == [row + 1 for row in rows]
@@ -197,7 +197,7 @@ def test_classes_can_be_fixed(stream: Stream, sensors: Sensors, told: Told) -> N
     path = sensors(60)
     said = stream(path, "--classes", "idle", "läuft")
     assert said.status == 2
-    assert "the label 'hot' is not among the classes" in said.err
+    assert "the label 'hot' is not one of the given classes" in said.err
     assert stream(path, "--fresh", "--classes", "hot", "läuft", "idle", "later").status == 0
     Path("numbers.jsonl").write_text('{"v": 1, "label": 1}\n{"v": 2, "label": 2}\n')
     words = ("--classes", 1, 2, "--batch", 1, "--predictions", "p.jsonl")
@@ -229,7 +229,7 @@ def test_the_optimiser_has_the_options_of_run(stream: Stream, sensors: Sensors) 
     assert said.status == 2
     assert "--lr 0.01, not with --lr 0.03" in said.err
     said = stream(path, *words[:4], *words[5:])
-    assert "was learned with --nesterov, not with no --nesterov" in said.err
+    assert "was saved with --nesterov, not with no --nesterov" in said.err
 
 
 def test_standard_input(
@@ -247,7 +247,7 @@ def test_nothing_arrives(text: str, stream: Stream) -> None:
     Path("empty.csv").write_text(text)
     said = stream("empty.csv", "--predictions", "p.jsonl")
     assert said.status == 0
-    assert said.err == "recollect: nothing arrived that could be learned from\n"
+    assert said.err == "recollect: there was no example to learn from\n"
     assert [path.name for path in Path().iterdir()] == ["empty.csv"]
 
 

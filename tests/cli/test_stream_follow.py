@@ -81,7 +81,7 @@ def test_waiting_for_the_first_line_ends_too(stream: Stream) -> None:
     Path("empty.csv").touch()
     said = stream("empty.csv", "--follow", "--idle", "0.3s")
     assert said.status == 0
-    assert "nothing arrived" in said.err
+    assert "no example to learn from" in said.err
 
 
 def test_a_silent_pipe_ends(stream: Stream, monkeypatch: pytest.MonkeyPatch, told: Told) -> None:
@@ -125,7 +125,7 @@ def test_a_signal_in_the_middle_of_a_file_saves_and_says_so(
     signal_at_batch(5, number, monkeypatch)
     said = stream(path, "--predictions", "p")
     assert said.status == status
-    assert "interrupted; all is saved, and the same command continues" in said.err
+    assert "interrupted; the state is saved, and the same command resumes" in said.err
     assert len(told("p")) == 50
     assert stream(path, "--predictions", "p").status == 0
     assert Path("p").read_bytes() == Path("whole").read_bytes()
@@ -190,7 +190,7 @@ def test_a_log_that_is_rotated_is_followed_into_the_new_file(
     said = stream(path, "--follow", "--idle", "3s", "--predictions", "p")
     writer.join()
     assert said.status == 0
-    assert "is another file now: reading that one" in said.err
+    assert "was replaced: reading the new file" in said.err
     said = stream("sensors.csv", "--predictions", "whole")
     assert [line["label"] for line in told("p")] == [line["label"] for line in told("whole")]
 

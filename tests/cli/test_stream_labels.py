@@ -1,8 +1,7 @@
-"""`recollect stream --labels`: labels in a second file, joined by id."""
+"""`recollect stream --labels`: labels in a second file, matched by id."""
 
 from __future__ import annotations
 
-import json
 import multiprocessing
 import os
 import random
@@ -36,23 +35,6 @@ class Killed(BaseException):
     """The process is gone: nothing may be tidied up."""
 
 
-@pytest.fixture
-def files(bare_machine: None, drifting: Any) -> Callable[..., tuple[list[str], list[str]]]:
-    """Writes requests.csv and labels.csv, the labels as `change` leaves them; the lines of both."""
-
-    def write(
-        count: int, change: Callable[[list[str]], list[str]] = lambda rows: rows
-    ) -> tuple[list[str], list[str]]:
-        x, y = drifting(count)
-        rows = [f"r{n},{','.join(map(repr, row))}\n" for n, row in enumerate(x.tolist())]
-        labels = change([f"r{n},{kind}\n" for n, kind in enumerate(y)])
-        Path("requests.csv").write_text("".join(["request,a,b,c\n", *rows]), "utf-8")
-        Path("labels.csv").write_text("".join(["request,kind\n", *labels]), "utf-8")
-        return rows, labels
-
-    return write
-
-
 def untidy(rows: list[str]) -> list[str]:
     """Labels far out of order, of which some are missing, twice there, or for nothing."""
     rng = random.Random(3)
@@ -82,7 +64,7 @@ def test_two_files_give_what_one_file_with_labels_gives(
     two = stream("requests.csv", *JOIN, *OUT, "--checkpoint", "two")
     assert (one.status, two.status) == (0, 0)
     assert one.out == two.out
-    assert "labels by id: 200 learned; 0 examples wait for theirs" in two.err
+    assert "labels by id: 200 learned; 0 examples still wait for a label" in two.err
     assert "learning from 3 numbers (a, b, c)" in two.err
     both = zip(told("one.jsonl"), told("p.jsonl"), strict=True)
     assert all({**a, "label": None} == b for a, b in both)
@@ -100,7 +82,7 @@ def test_labels_that_are_missing_repeated_unknown_or_out_of_order(
     again = len(labels) - 30 - len(different)
     assert said.status == 0
     assert f"labels by id: {len(different)} learned, {again} repeated; " in said.err
-    assert f"{300 - len(different)} examples wait for theirs, 30 labels for their ex" in said.err
+    assert f"{300 - len(different)} examples still wait for a label, 30 labels for" in said.err
     assert f"{len(different)} examples" in said.out
 
 
@@ -113,7 +95,8 @@ def test_what_waits_is_bounded(stream: Stream, files: Any) -> None:
     waiting = int(said.err.split("; ")[-1].split()[0])
     assert waiting <= 20
     assert counts["expired"] > 100
-    early = int(said.err.split("theirs, ")[1].split()[0]) if "theirs, " in said.err else 0
+    _, _, after = said.err.partition("for a label, ")
+    early = int(after.split()[0]) if after else 0
     assert sum(counts.values()) + early == 300
 
 
@@ -189,11 +172,11 @@ def test_labels_may_come_through_a_pipe(
         monkeypatch.setattr(sys, "stdin", source)
         said = stream(*words)
     assert said.status == 0
-    assert "40 learned; 0 examples wait" in said.err
+    assert "40 learned; 0 examples still wait" in said.err
     Path("no.csv").write_text("")
     with Path("no.csv").open() as source:
         monkeypatch.setattr(sys, "stdin", source)
-        assert "a source is given twice" in stream("-", *words[1:]).err
+        assert "the same source is given twice" in stream("-", *words[1:]).err
 
 
 def test_labels_may_be_parquet(stream: Stream, files: Any) -> None:
@@ -204,12 +187,12 @@ def test_labels_may_be_parquet(stream: Stream, files: Any) -> None:
     table = {"request": [*ids], "site": ["north"] * 40, "kind": [*kinds]}
     parquet.write_table(pyarrow.table(table), "labels.parquet")
     said = stream("requests.csv", "--id", "request", "--labels", "labels.parquet")
-    assert "40 learned; 0 examples wait" in said.err
+    assert "40 learned; 0 examples still wait" in said.err
     requests = {"request": [*ids], "a": [float(n) for n in range(40)]}
     parquet.write_table(pyarrow.table(requests), "requests.parquet")
     said = stream("requests.parquet", *JOIN)
     assert "learning from 1 number (a)" in said.err
-    assert "40 learned; 0 examples wait" in said.err
+    assert "40 learned; 0 examples still wait" in said.err
 
 
 def in_a_child(words: list[str]) -> None:
@@ -248,14 +231,14 @@ def test_files_that_have_grown_are_joined_with_what_waits(stream: Stream, files:
     Path("requests.csv").write_text("".join(["request,a,b,c\n", *rows[:60]]))
     Path("labels.csv").write_text("".join(["request,kind\n", *labels[:30], *labels[90:]]))
     said = stream("requests.csv", *JOIN)
-    assert "30 learned; 30 examples wait for theirs, 10 labels for their examples" in said.err
+    assert "30 learned; 30 examples still wait for a label, 10 labels for an example" in said.err
     Path("requests.csv").write_text("".join(["request,a,b,c\n", *rows]))
     said = stream("requests.csv", *JOIN)
-    assert "40 learned; 60 examples wait for theirs" in said.err
+    assert "40 learned; 60 examples still wait for a label" in said.err
     with Path("labels.csv").open("a") as file:
         file.write("".join(labels[30:90]))
     said = stream("requests.csv", *JOIN)
-    assert "100 learned; 0 examples wait for theirs" in said.err
+    assert "100 learned; 0 examples still wait for a label" in said.err
     assert "100 examples" in said.out
 
 
@@ -278,84 +261,8 @@ def test_both_files_are_followed(stream: Stream, files: Any) -> None:
     said = stream("requests.csv", *JOIN, "--follow", "--idle", "2s")
     writer.join()
     assert said.status == 0
-    assert "60 learned; 0 examples wait" in said.err
+    assert "60 learned; 0 examples still wait" in said.err
     assert "60 examples" in said.out
-
-
-@pytest.mark.parametrize(
-    ("bad", "why"),
-    [
-        ("r7\n", "it has 1 columns, not 2"),
-        (",hot\n", "it has no id"),
-        ("r7,\n", "it has no label"),
-        ("r7,0.731\n", "0.731"),
-        (f"{'r' * 1001},hot\n", "an id is a number or a text of at most 1000 characters"),
-    ],
-)
-def test_bad_rows_of_labels_are_named_or_left_out(
-    bad: str, why: str, stream: Stream, files: Any
-) -> None:
-    files(40, lambda rows: [*rows[:25], bad, *rows[25:]])
-    said = stream("requests.csv", *JOIN)
-    assert said.status == 2
-    assert "labels.csv, line 27" in said.err
-    assert why in said.err
-    said = stream("requests.csv", *JOIN, "--skip-bad")
-    assert said.status == 0
-    assert "left out, because they could not be read: 1" in said.err
-    assert "40 learned" in said.err
-
-
-def test_formats_may_differ_and_columns_have_other_names(stream: Stream, files: Any) -> None:
-    rows, labels = files(40)
-    numbered = "".join(row.removeprefix("r") for row in rows)
-    Path("requests.csv").write_text(f"request,a,b,c\n{numbered}")
-    pairs = [row.strip().split(",") for row in labels]
-    lines = [{"of": int(n[1:]), "when": "today", "outcome": kind} for n, kind in pairs]
-    Path("labels.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
-    words = ("--id", "request", "--labels", "labels.jsonl", "--labels-id", "of")
-    said = stream("requests.csv", *words, "--labels-label", "outcome")
-    assert "40 learned; 0 examples wait" in said.err
-
-
-def test_a_row_with_its_own_label_is_learned_at_once(stream: Stream, files: Any) -> None:
-    rows, _ = files(40)
-    own = [f"{row.strip()},{'hot' if n < 10 else ''}\n" for n, row in enumerate(rows)]
-    Path("requests.csv").write_text("".join(["request,a,b,c,kind\n", *own]))
-    said = stream("requests.csv", *JOIN, "--label", "kind")
-    assert "30 learned, 10 repeated; 0 examples wait" in said.err
-    assert "40 examples" in said.out
-
-
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
-        (("--labels", "labels.csv"), "--labels are joined by id"),
-        (("--labels-id", "x"), "--labels-id is for labels by id: give --labels FILE"),
-        (("--pending", 5), "--pending is for labels by id: give --labels FILE"),
-        ((*JOIN, "--pending", 0), "--pending must be at least 1, not 0"),
-        (("--id", "request", "--labels", "none.csv"), "there is no file or folder"),
-        (("--id", "request", "--labels", "requests.csv"), "a source is given twice"),
-        ((*JOIN, "--labels-id", "order"), "there is no column 'order' (columns: request, kind)"),
-        ((*JOIN, "--predictions", "labels.csv", "--force"), "would overwrite what is read"),
-    ],
-)
-def test_refusals(words: tuple[Any, ...], why: str, stream: Stream, files: Any) -> None:
-    files(20)
-    said = stream("requests.csv", *words)
-    assert said.status == 2
-    assert why in said.err
-
-
-def test_a_state_is_continued_with_the_same_labels_and_room(stream: Stream, files: Any) -> None:
-    files(20)
-    words = ("requests.csv", "--id", "request", "--checkpoint", "state")
-    assert stream(*words, "--labels", "labels.csv").status == 0
-    said = stream(*words, "--labels", "labels.csv", "--pending", 7)
-    assert "was learned with --pending 10000, not with --pending 7" in said.err
-    said = stream(*words)
-    assert said.status == 2
-    assert "--labels" in said.err
 
 
 def test_the_learner_knows_the_ids(files: Any, drifting: Any) -> None:

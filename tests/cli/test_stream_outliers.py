@@ -43,7 +43,7 @@ def test_one_cell_costs_nothing(stream: Stream, scaling: str) -> None:
     assert said.status == 0
     assert abs(accuracy(said) - accuracy(clean)) < 1
     assert "left out 1 of 10 examples: number 700: feature 1" in said.err
-    assert "could not be trusted: 1 (the last was example 701: feature 1" in said.err
+    assert "rows left out as outliers: 1 (the last one is example 701: feature 1" in said.err
     assert "left out" not in clean.err
 
 
@@ -61,7 +61,7 @@ def test_many_of_all_kinds_end_within_a_point_of_the_clean_stream(stream: Stream
     assert said.status == 0
     assert abs(accuracy(said) - accuracy(before)) < 1
     unread = int(re.search(r"could not be read: (\d+)", said.err)[1])  # type: ignore[index]
-    untrusted = int(re.search(r"could not be trusted: (\d+)", said.err)[1])  # type: ignore[index]
+    untrusted = int(re.search(r"left out as outliers: (\d+)", said.err)[1])  # type: ignore[index]
     assert len(hit) * 0.9 <= unread + untrusted <= len(hit)
     assert said.err.count("left out 1 of") <= 5, "the first warnings, and how many more there were"
     assert re.search(r"\.\.\. and \d+ more warnings", said.err)
@@ -81,7 +81,7 @@ def test_a_run_of_which_every_row_was_bad_has_another_status(stream: Stream) -> 
         file.write("1e20,1e20,1e20,a\n" * 3)
     said = stream("c.csv")
     assert said.status == 1
-    assert "could not be trusted: 3" in said.err
+    assert "left out as outliers: 3" in said.err
 
 
 def test_an_empty_file_and_rows_without_labels_are_not_bad(stream: Stream) -> None:
@@ -117,4 +117,4 @@ def test_quantities_are_not_learned_as_classes(stream: Stream) -> None:
 def test_too_many_classes_are_refused(stream: Stream) -> None:
     said = stream(written("a.csv", [[row, f"id{row}"] for row in range(30)]), "--max-classes", 20)
     assert said.status == 2
-    assert "20 at most (--max-classes)" in said.err
+    assert "at most 20 (--max-classes)" in said.err

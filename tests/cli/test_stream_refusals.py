@@ -21,51 +21,52 @@ Sensors = Callable[..., Path]
     [
         (("nowhere.csv",), "there is no file or folder"),
         (("sensors.csv", "nowhere.csv"), "there is no file or folder"),
-        (("sensors.csv", "sensors.csv"), "a source is given twice"),
+        (("sensors.csv", "sensors.csv"), "the same source is given twice"),
         (("sensors.csv", "--method", "derp"), "unknown method 'derp': did you mean 'derpp'?"),
-        (("sensors.csv", "--method", "ewc"), "EWC is not fit for a stream, which has no task "
-         "boundaries: take one of sgd, er, mer, agem-r, gss, der, derpp"),
-        (("sensors.csv", "--method", "joint"), "JOINT is not fit for a stream"),
-        (("sensors.csv", "--method", "pnn"), "PNN is not fit for a stream"),
-        (("sensors.csv", "--method", "er-ring"), "ER (ring) shares its memory among the classes"),
+        (("sensors.csv", "--method", "ewc"), "EWC cannot learn from a stream, which has no task "
+         "boundaries: use one of sgd, er, mer, agem-r, gss, der, derpp"),
+        (("sensors.csv", "--method", "joint"), "JOINT cannot learn from a stream"),
+        (("sensors.csv", "--method", "pnn"), "PNN cannot learn from a stream"),
+        (("sensors.csv", "--method", "er-ring"), "ER (ring) divides its memory among the classes"),
         (("sensors.csv", "--method", "sgd", "--memory", 5), "SGD has no memory"),
         (("sensors.csv", "--method", "er", "--alpha", 1), "ER has no hyper-parameter 'alpha'"),
         (("sensors.csv", "--alpha", -1), "alpha must be at least 0"),
         (("sensors.csv", "--alpha", "nan"), "alpha must be at least 0"),
         (("sensors.csv", "--lr", 0), "lr must be greater than 0"),
         (("sensors.csv", "--memory", 0), "memory must be a whole number of at least 1, not 0"),
-        (("sensors.csv", "--memory", "much"), "a memory is a number of examples or a size"),
-        (("sensors.csv", "--batch", 0), "batch must be at least 1, not 0"),
-        (("sensors.csv", "--replay", 0), "replay must be a whole number of at least 1, not 0"),
+        (("sensors.csv", "--memory", "much"), "memory must be a number of examples or a size"),
+        (("sensors.csv", "--batch", 0), "--batch must be at least 1, not 0"),
+        (("sensors.csv", "--replay", 0), "--replay must be a whole number of at least 1, not 0"),
         (("sensors.csv", "--window", 0), "window must be a whole number of at least 1, not 0"),
         (("sensors.csv", "--seed", -1), "the seed must be a whole number in 0..2^63 - 1, not -1"),
-        (("sensors.csv", "--hidden", 0), "--hidden and --width are numbers of units"),
+        (("sensors.csv", "--hidden", 0), "--hidden and --width must be at least 1"),
         (("sensors.csv", "--optimiser", "Newton"), "Newton"),
         (("sensors.csv", "--optimiser", "Adam", "--momentum", 0.9), "has no momentum"),
         (("sensors.csv", "--optimiser", "RMSprop", "--momentum", 0.9), "RMSprop has no --momentum"),
         (("sensors.csv", "--momentum", 1), "momentum must be at least 0 and below 1"),
-        (("sensors.csv", "--nesterov"), "Nesterov's momentum needs a momentum"),
+        (("sensors.csv", "--nesterov"), "Nesterov momentum needs a momentum"),
         (("sensors.csv", "--clip", 0), "clip must be greater than 0"),
-        (("sensors.csv", "--schedule", "cosine"), "--schedule cosine could be planned: say over "
-                                                  "how many steps it runs (--schedule-steps N)"),
+        (("sensors.csv", "--schedule", "cosine"), "--schedule cosine needs a length, since a "
+                                                  "stream has no known end: pass the number of "
+                                                  "steps it runs over (--schedule-steps N)"),
         (("sensors.csv", "--schedule", "step"), "(--decay-every N)"),
         (("sensors.csv", "--decay-every", 5), "it belongs to --schedule step"),
-        (("sensors.csv", "--schedule-steps", 5), "for --schedule step and --schedule cosine"),
+        (("sensors.csv", "--schedule-steps", 5), "choose --schedule step or --schedule cosine"),
         (("sensors.csv", "--device", "abacus"), "unknown device 'abacus'"),
-        (("sensors.csv", "--network", "resnet18"), "resnet18 takes images"),
-        (("sensors.csv", "--network", "resnet18", "--standardise"), "--standardise is for the mlp"),
-        (("sensors.csv", "--delimiter", ",,"), "--delimiter is one character"),
+        (("sensors.csv", "--network", "resnet18"), "resnet18 needs images"),
+        (("sensors.csv", "--network", "resnet18", "--standardise"), "--standardise is only for"),
+        (("sensors.csv", "--delimiter", ",,"), "--delimiter must be one character"),
         (("sensors.csv", "--label", "sort"), "there is no column 'sort' (columns: a, b, c, kind)"),
         (("sensors.csv", "--ignore", "z"), "there is no column 'z'"),
-        (("sensors.csv", "--format", "jsonl"), "line 1: it is not JSON"),
+        (("sensors.csv", "--format", "jsonl"), "line 1: it is not valid JSON"),
         (("sensors.csv", "--format", "parquet"), "cannot read"),
-        (("sensors.csv", "--idle", "3s"), "--idle ends what would wait"),
-        (("sensors.csv", "--replayed"), "--replayed is for standard input"),
-        (("sensors.csv", "-"), "standard input (-) is read alone"),
-        (("sensors.csv", "--predictions", "sensors.csv"), "would overwrite what is read"),
+        (("sensors.csv", "--idle", "3s"), "--idle needs a source that waits for data"),
+        (("sensors.csv", "--replayed"), "--replayed is only for standard input"),
+        (("sensors.csv", "-"), "standard input (-) cannot be combined with files"),
+        (("sensors.csv", "--predictions", "sensors.csv"), "would overwrite the source"),
         (("sensors.csv", "--predictions", "no/where"), "the folder no does not exist"),
-        (("sensors.csv", "--checkpoint", "sensors.csv"), "a folder, and sensors.csv is a file"),
-        (("sensors.csv", "--classes", "idle", "idle"), "a label occurs twice among the classes"),
+        (("sensors.csv", "--checkpoint", "sensors.csv"), "a folder, but sensors.csv is a file"),
+        (("sensors.csv", "--classes", "idle", "idle"), "classes lists the same label twice"),
     ],
 )  # fmt: skip
 def test_one_line_says_what_was_wrong(
@@ -97,7 +98,7 @@ def test_a_folder_without_permission(stream: Stream, sensors: Sensors) -> None:
     Path("file").touch()
     said = stream(path, "--checkpoint", "file/state")
     assert said.status == 2
-    assert "file/state cannot be used for checkpoints: Not a directory" in said.err
+    assert "'file/state' cannot be used for checkpoints: Not a directory" in said.err
 
 
 def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None:
@@ -105,7 +106,7 @@ def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None
     Path("kinds.csv").write_text(rows)
     said = stream("kinds.csv", "--optimiser", "Adafactor")
     assert said.status == 2
-    assert "say which there will be (--classes A B C)" in said.err
+    assert "list all classes (--classes A B C)" in said.err
     assert "classes=" not in said.err
 
 
@@ -117,7 +118,7 @@ def test_a_class_that_cannot_be_added_is_told_in_options(stream: Stream) -> None
         ("a.csv", "v,w,kind\n1,2,x\n1,y,x\n", (), "--ignore 'w' leaves the column", "ignore="),
         ("a.csv", "v,kind\n1,x\n1,2,x\n", (), "(--skip-bad leaves such rows out)", "skip_bad"),
         ("a.jsonl", '{"v": 1}\n', (), "give --label, --features and --ignore as", "give label"),
-        ("a.parquet", "", ("--follow",), "leave --follow out", "follow="),
+        ("a.parquet", "", ("--follow",), "leave out --follow", "follow="),
     ],
 )  # fmt: skip
 def test_errors_of_a_feed_name_options(
@@ -140,4 +141,4 @@ def test_a_file_that_was_replaced_is_told_in_options(stream: Stream, sensors: Se
     path.write_text(path.read_text()[:100])
     said = stream(path)
     assert said.status == 2
-    assert "it is another file now (--fresh starts over)" in said.err
+    assert "it is not the same file as before (--fresh starts over)" in said.err

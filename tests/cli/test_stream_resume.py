@@ -18,7 +18,9 @@ from safetensors.torch import load_file
 
 from recollect.cli.main import main
 from recollect.live.state import Predictions
+from recollect.methods.usual import USUAL
 
+Command = Callable[..., Any]
 Stream = Callable[..., Any]
 Sensors = Callable[..., Path]
 Told = Callable[[str | Path], list[dict[str, Any]]]
@@ -158,7 +160,8 @@ def test_fresh_starts_over(stream: Stream, sensors: Sensors) -> None:
     [
         (("--memory", 100), "--memory 500", "--memory 100"),
         (("--method", "er"), "--method derpp", "--method er"),
-        (("--alpha", 0.1), "--alpha 0.5", "--alpha 0.1"),
+        (("--alpha", 0.2), f"--alpha {USUAL.alpha:g}", "--alpha 0.2"),
+        (("--method", "derpp"), f"--alpha {USUAL.alpha:g}", "--alpha 0.5"),
         (("--lr", 0.1), "--lr 0.03", "--lr 0.1"),
         (("--hidden", 4, 4), "--hidden 16", "--hidden 4 4"),
         (("--ignore", "a"), "no --ignore", "--ignore a"),
@@ -178,8 +181,40 @@ def test_other_settings_are_refused(
     stream(path)
     said = stream(path, *words)
     assert said.status == 2
-    assert f"was learned with {before}, not with {now}" in said.err
+    assert f"was saved with {before}, not with {now}" in said.err
     assert "--fresh starts over" in said.err
+
+
+@pytest.mark.parametrize("chosen", [(), ("--alpha", 0.2)])
+def test_a_state_goes_on_with_the_default_that_it_began_with(
+    chosen: tuple[object, ...], stream: Stream, sensors: Sensors
+) -> None:
+    """Before, the default was DERpp(), whatever was given besides; `--fresh` takes today's."""
+    path = sensors(30)
+    stream(path, "--method", "derpp", *chosen)
+    said = stream(path, *chosen)
+    assert said.status == 0
+    assert "continuing after 30 examples" in said.err
+    assert settings_of(folder())["beta"] == 0.5
+    assert stream(path, *chosen, "--fresh").status == 0
+    assert settings_of(folder())["beta"] == USUAL.beta
+
+
+def test_a_head_in_closed_form_reads_the_columns_and_an_older_state_goes_on(
+    command: Command, sensors: Sensors
+) -> None:
+    """Before, it read features of hidden layers that nothing trains."""
+    words = ("stream", str(sensors(30)), "--method", "slda")
+    assert command(*words).status == 0
+    assert settings_of(folder())["hidden"] == []
+    assert command(*words, "--hidden", "100", "100", "--fresh").status == 0
+    assert "continuing after 30 examples" in command(*words).err
+    assert settings_of(folder())["hidden"] == [100, 100]
+
+
+def settings_of(state: Path) -> dict[str, object]:
+    found: dict[str, object] = json.loads((state / "stream.json").read_text())["settings"]
+    return found
 
 
 def test_another_label_is_another_stream(stream: Stream, sensors: Sensors) -> None:
@@ -208,7 +243,7 @@ def test_without_a_whole_state_it_says_so(stream: Stream, sensors: Sensors) -> N
     (folder() / "stream.json").write_text("{}")
     said = stream(path)
     assert said.status == 2
-    assert "has checkpoints, and no stream.json that says of what" in said.err
+    assert "has checkpoints but no readable stream.json" in said.err
     assert stream(path, "--fresh").status == 0
 
 
@@ -218,7 +253,7 @@ def test_predictions_that_were_changed_are_not_continued(stream: Stream, sensors
     Path("p.jsonl").write_text("short\n")
     said = stream(path, *OUT)
     assert said.status == 2
-    assert "p.jsonl is shorter than what was written to it" in said.err
+    assert "p.jsonl is shorter than the predictions written before" in said.err
     Path("p.jsonl").unlink()
     said = stream(path, *OUT)
     assert said.status == 2
@@ -232,7 +267,7 @@ def test_a_source_that_was_replaced_by_a_shorter_one(stream: Stream, sensors: Se
     stream(sensors(60))
     said = stream(sensors(60, stop=20))
     assert said.status == 2
-    assert "is shorter than what was read of it before" in said.err
+    assert "is shorter than the part that was read before" in said.err
 
 
 def test_two_at_once_are_refused(
@@ -253,7 +288,7 @@ def test_two_at_once_are_refused(
     said = stream(path)
     assert (said.status, inner[1]) == (0, 2)
     assert f"in use by another learner of this process ({os.getpid()})" in said.err
-    assert "give another --checkpoint" in said.err
+    assert "choose another --checkpoint" in said.err
 
 
 class TestStandardInput:

@@ -85,9 +85,9 @@ def test_expected_errors_are_those_of_drawn_answers(criterion: Criterion) -> Non
     ("target", "y", "said"),
     [
         (CLASS, torch.tensor([[0, 3]]), r"labels must be in 0..2"),
-        (REGRESSION, torch.zeros(1, 2, 2), r"must be \[K, n, 3\] of real numbers"),
+        (REGRESSION, torch.zeros(1, 2, 2), r"must have the shape \[K, n, 3\] and a float"),
         (REGRESSION, torch.full((1, 2, 3), float("nan")), "must be finite"),
-        (LABELS, torch.full((1, 2, 3), 2), "1 \\(has it\\), 0"),
+        (LABELS, torch.full((1, 2, 3), 2), "1 \\(present\\), 0"),
         (CLASS.with_weights(), torch.tensor([[[-1.0, 0.0]]]), "weights must be finite"),
         (CLASS.with_weights(), torch.tensor([[[float("nan"), 0.0]]]), "weights must be finite"),
         (CLASS.with_weights(), torch.tensor([[[1.0, 7.0]]]), r"labels must be in 0..2"),

@@ -93,5 +93,5 @@ def test_features_are_returned_only_meanwhile() -> None:
 def test_a_network_without_a_linear_layer_has_none() -> None:
     features = Features(nn.Conv2d(1, 2, 3))
     assert features.size == 0
-    with pytest.raises(InputError, match="this network has no such layer"), features.returned():
+    with pytest.raises(InputError, match="this network has no linear layer"), features.returned():
         pass

@@ -171,7 +171,7 @@ def test_inputs_of_a_wrong_shape_are_refused(
     """With the shape that the network was tried with, and the one that was given."""
     network = Network(build, [0, 1])
     network.settle(torch.zeros(2, 2, *SHAPE))
-    message = "takes examples of shape [1, 4, 4]: inputs must be [2, n, 1, 4, 4] (runs, examples"
+    message = "inputs must have the shape [2, n, 1, 4, 4] (runs, examples"
     with pytest.raises(InputError, match=re.escape(message)) as error:
         network(network.weights, torch.zeros(shape))
     assert str(error.value).endswith(f"not {list(shape)}")

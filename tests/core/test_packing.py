@@ -110,7 +110,7 @@ def test_what_gives_no_logits_is_refused() -> None:
     tensor = torch.ones(1, 2)
     assert logits_of(tensor) is logits_of(Output(tensor)) is logits_of({"logits": tensor}) is tensor
     for output in (None, [tensor], {"loss": tensor}, Output("text")):  # type: ignore[arg-type]
-        with pytest.raises(InputError, match="an object with one as `logits`"):
+        with pytest.raises(InputError, match="a mapping or object with a tensor `logits`"):
             logits_of(output)
 
 
@@ -118,7 +118,7 @@ def test_what_gives_no_logits_is_refused() -> None:
     ("change", "said"),
     [
         ({"ids": None}, "'ids' is missing"),
-        ({"new": torch.zeros(1, 1)}, "'new' is new"),
+        ({"new": torch.zeros(1, 1)}, "'new' is unexpected"),
         ({"ids": torch.zeros(1, 4, dtype=torch.int64)}, r"'ids' \[4\] of int64 must be \[3\]"),
         ({"ids": torch.zeros(1, 3, dtype=torch.int32)}, r"of int32 must be \[3\] of int64"),
     ],
@@ -135,7 +135,7 @@ def test_another_layout_is_refused_by_name(change: dict[str, Tensor | None], sai
 @pytest.mark.parametrize(
     ("gives", "said"),
     [
-        (lambda x: x["size"], "must give a mapping"),
+        (lambda x: x["size"], "must return a mapping"),
         (lambda x: {"size": x["size"]}, "'ids' is not"),
         (lambda x: {**x, "size": x["size"][:, :1]}, "'size' is not"),
         (lambda x: {**x, "ids": x["ids"].float()}, "'ids' is not"),

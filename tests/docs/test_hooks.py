@@ -48,5 +48,5 @@ def test_code_with_a_fence_of_its_own_stays_whole() -> None:
 
 
 def test_an_equation_that_is_not_understood_fails() -> None:
-    with pytest.raises(ValueError, match="not known"):
+    with pytest.raises(ValueError, match="unsupported command"):
         site_math.mathml(r"\nosuchcommand x")

@@ -42,7 +42,7 @@ def chosen(*found: list[Result]) -> tuple[float, str]:
 
 
 def test_the_papers_values_are_shown_first() -> None:
-    assert chosen(with_rate(0.5, 99.0, 99.0), runs(60.0)) == (0.03, "the usual values")
+    assert chosen(with_rate(0.5, 99.0, 99.0), runs(60.0)) == (0.03, "the default values")
 
 
 def test_without_them_the_best_mean_is_shown_and_it_says_so() -> None:

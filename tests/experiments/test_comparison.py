@@ -65,8 +65,8 @@ def test_unpaired_seeds_are_named_and_left_out() -> None:
     ours, theirs = some("derpp", 200, OURS), some("er", 200, [*THEIRS, 10.0])[1:]
     (found,) = compare(ours, theirs)
     assert (found.only_a, found.only_b) == ((0,), (4,))
-    assert "seeds of A alone, left out: 0" in str(found)
-    assert "seeds of B alone, left out: 4" in str(found)
+    assert "seeds that only A has, not compared: 0" in str(found)
+    assert "seeds that only B has, not compared: 4" in str(found)
     assert [*found.differences[0].differences] == [1, 2, 3]
     with pytest.raises(InputError, match="no seed in common"):
         compare(ours[:1], theirs)
@@ -81,7 +81,7 @@ def test_buffers_are_paired_and_never_pooled() -> None:
         (200, 200), (500, 500),
     ]  # fmt: skip
     (line,) = said
-    assert "B alone" in line
+    assert "only B has it" in line
     assert "buffer 1000" in line
     one = compare(ours, some("sgd", None, THEIRS))
     assert [each.a.first.buffer for each in one] == [200, 500], "shown apart"
@@ -94,7 +94,7 @@ def test_what_nothing_tells_apart_is_refused() -> None:
         for run in some("derpp", 200, OURS)
     ]
     theirs = some("er", 200, THEIRS) + some("er", 500, THEIRS)
-    with pytest.raises(InputError, match=r"A has 2 configurations .* choose one"):
+    with pytest.raises(InputError, match=r"cannot pair the 2 configurations of A .* Select one"):
         compare(rates, theirs)
     with pytest.raises(InputError, match="no stream in common"):
         compare(rates, [replace(run, benchmark="other") for run in theirs])
@@ -102,6 +102,20 @@ def test_what_nothing_tells_apart_is_refused() -> None:
         compare(rates, [])
     with pytest.raises(InputError, match="seed 0 twice"):
         compare([*rates[:4], replace(rates[0], accuracy={"class": 1.0})], theirs[:4])
+
+
+def test_summaries_are_compared_like_their_runs() -> None:
+    ours, theirs = some("derpp", 200, OURS), some("er", 200, THEIRS)
+    (a,), (b,) = (Results(runs).summaries() for runs in (ours, theirs))
+    assert str(compare(a, b)) == str(compare(ours, theirs))
+
+
+def test_what_is_not_a_run_is_refused() -> None:
+    runs = some("derpp", 200, OURS)
+    refused = r"B must be Results, a list of runs or a Summary, not "
+    for other, kind in ((runs[0], "Result"), (80.0, "float"), (["derpp"], "a list with str")):
+        with pytest.raises(InputError, match=f"{refused}{kind}$"):
+            compare(runs, other)  # type: ignore[arg-type]
 
 
 def test_parts_of_the_identity_that_differ_are_shown() -> None:
@@ -165,7 +179,7 @@ def test_a_notebook_shows_the_same_cells_escaped() -> None:
     ("a", "reason"),
     [
         ("nothing.json", "there is no file or folder 'nothing.json'"),
-        ("method=derpp,buffer=1000", "no runs have buffer=1000; those of"),
+        ("method=derpp,buffer=1000", "buffer=1000': buffer can be 200, not 1000"),
         ("width=3", "cannot be selected by 'width'"),
     ],
 )

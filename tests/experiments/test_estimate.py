@@ -42,11 +42,11 @@ def test_a_table_says_before_how_long_it_takes_and_what_to_leave_out(
     monkeypatch.setattr("recollect.cli.reproduce.train", not_now)
     assert main(DIGITS) == 2
     time, hint, last = capsys.readouterr().err.splitlines()
-    assert time.startswith("recollect: about ")
-    assert time.endswith("of training, more or less, without evaluation")
+    assert time.startswith("recollect: estimated training time: about ")
+    assert time.endswith(", without evaluation")
     assert hint.startswith("recollect: MER takes about ")
     assert last == "recollect: it would train now"
-    words = shlex.split(hint.partition("to leave it out: ")[2])
+    words = shlex.split(hint.partition("to skip it: ")[2])
     everything = {row.method for row in cells(benchmark("seq-digits"))}
     assert words[0] == "--methods"
     assert set(words[1:]) == everything - {"mer"}

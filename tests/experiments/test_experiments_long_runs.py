@@ -34,7 +34,7 @@ def test_a_call_that_is_stopped_continues(
 ) -> None:
     given = {"workers": workers, "epochs": 2, "checkpoint": name(tmp_path / "state")}
     for _ in range(4):  # two tasks of two epochs
-        with pytest.raises(TimeUp, match=r"the time limit came after \d+ of 16 steps"):
+        with pytest.raises(TimeUp, match=r"stopped by the time limit after \d+ of 16 steps"):
             run(toy_stream, time_limit=MOMENT, **given)
         (folder,) = (tmp_path / "state").iterdir()
         assert list(folder.glob("*.safetensors"))
@@ -68,7 +68,7 @@ def test_a_limit_that_cannot_be_meant_is_refused(limit: float, tmp_path: Path) -
 
 
 def test_a_limit_needs_a_folder(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="a time limit needs a folder for the state: give one"):
+    with pytest.raises(InputError, match="a time limit needs a folder to save the state in"):
         recollect.run("seq-mnist", "sgd", time_limit=60, data_dir=tmp_path / "nowhere")
 
 

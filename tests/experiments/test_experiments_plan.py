@@ -187,17 +187,21 @@ REFUSED: list[tuple[type[Method], dict[str, Any], str]] = [
     (SGD, {"values": {"bs": 0}}, "bs is a number of examples .*, not 0"),
     (SGD, {"values": {"bs": -3}}, "bs is a number of examples .*, not -3"),
     (ER, {"buffer": 9, "values": {"mbs": 0.5}}, "mbs is a number of examples .*, not 0.5"),
-    (FDR, {"buffer": 9, "values": {"two_steps": -1}}, "is 1 .on. or 0 .off., not -1"),
-    (FDR, {"buffer": 9, "values": {"two_steps": 0.5}}, "is 1 .on. or 0 .off., not 0.5"),
+    (FDR, {"buffer": 9, "values": {"two_steps": -1}}, "must be 1 .on. or 0 .off., not -1"),
+    (FDR, {"buffer": 9, "values": {"two_steps": 0.5}}, "must be 1 .on. or 0 .off., not 0.5"),
     (MER, {"buffer": 9, "values": {"nb": 0}}, "nb is a whole number .* at least 1, not 0"),
-    (SGD, {"seeds": [1, 2, 1]}, "a seed is given twice: each makes the same run"),
+    (SGD, {"seeds": [1, 2, 1]}, "a seed is given twice: remove the duplicate"),
     (SGD, {"seeds": [0, -1]}, r"a seed must be in 0\.\.2\*\*63-1, not -1\.\.0"),
     (SGD, {"seeds": []}, "no seeds"),
     (SGD, {"seeds": [0, 2**63]}, f"a seed must be in .*, not 0..{2**63}"),
-    (SGD, {"seeds": [0.5, 0.7]}, r"seeds must be whole numbers, or how many, not \[0.5, 0.7\]"),
-    (SGD, {"seeds": 2.5}, "seeds must be whole numbers, or how many, not 2.5"),
+    (
+        SGD,
+        {"seeds": [0.5, 0.7]},
+        r"seeds must be a list of integers, or their number, not \[0.5, 0.7\]",
+    ),
+    (SGD, {"seeds": 2.5}, "seeds must be a list of integers, or their number, not 2.5"),
     (SGD, {"seeds": 0}, "no seeds"),
-    (SGD, {"seeds": ["1"]}, "seeds must be whole numbers"),
+    (SGD, {"seeds": ["1"]}, "seeds must be a list of integers"),
     (ER, {"buffer": 2.5}, "the buffer must be a whole number, not 2.5"),
     (SGD, {"epochs": 1.5}, "the number of epochs must be a whole number, not 1.5"),
     (SGD, {"values": {"lr": None}}, "lr must be a number or several numbers, not None"),
@@ -293,6 +297,6 @@ def assert_one_sentence(error: Exception) -> None:
 )
 @pytest.mark.parametrize("value", [2, 0.5, 1e9, -1])
 def test_a_switch_is_on_or_off(name: str, option: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{option} is 1 .on. or 0 .off., not"):
+    with pytest.raises(InputError, match=f"{option} must be 1 .on. or 0 .off., not"):
         plan(METHODS[name], benchmark=benchmark("seq-digits"), buffer=20, seeds=1,
              values={option: value})  # fmt: skip

@@ -136,7 +136,7 @@ def test_digits_stand_in_for_mnist_and_it_is_said(name: str) -> None:
     assert stream.name == known.name
     assert known.setting == benchmark(name).setting
     assert "mnist could not be found or fetched" in said[0]
-    assert said[1] == f"{known.name} stands in for {name}: not the paper's data"
+    assert said[1] == f"using {known.name} instead of {name}: these are not the paper's data"
     assert len(said) == 2
 
 

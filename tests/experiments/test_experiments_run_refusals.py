@@ -57,8 +57,12 @@ class Silent(Bounded):
 @pytest.mark.parametrize(
     ("method", "given", "message"),
     [
-        (Undecorated, {"weight": 2}, r"'weight' .*: put @dataclass\(frozen=True\) above the class"),
-        (Nameless, {}, 'Nameless has no name: give it one, as in name = "mine"'),
+        (
+            Undecorated,
+            {"weight": 2},
+            r"'weight' .*: decorate the class with @dataclass\(frozen=True\)",
+        ),
+        (Nameless, {}, 'Nameless has no name: set one, for example name = "mine"'),
         (OneForAll, {}, r"the loss has the shape \[\] for 2 runs: return one value per run"),
         (Numberless, {}, "the loss is a float, not a tensor: return one value per run"),
         (Silent, {"buffer": 9}, r"Bounded declares .* call step.remember\(logits=...\)"),
@@ -77,7 +81,7 @@ def test_a_method_that_needs_boundaries_is_refused_where_there_are_none(
     method: Method | type[Method],
 ) -> None:
     for stream in ("digits-360", own_stream("arrival")):
-        with pytest.raises(InputError, match="Bounded needs to be told where a task ends") as no:
+        with pytest.raises(InputError, match="Bounded needs task boundaries") as no:
             run(stream, method, seeds=1, lr=0.1)
         assert "\n" not in str(no.value)
     assert run(own_stream("class"), method, seeds=1)[0].method == "bounded"
@@ -118,9 +122,9 @@ def test_what_is_asked_for_is_checked_before_data_are_loaded(
         (("seq-digits", "sgd"), {"learning_rate": 1}, "no hyper-parameter 'learning_rate'"),
         (("seq-digits", DERpp(alpha=-1.0)), {"buffer": 9}, "alpha must be"),
         (("seq-digits", "sgd"), {"network": lambda: 3}, "must be a torch.nn.Module"),
-        (("seq-digits", "sgd"), {"seeds": 2.5}, "seeds must be whole numbers"),
+        (("seq-digits", "sgd"), {"seeds": 2.5}, "seeds must be a list of integers"),
         (("seq-digits", SGD().loss), {}, "an instance of recollect.Method, not <bound method"),
-        ((np.zeros((4, 2)), "sgd"), {}, "a name or a stream, such as .* makes, not a ndarray"),
+        ((np.zeros((4, 2)), "sgd"), {}, "a name or a stream .see .*., not ndarray"),
     ],
 )
 def test_refusals(what: tuple[Any, Any], given: dict[str, Any], message: str) -> None:
@@ -137,7 +141,7 @@ def test_a_negative_number_of_processes_is_refused() -> None:
 
 def test_a_network_with_another_head_is_refused() -> None:
     network = nn.Sequential(nn.Flatten(), nn.Linear(6, 3))
-    with pytest.raises(InputError, match=r"must give 4 logits for an example, not \[3\]"):
+    with pytest.raises(InputError, match=r"must return 4 logits per example, not \[3\]"):
         run(own_stream("class"), "sgd", seeds=1, network=network)
 
 

@@ -137,7 +137,7 @@ def test_wall_clock_has_the_quickest_and_the_slowest_run_of_a_machine() -> None:
         *some("er-ring", 500, [1.0], train_seconds=9.0),
     ]
     cpu, gpu = wall_clock.data(Material(runs)).panels
-    assert (cpu.title, cpu.unit) == ("seq-mnist, CPU", "seconds a run")
+    assert (cpu.title, cpu.unit) == ("seq-mnist, CPU", "seconds per run")
     assert cpu.bars == (wall_clock.Bar("er", 1.5, 1.5), wall_clock.Bar("derpp", 2.0, 3.0))
     assert gpu.bars == (wall_clock.Bar("er", 0.1, 0.1),)
 

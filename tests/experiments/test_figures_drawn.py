@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 import pytest
@@ -23,14 +24,19 @@ from recollect.experiments.figures import (
     recipe,
     save,
 )
-from recollect.experiments.figures.chart import STYLES
-from recollect.experiments.figures.drawing import pictures
+from recollect.experiments.figures.chart import STYLES, Chart
+from recollect.experiments.figures.drawing import Drawing, Plot, compose, pictures
+from recollect.experiments.figures.runs import Line, Point
 from recollect.experiments.results import Results
 from recollect.experiments.store import Store
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, benchmark
 from recollect.train import Result
 from recollect.train.provenance import Provenance
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 drawn_here = pytest.mark.skipif(
     importlib.util.find_spec("matplotlib") is None, reason="matplotlib is not installed here"
@@ -111,6 +117,51 @@ def test_a_method_has_its_colour_in_every_figure(results: list[Result], tmp_path
             assert STYLES[method].colour in drawn
 
 
+@drawn_here
+def test_a_png_has_the_colours_of_the_methods(tmp_path: Path) -> None:
+    def lines(chart: Chart) -> None:
+        for n, method in enumerate(STYLES):
+            points = (Point(0, n, 0.2, 5), Point(1, n + 1, 0.2, 5))
+            chart.line(Line(method, points), lambda point: [])
+
+    save(compose(Drawing("All", "", [Plot("", lines)], 1, (5.0, 4.0))), tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.mode == "P"
+        palette = picture.getpalette() or []
+    found = [palette[n : n + 3] for n in range(0, len(palette), 3)]
+    for method, style in STYLES.items():
+        wanted = bytes.fromhex(style.colour[1:])
+        off = [max(abs(a - b) for a, b in zip(each, wanted, strict=True)) for each in found]
+        assert min(off) <= 4, method
+
+
+@drawn_here
+@pytest.mark.parametrize("name", ["memory", "tiny-memories", "over-time"])
+def test_title_and_note_stay_on_the_page_and_off_the_legend(
+    name: str, results: list[Result]
+) -> None:
+    drawing = recipe(name).drawing(recipe(name).data(Material(results=results)))
+    long = replace(drawing, title="a title of many words " * 6, note="a note of many words " * 20)
+    figure = compose(long)
+    page, (title, note) = figure.bbox, (_text(figure, part) for part in ("a title", "a note"))
+    for text in (title, note):
+        box = text.get_window_extent()
+        assert page.x0 <= box.x0
+        assert box.x1 <= page.x1
+    legend = figure.legends[0].get_window_extent()
+    assert not title.get_window_extent().overlaps(legend)
+    assert title.get_text().split() == long.title.split()
+    assert note.get_text().split() == long.note.split()
+    for axes in figure.axes:
+        panel = axes.get_tightbbox()
+        assert panel is None or not note.get_window_extent().overlaps(panel)
+
+
+def _text(figure: Figure, start: str) -> Text:
+    (found,) = (each for each in figure.texts if each.get_text().startswith(start))
+    return found
+
+
 def test_every_method_has_a_style_of_its_own() -> None:
     assert set(METHODS) <= set(STYLES)
     assert len(set(STYLES.values())) == len(STYLES)
@@ -179,8 +230,8 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     without = ("tiny-memories", *(name for name in FIGURES if any(m in name for m in missing)))
     wanted = {f"figures/{name}.json" for name in FIGURES if name not in without}
     assert set(said.out.split()) == wanted
-    assert "tiny-memories is left out: no results of ER's other memories" in said.err
-    assert "seq-cifar10 is left out: the data of seq-cifar10 are not here" in said.err
+    assert "tiny-memories is skipped: no results of ER's memory variants" in said.err
+    assert "seq-cifar10 is skipped: the data of seq-cifar10 are not available" in said.err
     batches = json.loads(Path("figures/mnist-360.json").read_text("utf-8"))
     assert batches["benchmark"] == "digits-360"
 
@@ -189,18 +240,18 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     ("words", "message"),
     [
         (["memry"], "unknown figure 'memry': did you mean 'memory'?"),
-        (["memory"], "no results of methods that hold anything: run recollect reproduce"),
-        (["wall-clock"], "no results to take times from"),
-        (["tiny-memories"], "no results of ER's other memories"),
+        (["memory"], "no results of methods with a memory: run recollect reproduce"),
+        (["wall-clock"], "no results with training times"),
+        (["tiny-memories"], "no results of ER's memory variants"),
         (["over-time"], "no results with a sequence of tasks"),
         (["curves"], "no results with curves: run recollect run seq-mnist derpp"),
         (["memory", "--from", "none.json"], "none.json cannot be read: No such file"),
-        (["memory", "--from", "file"], "file, run 1: no results as --json writes them"),
+        (["memory", "--from", "file"], "file, run 1: not a run as --json writes it"),
         (["memory", "--store", "none.sqlite"], "there is no result store 'none.sqlite'"),
         (["memory", "--out", "file"], "cannot write into 'file': it is a file; give a folder"),
         (["wall-clock", "--bench", "none.txt"], "none.txt cannot be read"),
         (["wall-clock", "--bench", "file"], "file has no table"),
-        (["fisher", "--seeds", "many"], "cannot read the seeds 'many'"),
+        (["fisher", "--seeds", "many"], "cannot parse the seeds 'many'"),
         (["mnist-360", "--data-dir", "none"], "there is no folder 'none': correct --data-dir"),
     ],
 )

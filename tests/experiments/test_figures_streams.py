@@ -92,5 +92,5 @@ def test_the_command_has_every_benchmark_with_tasks(
         else:
             assert code == 2
             dataset = BENCHMARKS[name].dataset
-            expected = f"the data of {name} are not here: run recollect data fetch {dataset}"
+            expected = f"the data of {name} are not available: run recollect data fetch {dataset}"
             assert expected in capsys.readouterr().err

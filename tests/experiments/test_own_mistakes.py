@@ -84,42 +84,43 @@ def transformed(change: Callable[[Tensor], Any]) -> TaskStream:
 MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     "a class that needs arguments": (
         lambda: run(network=nn.Linear),
-        r"Linear cannot be built without arguments .*in_features.*: give .* lambda: Linear\(...\)",
+        r"Linear cannot be built without arguments .*in_features.*: pass .* lambda: Linear\(...\)",
     ),
     "a network that gives a pair": (
         lambda: run(network=lambda: Pair(6, 4)),
-        r"must give a tensor .*, not a tuple: \[n, 4\] is expected for n examples of shape \[6\]",
+        r"must return a tensor .*, not a tuple: \[n, 4\] is expected for n examples of shape \[6\]",
     ),
     "one example to batch-normalise": (
         lambda: run(network=normalised, bs=1),
-        "a batch of one example cannot be batch-normalised: choose",
+        "batch normalisation cannot train on a single value per channel: train on batches",
     ),
     "a transform that changes the shape": (
         lambda: run("er", transformed(lambda x: x[:, :3]), buffer=10),
-        r"a transform must give a tensor of the shape that it got, \[10, 6\], not \[10, 3\]",
+        r"a transform must return a tensor of the shape that it received, \[10, 6\], not \[10, 3\]",
     ),
     "a transform that gives nothing": (
         lambda: run("er", transformed(lambda x: None), buffer=10),
-        r"of the shape that it got, \[10, 6\], not NoneType",
+        r"of the shape that it received, \[10, 6\], not NoneType",
     ),
     "no dataclass": (
         lambda: run(NotDataclass),
-        r"'weight' is not a hyper-parameter of NotDataclass yet: put @dataclass\(frozen=True\)",
+        r"'weight' is not yet a hyper-parameter of NotDataclass: decorate the class with "
+        r"@dataclass\(frozen=True\)",
     ),
     "no loss": (lambda: run(NoLoss), "NoLoss must define loss or update"),
     "state with a gradient": (
         lambda: run(Remembers),
-        r"the state 'mean' of Remembers was changed by a value with a gradient: detach",
+        r"the state 'mean' of Remembers was set to a value with a gradient: detach",
     ),
     "the same in one run": (lambda: run(Remembers, seeds=1), "a value with a gradient: detach"),
     "a callback that stops": (lambda: run(callbacks=[Stops()]), "a run cannot end early"),
     "a misspelt callback": (
         lambda: run(callbacks=[Misspelt()]),
-        "Misspelt has on_step, which is never called: did you mean on_steps?",
+        "Misspelt defines on_step, which is never called: did you mean on_steps?",
     ),
     "a callback that does nothing": (
         lambda: run(callbacks=Idle()),
-        "Idle does nothing: define on_task_start, on_steps, on_task_end or on_run_end",
+        "Idle has no effect: define on_task_start, on_steps, on_task_end or on_run_end",
     ),
     "an American spelling": (
         lambda: run(optimizer="Adam"),
@@ -127,11 +128,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a warm-up longer than the run": (
         lambda: run(warmup=100),
-        "a warm-up of 100 steps is not shorter than the 4 steps of a run",
+        "warmup must be less than 4, the number of steps of a run, not 100",
     ),
     "a warm-up longer than a task": (
         lambda: run(warmup=3, schedule_per="task"),
-        "a warm-up of 3 steps is not shorter than the 2 steps of a task",
+        "warmup must be less than 2, the number of steps of a task, not 3",
     ),
 }
 

@@ -84,7 +84,7 @@ def test_python_and_the_command_share_the_store(
     assert [run.buffer for run in trained] == [20, 50]
     words = "run seq-digits er --buffer 20 50 --seeds 1 --workers 1 --json runs.json"
     assert main(words.split()) == 0
-    assert "2 of 2 runs are in the store already" in capsys.readouterr().err
+    assert "2 of 2 runs are already in the store" in capsys.readouterr().err
     assert [row.result for row in read_json("runs.json")] == [*trained]
 
 
@@ -190,7 +190,9 @@ def test_what_a_callback_may_have_changed_is_not_stored(
 ) -> None:
     path = tmp_path / "runs.sqlite"
     options: dict[str, Any] = {"buffer": 20, "seeds": 2, "workers": 1, "store": path}
-    with pytest.warns(UserWarning, match=r"not stored, because Meddle .*only_observes = True"):
+    with pytest.warns(
+        UserWarning, match=r"not stored, because the callback Meddle .*only_observes = True"
+    ):
         changed = recollect.run(toy_stream, "er", callbacks=[Meddle()], **options)
     assert Store(path).rows() == []
     plain = recollect.run(toy_stream, "er", **options)

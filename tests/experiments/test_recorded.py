@@ -97,7 +97,7 @@ def test_the_screen_shows_the_scores_that_were_asked_for(
     assert f"{ANYTIME + 0.75:.2f} ±0.75" in capsys.readouterr().out
     out = ["--export", str(tmp_path / "a.csv")]
     assert main([*words, *out, "--scores", "anytime-accuracy"]) == 2
-    assert "a .csv file has all scores, so leave it out" in capsys.readouterr().err
+    assert "a .csv file has all scores, so omit it" in capsys.readouterr().err
 
 
 def test_a_run_prints_any_time_accuracy_only_with_curves(
@@ -204,7 +204,7 @@ def test_the_report_has_plots_and_counts_of_what_was_recorded_and_nothing_else()
     assert list(plots) == [
         "Class-IL: mean of the tasks so far", "Class-IL: accuracy on each task, mean of 3 seeds",
         "Task-IL: mean of the tasks so far", "Task-IL: accuracy on each task, mean of 3 seeds",
-        "Loss of a step",
+        "Training loss",
     ]  # fmt: skip
     marks = plots["Class-IL: mean of the tasks so far"]["marks"]
     assert {mark[0] for mark in marks} == {"seed 0", "seed 1", "seed 2", "mean"}

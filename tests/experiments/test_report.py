@@ -250,9 +250,7 @@ def test_the_command_writes_what_the_store_has(capsys: pytest.CaptureFixture[str
     assert main(["report", "--benchmark", "perm-mnist", "--out", "perm.html"]) == 0
     assert list(data_in(Path("perm.html").read_text("utf-8"))["benchmarks"]) == ["perm-mnist"]
     assert main(["report", "--benchmark", "rot-mnist"]) == 2
-    assert "no runs of 'rot-mnist'; there are some of perm-mnist, seq-mnist" in (
-        capsys.readouterr().err
-    )
+    assert "no runs on 'rot-mnist', only on perm-mnist, seq-mnist" in (capsys.readouterr().err)
 
 
 @pytest.mark.usefixtures("bare_machine")

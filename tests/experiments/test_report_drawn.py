@@ -152,7 +152,7 @@ def test_what_could_not_be_drawn_is_refused(
         inside = inside[key]
     inside[way[-1]] = junk
     (folder / f"{name}.json").write_text(json.dumps(whole), "utf-8")
-    with pytest.raises(DataError, match=f"{name}.json holds no figure"):
+    with pytest.raises(DataError, match=f"{name}.json is not a file of recollect figures"):
         drawn_in(folder)
 
 

@@ -132,7 +132,7 @@ def test_a_ragged_matrix_is_refused(tmp_path: Path) -> None:
 def test_the_entry_that_is_wrong_is_shown(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_text(json.dumps([{**RUN, "accuracy": {"class": 85, "task": "98"}}]))
     with pytest.raises(
-        DataError, match=r"'accuracy' must be an object of percentages, or of .*, not \{'task'"
+        DataError, match=r"'accuracy' must be an object of percentages or .*, not \{'task'"
     ):
         read_json(tmp_path / "x.json")
 
@@ -163,7 +163,7 @@ def test_one_bad_file_keeps_all_of_them_out(capsys: pytest.CaptureFixture[str]) 
     Path("bad.json").write_text(json.dumps([RUN, {**RUN, "seed": "one"}]))
     assert main(["results", "--import", "good.json", "bad.json"]) == 2
     assert capsys.readouterr().err == (
-        "recollect: bad.json, run 2: 'seed' must be a whole number from 0 on, not 'one'\n"
+        "recollect: bad.json, run 2: 'seed' must be an integer of at least 0, not 'one'\n"
     )
     assert Store().rows() == []
     assert main(["results", "--import", "good.json"]) == 0
@@ -188,10 +188,13 @@ def test_json_lines_are_read_as_a_list_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("second", "said"),
     [
-        ('{"benchmark": "seq-mnist"', "line 2 holds no results as --json writes them: it is not "),
-        ("[1, 2]", "line 2: no results as --json writes them: [1, 2] is not an object"),
-        (json.dumps({**RUN, "seed": -1}), "line 2: 'seed' must be a whole number from 0 on"),
-        (json.dumps({**RUN, "hops": 1}), "line 2: no results as --json writes them: 'hops' is unk"),
+        (
+            '{"benchmark": "seq-mnist"',
+            "line 2 is not a results file as --json writes it: it is not ",
+        ),
+        ("[1, 2]", "line 2: not a run as --json writes it: [1, 2] is not an object"),
+        (json.dumps({**RUN, "seed": -1}), "line 2: 'seed' must be an integer of at least 0"),
+        (json.dumps({**RUN, "hops": 1}), "line 2: not a run as --json writes it: 'hops' is unk"),
     ],
 )
 def test_a_damaged_line_is_named(second: str, said: str, tmp_path: Path) -> None:
@@ -210,7 +213,7 @@ def test_a_folder_has_the_runs_of_all_its_files(tmp_path: Path) -> None:
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"holds no results: it has no file \*\.jsonl or \*\.json"):
+    with pytest.raises(DataError, match=r"has no results: it has no \*\.jsonl or \*\.json file"):
         read_json(tmp_path)
 
 
@@ -266,7 +269,7 @@ def test_files_of_a_folder_that_hold_something_else_are_skipped(tmp_path: Path) 
     with pytest.warns(UserWarning, match="skipped: "):
         read_json(tmp_path)
     (tmp_path / "runs.json").unlink()
-    with pytest.raises(DataError, match="holds no results: none of its files has runs"):
+    with pytest.raises(DataError, match="has no results: none of its files contains runs"):
         read_json(tmp_path, said.append)
 
 

@@ -160,7 +160,7 @@ def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
 def test_json_that_holds_no_runs_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "x.json"
     path.write_text(text)
-    with pytest.raises(DataError, match="no results as --json writes them"):
+    with pytest.raises(DataError, match=r"not a (results file|run) as --json writes it"):
         read_json(path)
 
 
@@ -191,7 +191,7 @@ def test_a_command_skips_what_is_there(
     monkeypatch.setattr("recollect.train.parallel.train", counted)
     assert main([*arguments, "--seeds", "3"]) == 0
     assert trained_runs == [1]
-    assert "2 of 3 runs are in the store" in capsys.readouterr().err
+    assert "2 of 3 runs are already in the store" in capsys.readouterr().err
     rows = Store().rows()
     assert [row.result.seed for row in rows] == [0, 1, 2]
     assert [row.provenance.created for row in rows][:2] == before
@@ -210,7 +210,7 @@ def test_the_command_lists_imports_and_exports(
     trained: list[Result], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["results"]) == 0
-    assert "no such runs" in capsys.readouterr().err
+    assert "no matching runs" in capsys.readouterr().err
     Results(trained).save(tmp_path / "runs.json")
     assert main(["results", "--import", str(tmp_path / "runs.json")]) == 0
     said = capsys.readouterr()
@@ -219,7 +219,7 @@ def test_the_command_lists_imports_and_exports(
     assert main(["results", "--method", "ER"]) == 0
     assert "3 runs in" in capsys.readouterr().out
     assert main(["results", "--benchmark", "seq-digitz"]) == 0
-    there = f"it has the benchmarks seq-digits; methods {trained[0].method}"
+    there = f"benchmarks: seq-digits; methods: {trained[0].method}"
     assert there in capsys.readouterr().err
     for suffix in (".csv", ".md", ".tex", ".json"):
         assert main(["results", "--export", str(tmp_path / f"out{suffix}")]) == 0
@@ -270,5 +270,5 @@ def test_a_store_that_cannot_be_written_can_be_read(
     assert store.find([first.identity]) == [first]
     assert all(path.endswith("?mode=ro&immutable=1") for path in opened)
     assert [file.name for file in store.path.parent.iterdir()] == ["runs.sqlite"]
-    with pytest.raises(DataError, match=r"runs.sqlite cannot be used: it is read-only; name"):
+    with pytest.raises(DataError, match=r"runs.sqlite cannot be used: it is read-only; choose"):
         store.add([])

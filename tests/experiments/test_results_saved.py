@@ -16,6 +16,7 @@ from tests.experiments.test_experiments_results import RUN
 
 import recollect
 from recollect import InputError, Results
+from recollect.experiments.exports import exported
 from recollect.files import check_writable
 from recollect.streams import TaskStream
 from recollect.train import Result
@@ -175,6 +176,34 @@ def test_what_is_no_plain_file_is_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot write"):
         Results([RUN]).save(tmp_path / "pipe")
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_the_suffix_of_a_saved_file_names_its_format(tmp_path: Path) -> None:
+    results = Results([RUN, replace(RUN, seed=1)])
+    for suffix, start in ((".csv", "benchmark,method,"), (".md", "| benchmark | method |")):
+        results.save(tmp_path / f"runs{suffix}")
+        written = (tmp_path / f"runs{suffix}").read_text("utf-8")
+        assert written.startswith(start)
+        assert written == exported(results, suffix)
+    results.save(tmp_path / "runs.tex")
+    assert r"\begin{tabular}" in (tmp_path / "runs.tex").read_text("utf-8")
+    results.save(tmp_path / "runs.jsonl")
+    assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 2
+    for name in ("runs.jsonl", "runs.json", "runs"):
+        results.save(tmp_path / name)
+        assert [run.seed for run in Results.load(tmp_path / name)] == [0, 1]
+
+
+def test_a_suffix_without_a_format_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"cannot save results as '.xlsx': use .json or .jsonl"):
+        Results([RUN]).save(tmp_path / "runs.xlsx")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".md", ".tex"])
+def test_no_runs_can_be_saved(suffix: str, tmp_path: Path) -> None:
+    Results([]).save(tmp_path / f"runs{suffix}")
+    assert names(tmp_path) == [f"runs{suffix}"]
 
 
 def test_numpy_numbers_can_be_saved(toy_stream: TaskStream, tmp_path: Path) -> None:

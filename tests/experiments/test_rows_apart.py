@@ -79,7 +79,7 @@ def test_optimiser_and_schedule_select_runs(plain: list[Result]) -> None:
     assert found("optimiser=adam,schedule=cosine") == {OPTIMISERS[2]}
     assert found("optimiser=SGD") == {OPTIMISERS[0]}
     assert found("schedule=step per stream") == {OPTIMISERS[3]}
-    with pytest.raises(InputError, match="have Adam, SGD, SGD nesterov"):
+    with pytest.raises(InputError, match="can be Adam, SGD, SGD nesterov"):
         found("optimiser=RMSprop")
 
 
@@ -105,12 +105,14 @@ def test_runs_of_older_code_are_counted(
     store.add((run, Provenance(created="2026-01-01")) for run in older)
     store.add((run, Provenance(created="2026-02-01")) for run in plain)
     assert main(["results", "--store", str(store.path)]) == 0
-    assert "2 runs of older code not shown: --all-code" in capsys.readouterr().err
+    assert (
+        "2 runs of older versions of the code not shown: use --all-code" in capsys.readouterr().err
+    )
     point = replace(older[0], hyperparameters={**older[0].hyperparameters, "lr": 0.5})
     store.add([(point, Provenance(created="2026-01-01"))])
     assert main(["results", "--store", str(store.path)]) == 0
     said = " ".join(capsys.readouterr().err.split())
-    assert "the rows of sgd on seq-digits were made by 2 versions of the code" in said
+    assert "the rows of sgd on seq-digits come from 2 versions of the code" in said
 
 
 def test_saved_results_are_read_back(plain: list[Result], tmp_path: Path) -> None:

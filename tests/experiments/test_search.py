@@ -6,8 +6,10 @@ import importlib.util
 import math
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import pytest
 
+from recollect import from_arrays, search
 from recollect.cli.main import main
 from recollect.errors import InputError
 from recollect.experiments import Results, run
@@ -43,6 +45,18 @@ def test_a_grid_is_one_fleet_for_every_shape() -> None:
     assert seeds == [0, 1, 2] * 4
 
 
+def test_the_lowest_rmse_of_values_is_the_best_and_is_what_is_shown() -> None:
+    x = np.random.default_rng(0).normal(size=(200, 3)).astype(np.float32)
+    stream = from_arrays(
+        x, x.sum(1), scenario="domain", task_ids=np.repeat([0, 1], 100), target="regression"
+    )
+    found = search(stream, "er", buffer=20, lr=[0.0001, 0.03], search_seeds=1, seeds=1, workers=1)
+    assert found.best == {"lr": 0.03}
+    rmse = [one.summary.first.accuracy["rmse"] for one in found.tried]
+    assert rmse == sorted(rmse)
+    assert f"1. lr 0.03: RMSE {rmse[0]:.3g}" in str(found)
+
+
 def test_the_best_is_the_best_by_the_papers_criterion() -> None:
     results = run("seq-digits", "er", buffer=20, seeds=2, lr=[0.001, 0.1], validation=True,
                   workers=1)  # fmt: skip
@@ -75,7 +89,7 @@ def test_the_command_tries_chooses_and_tests(capsys: pytest.CaptureFixture[str])
     mean = tested.summaries()[0].mean("accuracy", "class")
     assert str(mean) in said.out
     assert main(arguments) == 0
-    assert "2 of 2 runs are in the store" in capsys.readouterr().err
+    assert "2 of 2 runs are already in the store" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -84,7 +98,7 @@ def test_the_command_tries_chooses_and_tests(capsys: pytest.CaptureFixture[str])
         (["seq-digits", "sgd", "--buffer", "20"], "has no memory"),
         (["seq-digits", "er", "--buffer", "0"], "at least 1"),
         (["seq-digits", "er", "--buffer", "20", "--alpha", "1"], "no hyper-parameter"),
-        (["seq-digits", "er", "--buffer", "20", "--search-seeds", "x"], "cannot read the seeds"),
+        (["seq-digits", "er", "--buffer", "20", "--search-seeds", "x"], "cannot parse the seeds"),
         (["seq-digits", "joint"], "no grid"),
         (["seq-digits", "mind"], "unknown method"),
     ],

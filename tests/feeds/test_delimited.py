@@ -111,9 +111,9 @@ def test_nothing_to_read(text: str, written: Written) -> None:
         ("1,x", "it has 2 columns, not 3"),
         ("1,2,x,y", "it has 4 columns, not 3"),
         ("one,2,x", "'one' in column 'a' is not a number: ignore=['a'] leaves the column out"),
-        ("inf,2,x", "a feature is not a finite number of 32 bits"),
-        ("1e39,2,x", "a feature is not a finite number of 32 bits"),
-        ("9" * 400 + ",2,x", "a feature is not a finite number of 32 bits"),
+        ("inf,2,x", "a feature is not a finite 32-bit number"),
+        ("1e39,2,x", "a feature is not a finite 32-bit number"),
+        ("9" * 400 + ",2,x", "a feature is not a finite 32-bit number"),
         ('"1"2,2,x', "expected after"),
         ("1,2,\xff", "it is not UTF-8 text"),
     ],
@@ -130,9 +130,9 @@ def test_a_bad_row_is_named_or_left_out(bad: str, why: str, written: Written) ->
 
 
 def test_a_quote_that_is_never_closed(written: Written) -> None:
-    with pytest.raises(DataError, match="line 3: a quote is never closed"):
+    with pytest.raises(DataError, match="line 3: a quoted cell is never closed"):
         rows_of(Delimited(), written('1,2,x\n3,4,"y\n5,6,z\n'))
-    with pytest.raises(DataError, match="line 101: a quote is not closed within 100 lines"):
+    with pytest.raises(DataError, match="line 101: a quoted cell is not closed within 100 lines"):
         rows_of(Delimited(), written('1,2,x\n3,4,"y\n' + "5,6,z\n" * 500))
 
 
@@ -143,9 +143,9 @@ def test_a_quote_that_is_never_closed(written: Written) -> None:
         (Delimited("4"), "there is no column '4'"),
         (Delimited("0"), "there is no column '0'"),
         (Delimited(ignore=["c"]), "there is no column 'c'"),
-        (Delimited(features=["a", "a"]), "a feature is given twice"),
+        (Delimited(features=["a", "a"]), "the same feature is given twice"),
         (Delimited(ignore=["a", "b"]), "no features besides the label 'kind'"),
-        (Delimited(delimiter=";"), "is it the right delimiter"),
+        (Delimited(delimiter=";"), "but ',': give delimiter=','"),
     ],
 )
 def test_columns_that_are_not_there(reader: Delimited, why: str, written: Written) -> None:
@@ -155,7 +155,7 @@ def test_columns_that_are_not_there(reader: Delimited, why: str, written: Writte
 
 def test_two_columns_of_one_name(written: Written) -> None:
     path = written("a,kind,kind\n1,2,x\n")
-    with pytest.raises(InputError, match="several columns 'kind'"):
+    with pytest.raises(InputError, match="several columns are named 'kind'"):
         rows_of(Delimited("kind"), path)
     assert rows_of(Delimited("3"), path) == [([1, 2], "x")]
 
@@ -194,7 +194,7 @@ def plain(record: Record) -> tuple[object, ...]:
 
 def test_a_file_that_became_shorter(written: Written) -> None:
     path = written("1,x\n")
-    with pytest.raises(DataError, match=r"rows\.csv is shorter than what was read of it"):
+    with pytest.raises(DataError, match=r"rows\.csv is shorter than the part that was read"):
         list(Delimited().read(path, (100, 9)))
 
 

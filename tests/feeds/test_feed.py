@@ -51,14 +51,14 @@ def test_names_tell_the_format(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("sources", "reading", "why"),
     [
-        ([], Reading(), "there is nothing to read"),
+        ([], Reading(), "no source is given"),
         (["nowhere.csv"], Reading(), "there is no file or folder 'nowhere.csv'"),
-        (["a.csv", "-"], Reading(), "standard input \\(-\\) is read alone"),
-        (["a.csv", "d.jsonl"], Reading(), "of one format, not a.csv and d.jsonl"),
-        (["e"], Reading(), "cannot see from its name what e is: give kind, one of csv"),
+        (["a.csv", "-"], Reading(), "standard input \\(-\\) cannot be combined with files"),
+        (["a.csv", "d.jsonl"], Reading(), "the same format: a.csv and d.jsonl differ"),
+        (["e"], Reading(), "cannot infer the format of e from its name: give kind, one of csv"),
         (["f.csv.gz"], Reading(), "f.csv.gz is compressed: unpack it"),
-        (["-"], Reading(kind="parquet"), "parquet cannot come from standard input"),
-        (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file does not grow"),
+        (["-"], Reading(kind="parquet"), "parquet cannot be read from standard input"),
+        (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file cannot be followed"),
     ],
 )
 def test_what_cannot_be_opened(
@@ -75,7 +75,7 @@ def test_files_that_are_no_plain_text_say_what_they_are(
     text = "v,kind\n1,x\n" if kind == "csv" else '{"v": 1, "label": "x"}\n'
     for content, why in [
         (gzip.compress(text.encode()), "line 1: it is compressed: unpack it"),
-        (text.encode("utf-16"), "line 1: it is UTF-16 text: make UTF-8 of it"),
+        (text.encode("utf-16"), "line 1: it is UTF-16 text: convert it"),
     ]:
         (folder / "g").write_bytes(content)
         with pytest.raises(DataError, match=why):

@@ -64,7 +64,7 @@ def check(path: Path, how: dict[str, Any], tried: Counter[str]) -> None:
         assert record.x.dtype == np.float32
         assert np.isfinite(record.x).all()
         assert record.x.shape == sound[0].x.shape
-        assert record.label is None or isinstance(record.label, str | int | float)
+        assert record.label is None or isinstance(record.label, str | int | float | tuple)
     if why is None:
         assert same(strict, sound)
         assert not feed.faults.count

@@ -73,7 +73,7 @@ def test_sizes_must_agree_unless_one_is_given(tmp_path: Path) -> None:
     put(tmp_path / "a" / "1.png", 1, when=1)
     put(tmp_path / "a" / "2.png", 2, (5, 5), when=2)
     with pytest.raises(
-        DataError, match=r"2\.png: it has 5x5 pixels, not 4x6 .* size=\(height, width\)"
+        DataError, match=r"2\.png: it has 5x5 pixels, .* has 4x6: size=\(height, width\)"
     ):
         seen(ImageFolder(), tmp_path)
     shapes = [r.x.shape for r in ImageFolder(size=(3, 2)).read(str(tmp_path)) if r]
@@ -85,7 +85,7 @@ def test_a_damaged_image_is_named_or_left_out(tmp_path: Path) -> None:
     whole = (tmp_path / "a" / "1.png").read_bytes()
     (tmp_path / "a" / "2.png").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "a" / "3.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"2\.png: it is not an image that can be read"):
+    with pytest.raises(DataError, match=r"2\.png: the image cannot be decoded"):
         seen(ImageFolder(), tmp_path)
     skipping = ImageFolder(faults=Faults(skip=True))
     assert seen(skipping, tmp_path) == [("a", 1)]

@@ -82,18 +82,19 @@ def test_a_record_without_the_key_has_no_label(written: Written) -> None:
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        ("{", "it is not JSON"),
-        ("[1, 2]", "it is not a JSON object but [1, 2]: every line must be one"),
+        ("{", "it is not valid JSON"),
+        ("[1, 2]", "it is not a JSON object but [1, 2]: every line must be one object"),
         ("3", "it is not a JSON object but 3"),
         ("[" * 100_000, "it is nested too deeply"),
         ('{"label": "x"}', "it has none of the keys a, b"),
         ('{"a": "1", "b": 2, "label": "x"}', "'1' in column 'a' is not a number"),
-        ('{"a": 1e39, "b": 2, "label": "x"}', "not a finite number"),
+        ('{"a": 1e39, "b": 2, "label": "x"}', "not a finite 32-bit number"),
         ('{"a": 1' + "0" * 400 + ', "b": 2, "label": "x"}', "a number is too large"),
-        ('{"a": 1' + "0" * 5000 + ', "b": 2, "label": "x"}', "it is not JSON"),
+        ('{"a": 1' + "0" * 5000 + ', "b": 2, "label": "x"}', "it is not valid JSON"),
         ('{"a": [1, 2], "b": 2, "label": "x"}', "[1, 2] in column 'a' is not a number"),
-        ('{"a": 1, "b": 2, "label": ["x"]}', "a label is text or a number"),
-        ('{"a": 1, "b": 2, "label": Infinity}', "a label is text or a number"),
+        ('{"a": 1, "b": 2, "label": {"x": 1}}', "a label must be text or a number"),
+        ('{"a": 1, "b": 2, "label": [["x"]]}', "a list of labels must have text and numbers"),
+        ('{"a": 1, "b": 2, "label": Infinity}', "a label must be text or a number"),
     ],
 )
 def test_a_bad_line_is_named_or_left_out(bad: str, why: str, written: Written) -> None:
@@ -109,16 +110,16 @@ def test_a_bad_line_is_named_or_left_out(bad: str, why: str, written: Written) -
 
 def test_ragged_lists_are_refused(written: Written) -> None:
     path = written({"x": [[1, 2], [3]], "label": "a"})
-    with pytest.raises(InputError, match="'x': its features are not numbers in rows of equal"):
+    with pytest.raises(InputError, match="'x': its features are not numbers, or their lists"):
         rows_of(JSONLines(features=["x"]), path)
 
 
 @pytest.mark.parametrize(
     ("reader", "why"),
     [
-        (JSONLines("kind"), "the first records have no 'kind' \\(they have: a, s, label\\)"),
-        (JSONLines(features=["b"]), "the first records have no 'b'"),
-        (JSONLines(ignore=["b"]), "the first records have no 'b'"),
+        (JSONLines("kind"), "the first records have no key 'kind' \\(they have: a, s, label\\)"),
+        (JSONLines(features=["b"]), "the first records have no key 'b'"),
+        (JSONLines(ignore=["b"]), "the first records have no key 'b'"),
         (JSONLines(ignore=["a", "s"]), "no features besides the label 'label'"),
     ],
 )

@@ -63,7 +63,7 @@ def rows_of_records(records: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("bad", [float("inf"), 1e39])
 def test_a_bad_row_is_named_or_left_out(bad: float, written: Written) -> None:
     path = written({"a": [1.0, bad, 3.0], "y": ["u", "v", "w"]})
-    with pytest.raises(DataError, match=r"rows\.parquet, row 2: a feature is not a finite number"):
+    with pytest.raises(DataError, match=r"rows\.parquet, row 2: a feature is not a finite 32-bit"):
         rows_of(Parquet(), path)
     skipping = Parquet(faults=Faults(skip=True))
     assert rows_of(skipping, path) == [([1], "u"), ([3], "w")]
@@ -85,7 +85,7 @@ def test_what_cannot_be_read(written: Written, tmp_path: Path) -> None:
     path = written({"a": [1.0], "y": ["u"]})
     with pytest.raises(InputError, match="there is no column 'z'"):
         rows_of(Parquet("z"), path)
-    with pytest.raises(DataError, match="fewer rows than were read of it before"):
+    with pytest.raises(DataError, match="fewer rows than were read before"):
         list(Parquet().read(path, (2,)))
 
 

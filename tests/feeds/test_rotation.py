@@ -62,7 +62,7 @@ def test_a_file_that_is_renamed_and_made_anew_is_read_from_its_start(log: Log) -
     first = 1 if log.header is None else 2
     assert [next(found) for _ in range(3)] == [(4, first + 3), (5, first), (6, first + 1)]
     assert numbers(found) == [7]
-    assert log.said == [f"{log.path} is another file now: reading that one"]
+    assert log.said == [f"{log.path} was replaced: reading the new file"]
     with log.path.open("a") as file:
         file.write(log.form.format(8, "y") + "\n")
     assert numbers(found) == [8]
@@ -117,8 +117,8 @@ def test_a_position_beyond_the_end_belongs_to_an_older_file(log: Log) -> None:
         layout = {"columns": ["v", "kind"], "headed": True, "label": 1, "features": [0]}
     assert numbers(log.follow((10_000, 99), layout)) == [1, 2]
     assert log.said == [
-        f"{log.path} is shorter than what was read of it: reading it from its start"
+        f"{log.path} is shorter than the part that was read before: reading it from its start"
     ]
     feed = open_feed([str(log.path)], None, layout)
-    with pytest.raises(DataError, match="is shorter than what was read of it before"):
+    with pytest.raises(DataError, match="is shorter than the part that was read before"):
         list(feed.records({str(log.path): (10_000, 99)}))

@@ -36,7 +36,7 @@ from tests.golden import cases, driver
 from torch import Tensor
 
 from recollect import InputError, Learner
-from recollect.learner.engine import Engine
+from recollect.learner.engine.engine import Engine
 
 __all__ = ["FOLDER", "alone", "learned", "options_of", "recorded", "settings", "summary"]
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect import Learner
-from recollect.learner.engine import Engine
+from recollect.learner.engine.engine import Engine
 
 __all__ = ["batch", "batches", "engine_of", "network", "normalised", "weights"]
 

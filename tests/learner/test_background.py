@@ -12,7 +12,7 @@ import pytest
 from tests.learner.test_files import batch, network
 
 from recollect import DataError, DERpp, DivergedError, InputError, Learner
-from recollect.learner.image import Image
+from recollect.learner.saving.image import Image
 
 Write = Callable[[Image, Path], None]
 
@@ -188,7 +188,7 @@ def test_so_does_garbage_collection(
     with caplog.at_level(logging.ERROR, "recollect"):
         del again
         gc.collect()
-    assert "a checkpoint was not saved: no space is left" in caplog.text
+    assert "a checkpoint could not be saved: no space is left" in caplog.text
 
 
 def test_saving_to_a_file_does_not_hold_up_the_others(gate: Gate, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_resume_passes_over_a_damaged_file(tmp_path: Path) -> None:
     again.close()
     for path in tmp_path.glob("*.recollect"):
         path.write_bytes(b"")
-    with pytest.raises(DataError, match="recollect did not write it"):
+    with pytest.raises(DataError, match="it was not written by recollect"):
         Learner.resume(tmp_path, network())
 
 
@@ -121,7 +121,7 @@ def test_what_was_just_saved_is_there_whatever_lies_in_the_folder(
 def test_checkpoint_needs_a_folder() -> None:
     learner = Learner(network(), ER())
     learner.observe(*batch(0))
-    with pytest.raises(InputError, match="no folder for checkpoints"):
+    with pytest.raises(InputError, match="has no checkpoint folder"):
         learner.checkpoint()
 
 

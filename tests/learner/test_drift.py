@@ -15,7 +15,7 @@ from river.drift import binary
 
 from recollect import ER, MLP, DataError, InputError, Learner
 from recollect.files import pack, unpack
-from recollect.learner.drift import FAMILIAR, HORIZON, NAMES, Detector, Drift
+from recollect.learner.monitoring.drift import FAMILIAR, HORIZON, NAMES, Detector, Drift
 
 MET = np.full(3, FAMILIAR)
 
@@ -172,7 +172,7 @@ def test_predictions_that_were_made_earlier_are_what_counts() -> None:
 
 @pytest.mark.parametrize("given", ["adwin2", "FHDDM", 3, drift.DummyDriftDetector(), object()])
 def test_what_is_not_a_detector_is_refused(given: Any) -> None:
-    with pytest.raises(InputError, match="is not a detector of River's: give one of ADWIN"):
+    with pytest.raises(InputError, match="is not a supported drift detector of River: give one"):
         learner(drift=given)
 
 
@@ -191,4 +191,14 @@ def test_a_file_that_was_tampered_with_is_refused(change: dict[str, Any], tmp_pa
     facts["drift"] |= change
     (tmp_path / "file").write_bytes(pack(facts, tensors))
     with pytest.raises((DataError, InputError)):
+        Learner.load(tmp_path / "file", MLP(8, 1, (16,)))
+
+
+@pytest.mark.parametrize("said", [False, 0, "", [], {}])
+def test_a_file_without_a_sound_state_of_alarms_is_refused(said: Any, tmp_path: Path) -> None:
+    learner().save(tmp_path / "file")
+    facts, tensors = unpack((tmp_path / "file").read_bytes())
+    facts["drift"] = said
+    (tmp_path / "file").write_bytes(pack(facts, tensors))
+    with pytest.raises(DataError):
         Learner.load(tmp_path / "file", MLP(8, 1, (16,)))

@@ -209,20 +209,20 @@ def test_a_method_of_ones_own_is_passed_again(tmp_path: Path) -> None:
     learner = Learner(network(), Own(3.0), memory=10)
     learner.observe(*batch(0))
     learner.save(tmp_path / "learner")
-    with pytest.raises(InputError, match="a method of its own, 'own': pass it"):
+    with pytest.raises(InputError, match="a custom method, 'own': pass it"):
         Learner.load(tmp_path / "learner", network())
-    with pytest.raises(InputError, match="learned with own, not with er"):
+    with pytest.raises(InputError, match="has the method 'own', not 'er'"):
         Learner.load(tmp_path / "learner", network(), method=ER())
     again = Learner.load(tmp_path / "learner", network(), method=Own(3.0))
     assert learner.observe(*batch(1)) == again.observe(*batch(1))
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"none cannot be read: No such file"):
+    with pytest.raises(DataError, match=r"none' cannot be read: No such file"):
         Learner.load(tmp_path / "none", network())
     for content in (b"", b"text", bytes(1000)):
         (tmp_path / "some").write_bytes(content)
-        with pytest.raises(DataError, match="some: recollect did not write it"):
+        with pytest.raises(DataError, match="some: it was not written by recollect"):
             Learner.load(tmp_path / "some", network())
     learner = Learner(network(), SGD())
     learner.observe(*batch(0))

@@ -15,8 +15,9 @@ import torch
 from tests.learner.some_stream import engine_of, network
 
 from recollect import ER, MLP, DERpp, Learner
-from recollect.learner import emptied, engine
+from recollect.learner.engine import emptied, engine
 from recollect.methods import DER, GSS, SCR, ERKMeans, ERMoF, ERRing, Method
+from recollect.train import compiled
 
 BATCH = 5
 
@@ -88,8 +89,12 @@ METHODS = [
 ]
 
 
+@pytest.mark.parametrize("recorded", [False, True])
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: m.name)
-def test_no_tensor_and_no_later_file_has_the_bytes(method: Method, tmp_path: Path) -> None:
+def test_no_tensor_and_no_later_file_has_the_bytes(
+    method: Method, recorded: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compiled, "RECORDED", {"cpu"} if recorded else set())
     learner = made(method, tmp_path / "folder", checkpoint_every=2)
     learn(learner, 9)
     learner.flush()
@@ -99,6 +104,7 @@ def test_no_tensor_and_no_later_file_has_the_bytes(method: Method, tmp_path: Pat
     result = learner.forget(gone)
     assert result.rows == len(set(names) & set(gone))
     assert not in_tensors(gone)
+    assert not {name for name, _ in learner._now.names._table.values()} & {*gone}
     for path in result.files:
         path.unlink()
     learner.save(tmp_path / "saved")
@@ -237,7 +243,7 @@ def test_a_file_that_another_thread_was_writing_is_one_of_the_earlier_ones(
     from threading import Event
 
     from recollect import files
-    from recollect.learner import image
+    from recollect.learner.saving import image
 
     begun, go_on = Event(), Event()
     write = files.write_packed

@@ -1,4 +1,4 @@
-"""A process that learns values or several labels is killed at any time, and goes on exactly."""
+"""A process that learns values, several labels or mappings is killed, and goes on exactly."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from recollect import MLP, DERpp, Learner
 
@@ -19,36 +21,55 @@ ROWS = 300
 X = np.random.default_rng(0).normal(size=(ROWS, 5, 3)).astype(np.float32)
 
 
-def target_of(target: str, x: np.ndarray) -> object:
-    if target == "regression":
-        return 1e3 + 50 * x.sum(1)
-    return [{f"above {n}" for n in range(3) if row[n] > 0} for row in x]
+class Named(nn.Module):
+    """A network that takes values and a mask by name, and gives a mapping."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = MLP(3, 1, hidden=(8,))
+
+    def forward(self, values: Tensor, mask: Tensor) -> dict[str, Tensor]:
+        return {"logits": self.net(values * mask)}
 
 
-def made(target: str, folder: Path | None) -> Learner:
+def network(kind: str) -> nn.Module:
     torch.manual_seed(0)
+    return Named() if kind == "mapping" else MLP(3, 1, hidden=(8,))
+
+
+def example(kind: str, x: np.ndarray) -> tuple[Any, Any]:
+    """What the learner is given of a batch: examples and targets."""
+    if kind == "regression":
+        return x, 1e3 + 50 * x.sum(1)
+    if kind == "labels":
+        return x, [{f"above {n}" for n in range(3) if row[n] > 0} for row in x]
+    return {"mask": x < 1, "values": x}, [f"most is {n}" for n in x.argmax(1)]
+
+
+def made(kind: str, folder: Path | None) -> Learner:
     every = {} if folder is None else {"checkpoints": folder, "checkpoint_every": 3}
-    return Learner(MLP(3, 1, hidden=(8,)), DERpp(), memory=40, lr=0.05, replay=8, target=target,
-                   spare=1, **every)  # type: ignore[arg-type] # fmt: skip
+    target = "class" if kind == "mapping" else kind
+    return Learner(network(kind), DERpp(), memory=40, lr=0.05, replay=8, target=target,
+                   spare=1, window=2000, **every)  # type: ignore[arg-type] # fmt: skip
 
 
-def learn(target: str, folder: Path | None, pause: float = 0.0) -> Learner:
+def learn(kind: str, folder: Path | None, pause: float = 0.0) -> Learner:
     """Learn all batches, from where the folder was left; every third has weights."""
-    learner = made(target, folder)
+    learner = made(kind, folder)
     if folder is not None:
         learner.close()
-        learner = Learner.resume(folder, MLP(3, 1, hidden=(8,))) or made(target, folder)
+        learner = Learner.resume(folder, network(kind)) or made(kind, folder)
     for number in range(learner.arrived // 5, ROWS):
         weight = [1.0, 2.0, 0.5, 0.0, 1.0] if number % 3 == 2 else None
-        learner.observe(X[number], target_of(target, X[number]), weight=weight)
+        learner.observe(*example(kind, X[number]), weight=weight)
         time.sleep(pause)
     return learner
 
 
-@pytest.mark.parametrize("target", ["regression", "labels"])
-def test_a_killed_process_goes_on_exactly(target: str, tmp_path: Path) -> None:
-    whole, chance, kills = learn(target, None), random.Random(0), 0
-    command = [sys.executable, __file__, target, str(tmp_path / "state")]
+@pytest.mark.parametrize("kind", ["regression", "labels", "mapping"])
+def test_a_killed_process_goes_on_exactly(kind: str, tmp_path: Path) -> None:
+    whole, chance, kills = learn(kind, None), random.Random(0), 0
+    command = [sys.executable, __file__, kind, str(tmp_path / "state")]
     for _ in range(3):
         process = subprocess.Popen(command, stdout=subprocess.PIPE)
         assert process.stdout is not None
@@ -57,10 +78,11 @@ def test_a_killed_process_goes_on_exactly(target: str, tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         kills += process.wait() == -signal.SIGKILL
         process.stdout.close()
-    learner = learn(target, tmp_path / "state")
+    learner = learn(kind, tmp_path / "state")
     assert kills, "at least one was killed before its end"
     assert learner.metrics() == whole.metrics()
-    scores, others = learner._scores(X[0])[0], whole._scores(X[0])[0]
+    x = example(kind, X[0])[0]
+    scores, others = learner._scores(x)[0], whole._scores(x)[0]
     assert torch.equal(scores, others)
     learner.close()
 

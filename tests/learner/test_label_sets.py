@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from recollect import DER, ER, MLP, SGD, DERpp, InputError, Learner, Method
-from recollect.learner.label_record import LabelRecord
+from recollect.learner.monitoring.label_record import LabelRecord
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)).astype(np.float32)
@@ -88,12 +88,42 @@ def test_examples_without_labels_and_single_examples() -> None:
     learner.observe(X[2:4], ({"a"}, {"b"}))
     assert learner.seen == 6
     for y, said in [
-        ("ab", "is a set or list"), ([{"c"}, set()], "unknown label 'c'"),
-        ([{"a"}], "1 targets for 2"), (["a", "b"], "is the target of one"),
+        ("ab", "must be a set or list"), ([{"c"}, set()], "unknown label 'c'"),
+        ([{"a"}], "1 targets, but x has 2"), (["a", "b"], "one label for each of 2 examples"),
+        (np.array(["a", "b"]), "one label for each of 2 examples"), (np.str_("a"), "a set or list"),
+        ({"a", "b", "c"}, "is the target of one"),
     ]:  # fmt: skip
         with pytest.raises(InputError, match=said):
             learner.observe(X[:2], y)
+    with pytest.raises(InputError, match="2 sets of labels, but x is one example"):
+        learner.observe(X[0], [["a"], ["b"]])
     assert learner.seen == 6
+
+
+def test_the_first_labels_tell_a_batch_from_one_example() -> None:
+    for y, said in [
+        (SETS[:9], "9 targets, but x has 10"), (["a"] * 10, "one label for each of 10 examples"),
+        ({"a"}, "for 10 of them, give 10 targets"),
+    ]:  # fmt: skip
+        learner = learner_of()
+        with pytest.raises(InputError, match=said):
+            learner.observe(X[:10], y)
+        assert not learner.steps
+    one = learner_of()
+    one.observe(X[0], np.array(["a", "b"]))
+    assert one.classes == ["a", "b"]
+
+
+def test_an_example_without_a_prediction_counts_as_an_empty_set() -> None:
+    one, other = (learned(learner_of(), slice(0, 100)) for _ in range(2))
+    one.observe(X[:2], [{"up"}, {"far"}], predicted=[None, {"up"}])
+    other.observe(X[:2], [{"up"}, {"far"}], predicted=[set(), ["up"]])
+    assert one.metrics() == other.metrics()
+    for wrong in ([None], "up", ["up", "up"], 3):
+        with pytest.raises(
+            InputError, match="predicted must be what predict returned: 2 predictions"
+        ):
+            one.observe(X[:2], [{"up"}, {"far"}], predicted=wrong)
 
 
 def test_arrays_of_ones_and_zeros_are_read_by_the_listed_classes() -> None:
@@ -108,13 +138,13 @@ def test_arrays_of_ones_and_zeros_are_read_by_the_listed_classes() -> None:
     same.observe(X[4], {"b", "c"})
     assert np.array_equal(learner.predict_proba(X), same.predict_proba(X))
     for wrong in (ones[:, :2], 2 * ones):
-        with pytest.raises(InputError, match="one for each of the 3 classes"):
+        with pytest.raises(InputError, match="one element for each of the 3 classes"):
             learner.observe(X[:2], wrong)
     unlisted = learner_of()
     for y in (ones, ones.tolist()):
-        with pytest.raises(InputError, match=r"say what the columns are .* \(classes="):
+        with pytest.raises(InputError, match=r"list the labels of its columns .* \(classes="):
             unlisted.observe(X[:2], y)
-    with pytest.raises(InputError, match="lists no label"):
+    with pytest.raises(InputError, match="classes is empty"):
         learner_of(classes=[])
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from recollect import ER, MLP, SGD, InputError, Learner
-from recollect.learner.labels import Labels, decoded, encoded, labels_of
+from recollect.learner.targets.labels import Labels, decoded, encoded, labels_of
 
 KINDS: list[list[Hashable]] = [
     [0, 1, 2],
@@ -87,8 +87,8 @@ def test_what_has_an_array_is_a_batch() -> None:
     [
         ([["a"], ["b"]], "hashable"), ([{}, {}], "hashable"), ([{1}, {2}], "not set"),
         ([float("nan"), 1.0], "cannot be a label"), (np.array([[1], [2]]), "one axis"),
-        (np.array([1.0, np.nan]), "cannot be a label"), ([1, 2, 3], "3 labels and 2 examples"),
-        ([], "0 labels and 2 examples"), (torch.zeros(2, 1), "one axis"),
+        (np.array([1.0, np.nan]), "cannot be a label"), ([1, 2, 3], "3 labels, but x has 2"),
+        ([], "0 labels, but x has 2 examples"), (torch.zeros(2, 1), "one axis"),
         ([torch.zeros(2), torch.zeros(2)], "cannot be a label"),
     ],
     ids=repr,
@@ -173,7 +173,7 @@ def test_plain_data_and_back(label: Hashable) -> None:
     ("label", "said"),
     [
         (0.5, "regression"), (np.float32(2.25), "regression"), (float("inf"), "regression"),
-        (None, "None is not a label"), (2**63, "too large"), (1e300, "too large"),
+        (None, "the label is None"), (2**63, "too large"), (1e300, "too large"),
         (-(2**70), "too large"), ("x" * 1001, "too large"), (tuple(range(1001)), "too large"),
     ],
     ids=["half", "float32", "inf", "None", "2^63", "1e300", "-2^70", "text", "tuple"],
@@ -204,7 +204,7 @@ def test_more_classes_than_allowed_are_refused() -> None:
     learner = Learner(MLP(2, 1), SGD(), max_classes=3)
     learner.observe(np.eye(2), ["a", "b"])
     before = learner._packed()
-    with pytest.raises(InputError, match=r"'c' would be class number 4, .* 3 at most"):
+    with pytest.raises(InputError, match=r"'d' would be class number 4, .* at most 3 "):
         learner.observe(np.eye(2), ["c", "d"])
     assert learner._packed() == before
     learner.observe(np.eye(2), ["c", "a"])
@@ -215,16 +215,32 @@ def test_more_classes_than_allowed_are_refused() -> None:
             Learner(MLP(2, 1), SGD(), max_classes=wrong)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("known", "new", "beyond", "number"),
+    [
+        ((), "abcd", "d", 4),
+        (("a",), "abcde", "d", 4),
+        (("a", "b", "c"), "cdd", "d", 4),
+        (("a", "b", "c", "d"), "ef", "e", 5),
+    ],
+)
+def test_the_error_names_the_first_label_beyond_max_classes(
+    known: tuple[str, ...], new: str, beyond: str, number: int
+) -> None:
+    with pytest.raises(InputError, match=f"the label '{beyond}' would be class number {number},"):
+        Labels(known).with_new(list(new), most=3)
+
+
 def test_a_thousand_classes_are_allowed_by_default_and_listed_ones_are_not_counted(
     tmp_path: Path,
 ) -> None:
     learner = Learner(MLP(2, 1), SGD())
-    with pytest.raises(InputError, match="1000 at most"):
+    with pytest.raises(InputError, match=r"1000 would be class number 1001, .* at most 1000 "):
         learner.observe(np.ones((1001, 2)), list(range(1001)))
     many = Learner(MLP(2, 1), SGD(), classes=range(1001), max_classes=5)
     many.observe(np.ones(2), 1000)
     few = Learner(MLP(2, 1), SGD(), max_classes=2)
     few.observe(np.eye(2), ["a", "b"])
     few.save(tmp_path / "few")
-    with pytest.raises(InputError, match="2 at most"):
+    with pytest.raises(InputError, match=r"at most 2 \(max_classes"):
         Learner.load(tmp_path / "few", MLP(2, 1)).observe(np.ones(2), "c")

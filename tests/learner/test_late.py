@@ -68,6 +68,8 @@ def test_ids_that_do_not_wait_are_ignored_and_named() -> None:
     found = learner.label(["a", "c", "c", "z", "d"], [y[0], y[2], y[2], "q", y[3]])
     assert found == Labelled(2, found.loss, repeated=("c",), expired=("a",), unknown=("z",))
     assert "q" not in learner.classes
+    with pytest.raises(InputError, match="there are 1 ids, but x has 6 examples"):
+        made().predict(x[0], ids=["a"])
     again = learner.label(["c", "d"], ["q", "q"])
     assert (again.learned, again.repeated, again.ignored) == (0, ("c", "d"), ("c", "d"))
     assert math.isnan(again.loss)
@@ -142,7 +144,7 @@ def test_what_waits_is_a_copy() -> None:
         ([True], ["u"], "an id must be a text"),
         (["x" * 1001], ["u"], "an id must be a text"),
         ([2**63], ["u"], "an id must be a text"),
-        (["a"], [None], "None is not a label"),
+        (["a"], [None], "the label is None"),
         (["a"], [0.5], "is not a class"),
         (["a"], [["u"]], "must be hashable"),
     ],
@@ -170,7 +172,7 @@ def test_what_cannot_be_learned_is_refused_and_nothing_changes(
         (np.zeros((1, FEATURES + 1)), ["a"], "shape"),
         (np.full((1, FEATURES), np.nan), ["a"], "not finite"),
         (np.zeros((1, FEATURES)), [2.5], "an id must be a text"),
-        (["nothing"], ["a"], "must be numbers"),
+        (["nothing"], ["a"], "lists of numbers"),
     ],
 )
 def test_what_cannot_be_kept_is_refused(cold: bool, x: object, ids: object, words: str) -> None:
@@ -202,7 +204,7 @@ def test_an_example_that_is_left_out_has_its_label() -> None:
     far[1] = 1e9
     learner.predict(far, ids=["a", "b"])
     found = learner.label(["a", "b"], y[:2])
-    assert (found.learned, found.left_out) == (1, 1)
+    assert (found.learned, found.left_out, found.left_out_ids) == (1, 1, ("b",))
     assert learner.label("b", y[1]).repeated == ("b",)
 
 
@@ -266,7 +268,7 @@ def test_a_closed_learner_keeps_and_labels_no_more() -> None:
 
 def test_without_ids_nothing_has_to_be_known() -> None:
     learner: Learner = made()
-    with pytest.raises(InputError, match="nothing was observed yet"):
+    with pytest.raises(InputError, match="nothing has been learned yet"):
         learner.predict(examples(1)[0])
 
 

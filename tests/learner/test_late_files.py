@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.learner.late_stream import examples, journal_files, killed, made, module, served, state
 
 from recollect import DataError, InputError, Learner
-from recollect.learner import journalled
+from recollect.learner.late import journalled, recovery
 
 
 @pytest.fixture
@@ -157,6 +159,8 @@ def test_what_is_forgotten_is_in_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     )  # fmt: skip
     assert not {row.id for row in learner.remembered()} & set(named)
     assert learner.pending == waiting - 2
+    assert found_now.waiting == 2
+    assert "removed from memory, and 2 that waited for a label." in str(found_now)
     newest = max(folder.glob("*.recollect"), key=lambda path: path.stat().st_mtime_ns)
     for path in [newest, *folder.glob("*.journal")]:
         data = path.read_bytes()
@@ -167,3 +171,37 @@ def test_what_is_forgotten_is_in_no_file(tmp_path: Path, monkeypatch: pytest.Mon
     served(learner, 60, 80)
     resumed = killed(learner, tmp_path / "b")
     assert (state(resumed), resumed.pending) == (state(learner), learner.pending)
+
+
+def test_a_journal_that_cannot_be_written_anew_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learner, (x, _) = made(tmp_path / "a"), examples(2)
+    learner.predict(x, ids=["ann", "bob"])
+
+    def full(*given: Any, **named: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recovery, "rewrite", full)
+        with pytest.raises(DataError, match=r"still has them: No space left.* call forget again"):
+            learner.forget("ann")
+    learner.forget("ann")
+    journal = (tmp_path / "a" / "00000001.journal").read_bytes()
+    assert x[0].tobytes() not in journal
+    assert x[1].tobytes() in journal
+
+
+def test_the_files_to_delete_are_not_those_that_are_needed(tmp_path: Path) -> None:
+    learner, (x, y) = made(tmp_path / "a", keep=5), examples(10)
+    learner.observe(x[:5], y[:5])
+    old = learner.checkpoint()
+    learner.predict(x[5:], ids=list(range(5)))
+    learner.label([0, 1], y[5:7])
+    learner.checkpoint()
+    result = learner.forget([1, 2])  # which makes a checkpoint of the same step
+    assert result.files == (old,)
+    for path in result.files:
+        path.unlink()
+    resumed = killed(learner, tmp_path / "b")
+    assert (state(resumed), resumed.pending) == (state(learner), 2)

@@ -73,7 +73,7 @@ def test_a_label_that_was_journalled_and_not_learned_is_learned_at_resume(
         each.predict(x, ids=list(range(30)))
         each.label([0, 1], y[:2])
     with monkeypatch.context() as patch:
-        patch.setattr("recollect.learner.engine.Engine.step", _interrupted)
+        patch.setattr("recollect.learner.engine.engine.Engine.step", _interrupted)
         with pytest.raises(KeyboardInterrupt):
             learner.label([2, 3], y[2:4])
     calm.label([2, 3], y[2:4])
@@ -186,7 +186,7 @@ def test_a_folder_of_another_learner_is_refused(tmp_path: Path) -> None:
         learner.observe(x, y)
         learner.checkpoint()
     other = made(tmp_path)
-    with pytest.raises(InputError, match="holds the checkpoints of another learner"):
+    with pytest.raises(InputError, match="contains the checkpoints of another learner"):
         other.predict(x, ids=[1, 2])
     assert other.pending == 0
 

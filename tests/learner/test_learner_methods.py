@@ -68,7 +68,7 @@ FIT = [
 
 @pytest.mark.parametrize("name", sorted(set(METHODS) - {kind.name for kind in FIT}))
 def test_methods_that_need_to_know_of_tasks_are_refused(name: str) -> None:
-    with pytest.raises(InputError, match="told where tasks begin and end") as refusal:
+    with pytest.raises(InputError, match="needs task boundaries, task ids") as refusal:
         Learner(MLP(4, 2), METHODS[name]())
     assert all(kind.title in str(refusal.value) for kind in FIT)
 

@@ -24,11 +24,22 @@ def test_new_classes_and_a_larger_head(told: pytest.LogCaptureFixture) -> None:
     learner.observe(np.ones((7, 2)), list("cdefgha"))
     assert told.messages == [
         "2 new class(es): 'a', 'b'; 2 are known",
-        "the network has 9 outputs now, for 3 before",
+        "the network was extended from 3 to 9 outputs",
         "6 new class(es): 'c', 'd', 'e', 'f', 'g' and 1 more; 8 are known",
     ]
     assert {record.levelname for record in told.records} == {"INFO"}
     assert {record.name for record in told.records} == {"recollect.learner"}
+
+
+def test_labels_that_no_file_can_have(told: pytest.LogCaptureFixture) -> None:
+    learner = Learner(MLP(2, 1), ER(), memory=10)
+    learner.observe(np.eye(2), [frozenset("a"), frozenset("b")])
+    assert [record.levelname for record in told.records] == ["INFO", "WARNING"]
+    assert told.messages[1].startswith(
+        "this learner can learn and predict, but not be saved: the label froz"
+    )
+    learner.observe(np.eye(2), [frozenset("a"), frozenset("b")])
+    assert len(told.records) == 2
 
 
 def test_examples_that_are_left_out(told: pytest.LogCaptureFixture) -> None:
@@ -50,7 +61,7 @@ def test_steps_that_are_undone(told: pytest.LogCaptureFixture) -> None:
         list(learner.follow([(np.eye(2), [0, 1])] * 20))
     record = told.records[-1]
     assert record.levelname == "WARNING"
-    assert f"step {learner.steps + 1} was taken back" in record.getMessage()
+    assert f"step {learner.steps + 1} was undone" in record.getMessage()
 
 
 def test_the_library_sets_no_handler_that_writes() -> None:

@@ -16,7 +16,7 @@ FLAWED = [
     (DERpp(alpha="0.5"), "alpha of DER++ must be a number, not '0.5'"),  # type: ignore[arg-type]
     (DERpp(alpha=None), "alpha of DER++ must be a number, not None"),  # type: ignore[arg-type]
     (DERpp(alpha=torch.ones(2)), "alpha of DER\\+\\+ must be a number, not tensor"),
-    (ER(balanced=2), "balanced of ER is 1 \\(on\\) or 0 \\(off\\), not 2"),
+    (ER(balanced=2), "balanced of ER must be 1 \\(on\\) or 0 \\(off\\), not 2"),
     (SCR(projection=0), "projection of SCR must be a whole number of at least 1, not 0"),
 ]
 

@@ -46,12 +46,12 @@ def test_images_of_bytes_need_a_byte_a_pixel() -> None:
 
 def test_a_memory_without_room_for_one_example_is_refused() -> None:
     learner = growing(MLP(16, 1), ER(), memory="71 B")
-    with pytest.raises(InputError, match="no room for an example of 72 bytes"):
+    with pytest.raises(InputError, match="is too small for one example of 72 bytes"):
         learner.observe(some(1), ["a"])
     exact = growing(MLP(16, 1), DERpp(), memory="76 B")
     exact.observe(some(1), ["a"])
     before = exact._packed()
-    with pytest.raises(InputError, match="no room for an example of 80 bytes"):
+    with pytest.raises(InputError, match="is too small for one example of 80 bytes"):
         exact.observe(some(1), ["b"])
     assert exact._packed() == before
 

@@ -13,7 +13,7 @@ from river import metrics as river
 from sklearn import metrics as sk
 
 from recollect import ER, MLP, Learner
-from recollect.learner.record import Record
+from recollect.learner.monitoring.class_record import Record
 
 FILES = Path(__file__).with_name("files")
 

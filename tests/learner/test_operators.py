@@ -85,7 +85,7 @@ def test_damaged_notes_remove_no_version(tmp_path: Path) -> None:
         for _ in range(4):
             again.observe(X[:10], Y[:10])
             again.flush()
-        with pytest.raises(DataError, match="cannot be read: delete versions"):
+        with pytest.raises(DataError, match="cannot be read: delete it"):
             again.pin(pinned)
         assert pinned.exists()
         assert len(Learner.versions(tmp_path)) == 5

@@ -150,9 +150,9 @@ def test_a_rate_that_was_set_is_saved_and_does_not_stand_in_the_way(tmp_path: Pa
         assert again.lr == 0.02
         assert again._packed() == learner._packed()
         again.close()
-    with pytest.raises(InputError, match=r"was made with lr=0\.1, not lr=0\.02"):
+    with pytest.raises(InputError, match=r"was created with lr=0\.1, not lr=0\.02"):
         Learner(network(), ER(), lr=0.02, momentum=0.9).resumed(tmp_path)
-    with pytest.raises(InputError, match=r"was made with momentum=0\.9, not momentum=None"):
+    with pytest.raises(InputError, match=r"was created with momentum=0\.9, not momentum=None"):
         Learner(network(), ER(), lr=0.1).resumed(tmp_path)
 
 
@@ -164,7 +164,7 @@ def test_what_may_be_set_on_a_learner() -> None:
             learner.lr = value  # type: ignore[assignment]
     assert learner.lr == LR
     for name in ("rate", "momentum", "learning_rate", "seen", "classes"):
-        with pytest.raises(AttributeError, match=f"'{name}' cannot be set on a learner: drift, lr"):
+        with pytest.raises(AttributeError, match=f"'{name}' cannot be assigned: only drift, lr"):
             setattr(learner, name, 1)
 
 
@@ -186,9 +186,9 @@ def test_a_step_that_diverges_leaves_the_averages_as_they_were(case: str) -> Non
         learner.observe(*batch(step))
         twin.observe(*batch(step))
     before, packed = state(learner), learner._packed()
-    with pytest.raises(DivergedError, match="taken back"):
+    with pytest.raises(DivergedError, match="was undone"):
         learner.observe(np.full((2, 4), 3e38, "float32"), [0, 1], on_outlier="learn")
-    with pytest.raises(DivergedError, match="taken back"):  # with an output more
+    with pytest.raises(DivergedError, match="was undone"):  # with an output more
         learner.observe(np.full((2, 4), 3e38, "float32"), [0, "new"], on_outlier="learn")
     torch.testing.assert_close(state(learner), before, rtol=0, atol=0)
     assert learner._packed() == packed
@@ -253,15 +253,21 @@ def test_the_numbers_are_those_of_run() -> None:
         ({"optimiser": "AdamW", "nesterov": True}, "an option of SGD"),
         ({"clip": 0.0}, "clip must be greater than 0"),
         ({"schedule": "cosin"}, "unknown schedule 'cosin'"),
-        ({"schedule": "cosine"}, r"a stream has no end .* \(schedule_steps=\.\.\.\)$"),
-        ({"schedule": "step"}, r"schedule_steps=\.\.\.\), or after how many .*decay_every=\.\.\."),
-        ({"schedule_steps": 100}, "for schedule='step' and schedule='cosine'"),
+        ({"schedule": "cosine"}, r"needs a length, .* \(schedule_steps=\.\.\.\)$"),
+        (
+            {"schedule": "step"},
+            r"schedule_steps=\.\.\.\), or the number of steps between decays .*decay_every=\.\.\.",
+        ),
+        ({"schedule_steps": 100}, "schedule='step' or schedule='cosine'"),
         ({"schedule": "cosine", "schedule_steps": 0}, "whole number of at least 1, not 0"),
         ({"schedule": "cosine", "schedule_steps": 1.5}, "whole number of at least 1"),
         ({"decay_every": 5}, "schedule='step'"),
         ({"optimiser": "RMSprop", "momentum": 0.9}, "takes momentum among optimiser_options"),
         ({"optimiser_options": {"momentum": 0.9}, "nesterov": True}, "takes nesterov among"),
         ({"optimiser_options": {"foreach": True}, "momentum": 0.9}, "takes momentum among"),
+        ({"optimiser": "RMSprop", "optimiser_options": {"lr": 0.1}}, r"learning rate as lr=\.\.\."),
+        ({"optimiser": "RMSprop", "optimiser_options": {"beta": 1}}, "RMSprop does not accept"),
+        ({"optimiser": "RMSprop", "optimiser_options": {"alpha": "x"}}, "does not accept these"),
     ],
     ids=str,
 )
@@ -273,9 +279,6 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], text: str) -> Non
 def test_an_argument_that_there_is_not() -> None:
     with pytest.raises(TypeError, match="no argument 'momentun': did you mean 'momentum'"):
         Learner(network(), ER(), momentun=0.9)  # type: ignore[call-arg]
-    learner = Learner(network(), ER(), optimiser="RMSprop", optimiser_options={"lr": 0.1})
-    with pytest.raises(InputError, match=r"the learning rate is given as lr=\.\.\."):
-        learner.observe(*batch(0))
 
 
 def test_options_with_several_values_are_resumed(tmp_path: Path) -> None:

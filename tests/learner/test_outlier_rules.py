@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from recollect.learner.outliers import Watch
+from recollect.learner.inputs.outliers import Watch
 
 COUNT = 3000
 Rng = np.random.Generator

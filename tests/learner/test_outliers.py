@@ -104,7 +104,7 @@ def test_the_first_batch_may_have_one_too() -> None:
     nothing = learner_of()
     assert math.isnan(nothing.observe(np.full((3, 4), np.nan), [0, 1, 2]))
     assert (nothing.seen, nothing.classes, nothing.arrived) == (0, [], 3)
-    with pytest.raises(InputError, match="nothing was observed yet"):
+    with pytest.raises(InputError, match="nothing has been learned yet"):
         nothing.predict(x)
 
 
@@ -132,10 +132,10 @@ def test_a_row_of_a_list_that_cannot_be_read_is_left_out(row: Any) -> None:
     other.observe(np.delete(x, 3, 0), np.delete(y, 3))
     assert same(one, other)
     assert one.metrics().left_out == 1
-    assert "cannot be read" in one.outliers[-1].reason
+    assert "cannot be converted" in one.outliers[-1].reason
     with pytest.raises(InputError):
         one.observe(rows, y[:5])
-    with pytest.raises(InputError, match="numbers in an array"):
+    with pytest.raises(InputError, match="lists of numbers"):
         one.observe([row, "text"], [0, 1])
 
 

@@ -187,7 +187,7 @@ def test_it_follows_a_data_loader_of_mappings(labels: str | None) -> None:
     parts = range(0, 24, 8)
     wanted = [other.observe({n: t[i : i + 8] for n, t in x.items()}, y[i : i + 8]) for i in parts]
     assert losses == wanted
-    with pytest.raises(InputError, match="no 'labels' among them"):
+    with pytest.raises(InputError, match="without 'labels'"):
         list(learner.follow([{"input_ids": 1, "size": 2}]))
 
 

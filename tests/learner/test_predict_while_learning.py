@@ -14,10 +14,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recollect import DERpp, DivergedError, Field, InputError, Learner, Method, Replay, Setup, Step
-from recollect.learner.views import ROWS
+from recollect.learner.engine.views import ROWS
 from recollect.methods import Query, Spec
+from recollect.train import compiled
 
 STEP, GO_ON = threading.Event(), threading.Event()
+
+
+@pytest.fixture(autouse=True, params=["as they come", "recorded"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How steps are taken."""
+    monkeypatch.setattr(compiled, "RECORDED", {"cpu"} if request.param == "recorded" else set())
 
 
 class Held(nn.Module):

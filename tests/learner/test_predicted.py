@@ -41,6 +41,6 @@ def test_it_changes_nothing_else() -> None:
 @pytest.mark.parametrize("predicted", [["a"], "a", ["a", "b", "a"], 3])
 def test_there_is_one_for_every_example(predicted: Any) -> None:
     one = learner()
-    with pytest.raises(InputError, match="predicted must be what predict gave: 2 labels"):
+    with pytest.raises(InputError, match="predicted must be what predict returned: 2 predictions"):
         one.observe(np.eye(2), ["a", "b"], predicted=predicted)
     assert one.steps == 1

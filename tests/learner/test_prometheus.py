@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+import torch
 
 from recollect import ER, MLP, InputError, Learner, prometheus
 
@@ -55,9 +58,31 @@ def test_the_series_of_classes_are_bounded_and_distinct() -> None:
     assert len(re.findall("class=", prometheus(learner, classes=3))) == 3
 
 
+def test_gauges_of_any_type_of_number_are_numbers() -> None:
+    given: dict[str, Any] = {
+        "a": True,
+        "b": np.float64(2.5),
+        "c": torch.tensor(3),
+        "d": np.inf,
+        "e": 2**60,
+    }
+    lines = prometheus(Learner(MLP(2, 1), ER()), gauges=given).splitlines()
+    assert [line.removeprefix("recollect_") for line in lines if line[0] != "#"][-5:] == [
+        "a 1.0", "b 2.5", "c 3.0", "d +Inf", f"e {2**60}",
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="'a' must be a number, not 'many'"):
+        prometheus(Learner(MLP(2, 1), ER()), gauges={"a": "many"})  # type: ignore[dict-item]
+
+
+def test_a_label_that_is_not_unicode_has_an_escape() -> None:
+    learner = Learner(MLP(2, 1), ER())
+    learner.observe([[1.0, 0.0], [0.0, 1.0]], ["\ud800", "b"])
+    assert b'{class="\\\\ud800"}' in prometheus(learner).encode()
+
+
 def test_names_of_gauges_are_checked() -> None:
     learner = Learner(MLP(2, 1), ER())
-    with pytest.raises(InputError, match="not a name"):
+    with pytest.raises(InputError, match="not a valid name"):
         prometheus(learner, gauges={"a b": 1})
     with pytest.raises(InputError, match="already"):
         prometheus(learner, gauges={"accuracy": 1})

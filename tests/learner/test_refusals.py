@@ -19,15 +19,15 @@ from recollect import ER, MLP, DataError, DERpp, InputError, Learner
     [
         ({"method": "er"}, r"one of recollect\.methods, such as DERpp\(\), not 'er'"),
         ({"method": ER}, r"one of recollect\.methods, such as DERpp\(\), not <class"),
-        ({"optimiser": torch.optim.AdamW}, "the name of one of torch's, such as 'AdamW'"),
+        ({"optimiser": torch.optim.AdamW}, r"in torch\.optim, such as 'AdamW', not <class"),
         ({"device": "abacus"}, "unknown device 'abacus'"),
         ({"device": 1.5}, r"unknown device '1\.5'"),
-        ({"device": "cuda:99"}, "there is no"),
+        ({"device": "cuda:99"}, "there is no device|torch finds no GPU"),
         ({"classes": 3}, "a list of all labels there will be, not 3"),
         ({"classes": "abc"}, "a list of all labels there will be, not 'abc'"),
-        ({"transform": "flip"}, "transform must be a function of a batch, not 'flip'"),
-        ({"replay_transform": 2}, "replay_transform must be a function of a batch, not 2"),
-        ({"module": MLP(4, 1).requires_grad_(False)}, "all weights of the network are frozen"),
+        ({"transform": "flip"}, "transform must be a function that takes a batch, not 'flip'"),
+        ({"replay_transform": 2}, "replay_transform must be a function that takes a batch, not 2"),
+        ({"module": MLP(4, 1).requires_grad_(False)}, "all parameters of the network are frozen"),
     ],
 )
 def test_a_learner_that_cannot_be_made(told: dict[str, Any], message: str) -> None:
@@ -50,10 +50,10 @@ def test_a_device_may_be_left_to_torch() -> None:
     ("x", "message"),
     [
         (np.array([[1, "a"]], dtype=object), "not ndarray of objects"),
-        (np.array(["1", "2"]), "not ndarray of texts"),
+        (np.array(["1", "2"]), "not ndarray of strings"),
         (["1", "2"], "not list$"),
         (None, "not NoneType$"),
-        ([1, 2, 3, 4], "whole numbers are for embeddings: convert others to float32"),
+        ([1, 2, 3, 4], "integers are for embeddings: convert other examples to float32"),
     ],
 )
 def test_examples_that_are_no_numbers_for_this_network(x: object, message: str) -> None:
@@ -74,7 +74,7 @@ def test_fixed_classes_and_too_few_outputs() -> None:
     pooled = nn.Sequential(nn.Linear(4, 4), nn.Unflatten(1, (2, 2)), nn.AvgPool1d(2), nn.Flatten())
     for network, message in [
         (convolved, "more classes than the network has outputs"),
-        (pooled, "give it one for every class"),
+        (pooled, "use a network with an output for every class"),
     ]:
         with pytest.raises(InputError, match=message):
             Learner(network, ER(), classes=["a", "b", "c"]).observe(np.ones(4, "float32"), "a")
@@ -83,9 +83,9 @@ def test_fixed_classes_and_too_few_outputs() -> None:
 @pytest.mark.parametrize(
     ("other", "message"),
     [
-        (MLP(5, 1), r"does not go into this network: .* shape \[4\]"),
+        (MLP(5, 1), r"does not fit this network: .* shape \[4\]"),
         (MLP(4, 1, (7,)), r"another network or method: weights\.hidden\.1\.\w+ is missing here"),
-        (MLP(4, 1, (100, 100, 9)), r"another network or method: weights\.hidden\.2\.\w+ is not in"),
+        (MLP(4, 1, (100, 100, 9)), r"network or method: weights\.hidden\.2\.\w+ is missing in"),
     ],
 )
 def test_a_file_for_another_network(other: nn.Module, message: str, tmp_path: Path) -> None:
@@ -99,7 +99,9 @@ def test_a_file_for_another_network(other: nn.Module, message: str, tmp_path: Pa
 def test_resume_takes_a_folder(tmp_path: Path) -> None:
     learner = Learner(MLP(4, 1), ER())
     learner.save(tmp_path / "a.recollect")
-    with pytest.raises(InputError, match=r"a\.recollect is a file: Learner\.load takes one"):
+    with pytest.raises(
+        InputError, match=r"a\.recollect' is a file, not a folder of checkpoints: use Learner\.load"
+    ):
         Learner.resume(tmp_path / "a.recollect", MLP(4, 1))
 
 

@@ -11,7 +11,7 @@ from tests.learner.some_stream import batch
 from torch import Tensor, nn
 
 from recollect import DERpp, DivergedError, Learner
-from recollect.learner.threads import SMALL, Work, threads_for
+from recollect.learner.engine.threads import SMALL, Work, threads_for
 
 SEEN: list[tuple[bool, int]] = []
 

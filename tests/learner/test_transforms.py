@@ -140,11 +140,11 @@ def test_bytes_arrive_at_a_transform_as_numbers() -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        (lambda x: x[:1], r"the shape that it got, \[5, 4\], not \[1, 4\]"),
-        (lambda x: None, r"the shape that it got, \[5, 4\], not NoneType"),
-        (lambda x: x[:, :2], r"the shape that it got, \[5, 4\], not \[5, 2\]"),
-        (lambda x: x @ torch.ones(9, 9), "a transform cannot take these examples"),
-        (lambda x: x.numpy(), r"the shape that it got, \[5, 4\], not ndarray"),
+        (lambda x: x[:1], r"the shape that it received, \[5, 4\], not \[1, 4\]"),
+        (lambda x: None, r"the shape that it received, \[5, 4\], not NoneType"),
+        (lambda x: x[:, :2], r"the shape that it received, \[5, 4\], not \[5, 2\]"),
+        (lambda x: x @ torch.ones(9, 9), "a transform failed on these examples"),
+        (lambda x: x.numpy(), r"the shape that it received, \[5, 4\], not ndarray"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("where", ["transform", "replay_transform"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from recollect import DER, ER, MLP, SGD, DERpp, DivergedError, InputError, Learner, Method
-from recollect.learner.values import Values
+from recollect.learner.targets.values import Values
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(400, 3)).astype(np.float32)
@@ -51,7 +51,7 @@ def test_values_are_learned_in_the_units_of_the_user(values: int) -> None:
     assert np.allclose(single, several[0])
     exported = learner.trained_module()(torch.from_numpy(X[:5])).detach().numpy()
     assert np.allclose(exported.reshape(several.shape), several, rtol=1e-4)
-    with pytest.raises(InputError, match="predict_proba is for classes"):
+    with pytest.raises(InputError, match="predict_proba is not available with"):
         learner.predict_proba(X[0])
     assert learner.classes == []
 
@@ -66,7 +66,7 @@ def test_a_change_of_scale_changes_no_prediction_and_no_stored_value() -> None:
     after = before.with_new([(Y[255, 0],)])
     change = before.change_to(after)
     assert change is not None
-    from recollect.learner.adapting import _rescaled
+    from recollect.learner.engine.adapting import _rescaled
 
     other = _rescaled(engine, *change)
     was, now = (e.logits(torch.from_numpy(X)) for e in (engine, other))
@@ -119,6 +119,22 @@ def test_weights_are_stored_replayed_and_saved(tmp_path: Path) -> None:
             ones.observe(X[:4], Y[:4, 0], weight=weight)
 
 
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (-1, "from 0 to 1e.06, not -1$"), ([1, 1, np.nan], "not nan$"), (1e7, "not 1e.07: divide"),
+        ([1, 1], "2 weights, but 3 examples"), ("2", "be a number"), (np.ones((3, 1)), "shape"),
+    ],
+)  # fmt: skip
+def test_what_is_not_a_weight_is_refused(weight: object, said: str) -> None:
+    learner = learned(learner_of(), slice(0, 20))
+    with pytest.raises(InputError, match=said):
+        learner.observe(X[:3], Y[:3, 0], weight=weight)
+    assert learner.seen == 20
+    assert np.isnan(learner.observe(X[:3], Y[:3, 0], weight=0))
+    assert learner.seen == 20
+
+
 def test_a_weight_of_two_is_two_steps_to_first_order() -> None:
     found = []
     for weights in ((2.0,), (1.0, 1.0)):
@@ -147,13 +163,16 @@ def test_outliers_are_left_out_and_another_unit_is_accepted() -> None:
 
 
 def test_an_outlier_among_the_first_ruins_nothing() -> None:
-    learner = learner_of(ER())
+    learner = learner_of(ER(), memory=400)
     for start in range(0, 400, 4):
         y = Y[start : start + 4, 0].copy()
         if start == 16:
             y[0] = 1e12
         learner.observe(X[start : start + 4], y)
     assert np.abs(learner.predict(X) - Y[:, 0]).mean() < 600
+    stored = np.array([each.label for each in learner.remembered()])
+    assert len(stored) == 400
+    assert np.abs(stored - Y[:, 0].mean()).max() < 12 * Y[:, 0].std(), "it was moved"
 
 
 def test_predictions_of_before_are_counted() -> None:
@@ -163,14 +182,59 @@ def test_predictions_of_before_are_counted() -> None:
     assert one.metrics() == other.metrics()
 
 
+@pytest.mark.parametrize("values", [1, 2])
+def test_an_example_without_a_prediction_is_in_no_metric(values: int) -> None:
+    learner = learned(learner_of(outputs=values), slice(0, 100), values=values)
+    y = Y[:3, 0] if values == 1 else Y[:3]
+    before = learner.metrics()
+    learner.observe(X[:3], y, predicted=[None, None, None])
+    found = learner.metrics()
+    assert (found.seen, found.mae, found.rmse) == (103, before.mae, before.rmse)
+    learner.observe(X[:3], y, predicted=[None, y[1], y[2]])
+    assert before.mae is not None
+    assert learner.metrics().mae == pytest.approx(before.mae * 90 / 92)
+    for wrong in ([None], 3.0, ["a", "b", "c"], [[1.0, 2.0, 3.0]] * 3):
+        with pytest.raises(
+            InputError, match="predicted must be what predict returned: 3 predictions"
+        ):
+            learner.observe(X[:3], y, predicted=wrong)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "said"),
+    [
+        (X[:10], Y[:9, 0], "for 10 of them, give 10 targets"),
+        (X[:10], 3.0, "for 10 of them, give 10 targets"),
+        (X[:10], Y[:9], "9 targets, but x has 10 examples"),
+        (X[0], Y[:2], "2 targets, but x is one example"),
+    ],
+)
+def test_first_targets_that_do_not_belong_to_the_examples(x: object, y: object, said: str) -> None:
+    learner = learner_of()
+    with pytest.raises(InputError, match=said):
+        learner.observe(x, y)
+    assert not learner.steps
+
+
+@pytest.mark.parametrize("last", [torch.nn.Sigmoid(), torch.nn.ReLU(), torch.nn.Hardtanh(-9, 9)])
+def test_a_network_whose_last_layer_does_not_give_its_outputs_is_refused(
+    last: torch.nn.Module,
+) -> None:
+    learner = Learner(torch.nn.Sequential(network(), last), ER(), target="regression")
+    with pytest.raises(InputError, match="remove any sigmoid or clamp after it"):
+        learner.observe(X[:5], Y[:5, 0])
+    same = torch.nn.Sequential(network(), torch.nn.Flatten())
+    Learner(same, ER(), target="regression").observe(X[:5], Y[:5, 0])
+
+
 @pytest.mark.parametrize(
     ("y", "said"),
     [
-        (["a"] * 10, "y is a number or several"),
+        (["a"] * 10, "y must be one or several numbers"),
         (np.full(10, np.nan), "not finite"),
-        (np.zeros((10, 3)), "an example has 3 values"),
-        (np.zeros(4), "4 targets for 10 examples"),
-        (None, "y is a number or several|not finite"),
+        (np.zeros((10, 3)), "an example has 3 target values, and must have 1 as"),
+        (np.zeros(4), "4 targets, but x has 10 examples"),
+        (None, "y must be one or several numbers|not finite"),
     ],
 )
 def test_what_is_not_a_value_is_refused_before_anything_changes(y: object, said: str) -> None:
@@ -182,17 +246,19 @@ def test_what_is_not_a_value_is_refused_before_anything_changes(y: object, said:
 
 
 def test_networks_and_arguments_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(InputError, match="has 3 outputs, and an example has 1 value"):
+    with pytest.raises(InputError, match="has 3 outputs, but an example has 1 target value"):
         learner_of(outputs=3).observe(X[:5], Y[:5, 0])
     no_bias = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 1, bias=False))
-    with pytest.raises(InputError, match="a linear one with a bias"):
+    with pytest.raises(InputError, match="a linear layer with a bias"):
         Learner(no_bias, ER(), target="regression").observe(X[:5], Y[:5, 0])
-    with pytest.raises(InputError, match="classes are not for"):
+    with pytest.raises(InputError, match="has no classes"):
         learner_of(classes=["a"])
     with pytest.raises(InputError, match="target='regression'"):
         Learner(MLP(3, 1), ER()).observe(X[:5], Y[:5, 0])
     with pytest.raises(InputError, match="did you mean 'regression'"):
         learner_of(target="regresion")
+    with pytest.raises(InputError, match="unknown target None"):
+        learner_of(target=None)
 
 
 @settings(max_examples=10, deadline=None)

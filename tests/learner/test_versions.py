@@ -15,8 +15,8 @@ from tests.learner.test_files import batch, network
 
 import recollect
 from recollect import ER, DERpp, InputError, Learner
-from recollect.learner import lock as lock_module
-from recollect.learner.lock import FolderLock
+from recollect.learner.saving import folder_lock as lock_module
+from recollect.learner.saving.folder_lock import FolderLock
 
 
 def learner_in(folder: Path, steps: int, keep: int | None = None) -> Learner:
@@ -69,7 +69,7 @@ def test_a_damaged_version_after_a_rollback_does_not_bring_back_what_was_abandon
     (tmp_path / "000000000000008-1.recollect").write_bytes(b"")
     with caplog.at_level(logging.WARNING, "recollect"):
         assert seen_by_resume(tmp_path) == 4
-    assert "passed over" in caplog.text
+    assert "was skipped, and the previous one is loaded" in caplog.text
     assert "000000000000008-1.recollect" in caplog.text
 
 
@@ -231,6 +231,6 @@ def test_what_fails_leaves_the_folder_free(tmp_path: Path) -> None:
     learner_in(tmp_path, 1).close()
     with pytest.raises(InputError, match="network"):
         Learner.resume(tmp_path, recollect.MLP(4, 1, hidden=(9,)))
-    with pytest.raises(InputError, match="was made with"):
+    with pytest.raises(InputError, match="was created with"):
         Learner(network(), DERpp(), memory=11).resumed(tmp_path)
     assert seen_by_resume(tmp_path) == 4

@@ -164,11 +164,11 @@ def test_a_state_is_continued_by_the_same_learner_and_settings_alone(
 
     run(settings={"site": "north"})
     run(settings={"site": "north"})
-    with pytest.raises(InputError, match=r"was made with lr=0\.1, not lr=0\.2"):
+    with pytest.raises(InputError, match=r"was created with lr=0\.1, not lr=0\.2"):
         run(lr=0.2)
-    with pytest.raises(InputError, match="was learned with batch=10, not with batch=5: fresh=True"):
+    with pytest.raises(InputError, match="was saved with batch=10, not with batch=5: fresh=True"):
         run(batch=5)
-    with pytest.raises(InputError, match="learned with site='north', not with site='south'"):
+    with pytest.raises(InputError, match="saved with site='north', not with site='south'"):
         run(settings={"site": "south"})
     run(lr=0.2, fresh=True)
 
@@ -181,6 +181,6 @@ def test_what_cannot_be_is_refused_before_anything_is_read(
         LiveStream(made, feed, here, batch=0)
     with pytest.raises(InputError, match="is a file"):
         LiveStream(made, feed, tmp_path / "rows.csv")
-    with pytest.raises(InputError, match="would overwrite what is read"):
+    with pytest.raises(InputError, match="would overwrite the source"):
         LiveStream(made, feed, here, predictions=tmp_path / "rows.csv")
     assert not here.exists()

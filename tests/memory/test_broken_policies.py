@@ -80,13 +80,13 @@ def fleet_with(policy: Callable[[int], object]) -> Fleet:
     ("policy", "message"),
     [
         (lambda capacity: NoDraws(), "the memory policy NoDraws has no steady, draws: it needs"),
-        (NoRunAxis, r"NoRunAxis.slots returned slots of shape \[2, 3\] where \[steps, runs, "
-                    r"examples\] is \[2, 2, 3\] or \[2, 2, 0\]"),
-        (FewDraws, r"FewDraws.draws returned slots of shape \[2, 2, 1\] where .* \[2, 2, 2\]"),
+        (NoRunAxis, r"NoRunAxis.slots returned slots of shape \[2, 3\], but expected is "
+                    r"\[2, 2, 3\] or \[2, 2, 0\]"),
+        (FewDraws, r"FewDraws.draws returned slots of shape \[2, 2, 1\], .* \[2, 2, 2\]"),
         (BareDraws, "BareDraws.draws must return a Drawn, not a Tensor"),
-        (OneSize, "OneSize.sizes must return a tuple of whole numbers, not 2"),
+        (OneSize, "OneSize.sizes must return a tuple of integers, not 2"),
         (Floats, "Floats.slots must return slots as a tensor of torch.int64, not torch.float32"),
-        (TooLarge, "TooLarge has a capacity of 200 examples, and the memory of 20: make it with"),
+        (TooLarge, "TooLarge has a capacity of 200 examples, but the memory has only 20: create"),
     ],
 )  # fmt: skip
 def test_a_broken_policy_is_refused(policy: Callable[[int], object], message: str) -> None:

@@ -143,7 +143,7 @@ def test_what_cannot_be_solved_for_says_what_to_raise(
 ) -> None:
     x, y, queries = data
     fleet = trained([RanPAC(200, 0.0)] * RUNS, x, y, 7)  # more equations than examples
-    with pytest.raises(InputError, match="raise lambda"):
+    with pytest.raises(InputError, match="increase lambda"):
         fleet.predict(queries)
 
 

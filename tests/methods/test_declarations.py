@@ -46,19 +46,19 @@ def fleet_of(method: Method, **sizes: Any) -> Fleet:
     [
         (lambda: Replay(("x", "wieght")), r"declare 'wieght' as Field\('wieght', shape, dtype\)"),
         (lambda: Replay(("x", 7)), r"declare 7 as Field"),  # type: ignore[arg-type]
-        (lambda: Replay(()), "say what is stored of an example"),
+        (lambda: Replay(()), "pass a tuple of the fields to store"),
         (lambda: Replay("x"), "the fields of a replay are 'x'"),  # type: ignore[arg-type]
-        (lambda: Replay(("x", "y", "y")), "names a field twice"),
-        (lambda: Replay(("x",), draws=-1), "`draws` is -1: it must be a whole number, 0 or more"),
-        (lambda: Field("weight", 3), "a field has a name, a tuple of sizes"),  # type: ignore[arg-type]
-        (lambda: Field("valid", ()), "a draw has 'valid' anyway: give the field another name"),
+        (lambda: Replay(("x", "y", "y")), "has a field twice"),
+        (lambda: Replay(("x",), draws=-1), "`draws` is -1: it must be a whole number of at"),
+        (lambda: Field("weight", 3), "a field needs a name, a tuple of sizes"),  # type: ignore[arg-type]
+        (lambda: Field("valid", ()), "the field name 'valid' is reserved: choose another name"),
         (lambda: Needs(grows=1), "`grows` of Needs is 1: it must be True or"),  # type: ignore[arg-type]
         (lambda: Needs(batch_size=0), "`batch_size` of Needs is 0: it must be a whole number"),
         (
             lambda: type("Odd", (Plain,), {"needs": True}),
-            r"`needs` of Odd is True: give recollect.N",
+            r"`needs` of Odd is True: it must be a recollect.N",
         ),
-        (lambda: type("Odd", (Plain,), {"replay": ("x",)}), r"is \('x',\): give recollect.Replay"),
+        (lambda: type("Odd", (Plain,), {"replay": ("x",)}), r"is \('x',\): it must be a recollect"),
     ],
 )
 def test_a_declaration_that_cannot_be_meant_is_refused(
@@ -84,7 +84,7 @@ def test_only_declared_fields_are_remembered(name: str, stores: bool) -> None:
     kind = type("Odd", (Plain,), {"loss": loss, "replay": Replay(("x", "y")) if stores else None})
     fleet = fleet_of(kind(), memory=5, replay=2)
     before = {n: t.clone() for n, t in fleet.tensors().items()}
-    with pytest.raises(InputError, match=f"no field '{name}' to give to step.remember: declare it"):
+    with pytest.raises(InputError, match=f"step.remember got '{name}', which is not a field"):
         fleet.learn(torch.rand(2, 4, 4), torch.zeros(2, 4, dtype=torch.int64), batch=4)
     assert all(torch.equal(t, before[n]) for n, t in fleet.tensors().items())
 

@@ -240,7 +240,7 @@ def test_how_steps_are_carried_out_changes_nothing(
 def test_a_memory_too_small_for_the_classes_is_refused(
     method: Method, tiny_net: Callable[[], MLP]
 ) -> None:
-    with pytest.raises(InputError, match="must have room for 3, not 2"):
+    with pytest.raises(InputError, match="must be at least 3, the number of classes, not 2"):
         fleet_of(method, [0], tiny_net, memory=2)
 
 

@@ -35,9 +35,9 @@ def refused(name: str, setting: str) -> str | None:
     """What a refusal says, or None where the method must run."""
     kind = METHODS[name]
     if kind.needs.boundaries and setting == "general":
-        return "needs to be told where a task ends"
+        return "needs task boundaries"
     if kind.needs.task_id:
-        return "must be told at a test which task"
+        return "needs the task of an example to predict"
     return None
 
 

@@ -251,7 +251,7 @@ def test_examples_that_have_no_gradient_are_refused() -> None:
     net = nn.Sequential(nn.Embedding(5, 4), nn.Flatten(), nn.Linear(24, 3))
     fleet = fleet_of(lambda: net, HAL(), stored=torch.int64)
     words, y = torch.zeros(1, 4, 6, dtype=torch.int64), torch.zeros(1, 4, dtype=torch.int64)
-    with pytest.raises(InputError, match="HAL moves its anchors by gradients"):
+    with pytest.raises(InputError, match="HAL optimises its anchors by gradients"):
         fleet.start_task(picked(words, y), 4)
 
 

@@ -137,5 +137,5 @@ def test_other_networks_are_refused() -> None:
         partial(ResNet18, 4, width=8), lambda: nn.Sequential(nn.Linear(6, CLASSES)),
     ]  # fmt: skip
     for build in builds:
-        with pytest.raises(InputError, match="HAT gates the hidden layers of an MLP"):
+        with pytest.raises(InputError, match="HAT needs an MLP"):
             Fleet([HAT()], build, seeds=[0], lr=[0.1], classes=CLASSES, shape=(6,))

@@ -188,12 +188,12 @@ def test_what_a_run_holds_does_not_grow() -> None:
 
 @pytest.mark.parametrize("share", [1.0, -0.1, 75.0])
 def test_a_share_that_is_none_is_refused(share: float) -> None:
-    with pytest.raises(InputError, match="prune is a share, at least 0 and below 1"):
+    with pytest.raises(InputError, match="prune must be at least 0 and below 1"):
         PackNet(share)
 
 
 def test_too_many_tasks_are_refused() -> None:
-    with pytest.raises(InputError, match="up to 254 tasks, not 255"):
+    with pytest.raises(InputError, match="at most 254 tasks, not 255"):
         Fleet([PackNet()], NETS["mlp"], seeds=[0], lr=[0.1], classes=CLASSES, shape=(3, 4, 4),
               tasks=255)  # fmt: skip
 

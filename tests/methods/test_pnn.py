@@ -196,7 +196,7 @@ def test_every_column_starts_from_the_network_that_is_given(given: str) -> None:
 
 @pytest.mark.parametrize("network", [nn.Sequential(nn.Flatten(), nn.Linear(48, 6)), "mlp"])
 def test_networks_that_it_cannot_connect_are_refused(network: nn.Module) -> None:
-    with pytest.raises(InputError, match=r"made of MLP or ResNet18|must be a torch\.nn\.Module"):
+    with pytest.raises(InputError, match=r"need an MLP or ResNet18|must be a torch\.nn\.Module"):
         Fleet([PNN()], network, seeds=[0], lr=[0.1], classes=CLASSES, shape=(3, 4, 4), tasks=2)
 
 

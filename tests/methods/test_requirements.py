@@ -46,5 +46,5 @@ def test_a_stream_without_boundaries_is_refused_in_a_sentence(
     if name not in NOT_MET["no task boundaries"]:
         job.check()
         return
-    with pytest.raises(InputError, match=r"needs to be told where a task ends, and toy has no"):
+    with pytest.raises(InputError, match=r"needs task boundaries, which toy does not have"):
         job.check()

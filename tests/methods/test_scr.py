@@ -113,6 +113,6 @@ def test_a_learner_grows_and_refuses_to_export_a_network_that_does_not_predict()
     for start in [*range(0, 30, 3)] * 10:
         learner.observe(x[start : start + 3], ["a", "b", "c"])
     assert learner.predict(x[:3]) == ["a", "b", "c"]
-    with pytest.raises(InputError, match="SCR does not predict by the outputs of its network"):
+    with pytest.raises(InputError, match="SCR does not predict with the outputs of its network"):
         learner.trained_module()
     assert learner.predict_proba(x).shape == (30, 3)

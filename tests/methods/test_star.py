@@ -122,5 +122,5 @@ def test_random_starts_are_normal_and_differ_from_run_to_run(tiny_net: Callable[
 
 
 def test_it_is_around_a_method_that_exists() -> None:
-    with pytest.raises(InputError, match="around of STAR is 1"):
+    with pytest.raises(InputError, match="around of STAR must be 1"):
         STAR(around=4).setup(SPEC)

@@ -170,7 +170,7 @@ class TestRewrite:
                 step.rewrite(step.draw().narrow(0, 0), times=step.y[:, :0])
                 raise AssertionError
 
-        with pytest.raises(InputError, match="the memory has no field 'colour' to rewrite"):
+        with pytest.raises(InputError, match=r"step\.rewrite got 'colour', which is not a field"):
             fleet_of(Unknown(), [0]).learn(*data([0]), BATCH)
         with pytest.raises(InputError, match="this is not a draw of the step"):
             fleet_of(Part(), [0]).learn(*data([0]), BATCH)

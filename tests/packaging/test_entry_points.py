@@ -188,7 +188,7 @@ def test_results_outlive_the_package(
         ),
         ("from recollect import Method", "m = acme_code:Method", "its class has the name None"),
         (GOOD, "other = acme_code:Weighted", "its class has the name 'weighted'"),
-        (GOOD.replace('"weighted"', '"We ird"'), "We ird = acme_code:Weighted", "small letters"),
+        (GOOD.replace('"weighted"', '"We ird"'), "We ird = acme_code:Weighted", "start with a-z"),
         (GOOD.replace('"weighted"', '"derpp"'), "derpp = acme_code:Weighted", "already"),
         (GOOD.replace("Weighted!", "DER++"), "weighted = acme_code:Weighted", "already"),
         (GOOD.replace("Weighted!", "[/]"), "weighted = acme_code:Weighted", "plain text"),
@@ -201,7 +201,7 @@ def test_results_outlive_the_package(
         (
             GOOD.replace('recollect.Replay(("x", "y"))', "7"),
             "weighted = acme_code:Weighted",
-            "`replay` of Weighted is 7: give recollect.Replay(...)",
+            "`replay` of Weighted is 7: it must be a recollect.Replay(...)",
         ),
     ],
 )
@@ -222,13 +222,13 @@ def test_a_broken_one_is_told_in_a_sentence_and_the_rest_works(
     assert main(["methods"]) == 0
     said = capsys.readouterr()
     (line,) = said.err.splitlines()
-    assert line.startswith(f"recollect: the method {name} of acme 2.5 is left out: ")
+    assert line.startswith(f"recollect: the method {name} of acme 2.5 is skipped: ")
     assert told in line
-    assert " working " in said.out
+    assert "\nworking " in said.out
     assert list(every_method()) == [*METHODS, "working"]
     assert method("derpp") is METHODS["derpp"]
     if name not in METHODS:
-        with pytest.raises(InputError, match=rf"unknown method '{name}'.*of acme 2\.5 is left out"):
+        with pytest.raises(InputError, match=rf"unknown method '{name}'.*of acme 2\.5 is skipped"):
             method(name)
 
 
@@ -246,7 +246,7 @@ def test_of_two_with_one_name_the_second_is_left_out(install: Install) -> None:
     install(GOOD)
     install(GOOD, "weighted = acme_two:Weighted", package="zoo", module="acme_two")
     assert others().packages == {"weighted": "acme 2.5"}
-    assert [text.split(" is left out")[0] for text in others().problems] == [
+    assert [text.split(" is skipped")[0] for text in others().problems] == [
         "the method weighted of zoo 2.5"
     ]
 
@@ -262,7 +262,7 @@ def test_no_hyperparameter_can_be_taken_for_an_option(
     build_parser(["methods"])
     assert "weighted" not in every_method()
     assert others().problems == (
-        f"the method weighted of acme 2.5 is left out: its hyper-parameter {name} needs another "
+        f"the method weighted of acme 2.5 is skipped: its hyper-parameter {name} needs another "
         f"name: recollect has an option {name}",
     )
 

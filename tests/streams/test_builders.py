@@ -125,12 +125,12 @@ def test_they_keep_the_promises_of_a_stream(name: str) -> None:
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
     "share": (lambda: blurred(stream(), 1.0), "share must be from 0 to below 1"),
-    "one task": (lambda: blurred(stream(tasks=1)), "no tasks with examples of their own"),
+    "one task": (lambda: blurred(stream(tasks=1)), "its tasks all have the same examples"),
     "factor": (lambda: long_tailed(stream(), 0.5), "factor must be at least 1"),
     "class": (lambda: imbalanced(stream(), {9: 0.5}), "shares has 9: 0.5, but a class of arrays"),
     "no share": (lambda: imbalanced(stream(), {1: 0.0}), "share above 0"),
     "task": (lambda: recurring(stream(), [0, 3]), "a list of tasks from 0 to 2"),
-    "arrival": (lambda: recurring(stream(scenario="arrival")), "no tasks that could come back"),
+    "arrival": (lambda: recurring(stream(scenario="arrival")), "no tasks to repeat"),
     "other": (lambda: blurred(Joint(stream())), "not a Joint"),  # type: ignore[arg-type]
     "validation": (lambda: stream().validation(1.5), "share must be above 0"),
 }

@@ -48,7 +48,7 @@ def test_train_and_test_are_two_sets(tmp_path: Path) -> None:
     stream = from_folder(tmp_path, name="mine")
     assert (len(stream.train_y), len(stream.test_y), stream.name) == (20, 21, "mine")
     write(tmp_path / "test" / "e" / "0.png", 0)
-    with pytest.raises(DataError, match=r"test has classes that .*train has not: e"):
+    with pytest.raises(DataError, match=r"test has classes that .*train lacks: e"):
         from_folder(tmp_path)
 
 
@@ -64,7 +64,7 @@ def test_images_of_other_sizes_are_resized_or_refused(tmp_path: Path) -> None:
 def test_a_folder_without_images_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot read"):
         from_folder(tmp_path / "nowhere")
-    with pytest.raises(DataError, match="has no folders"):
+    with pytest.raises(DataError, match="has no subfolders"):
         from_folder(tmp_path)
     (tmp_path / "a").mkdir()
     with pytest.raises(DataError, match="there are no images"):

@@ -15,7 +15,7 @@ from recollect.memory import TaskShares
 from recollect.methods import ClosedForm
 
 
-@breaks("declarations", "it has no title: give it one")
+@breaks("declarations", "it has no title: define one")
 @dataclass(frozen=True)
 class Untitled(Plain):
     """Has an empty title."""
@@ -29,7 +29,7 @@ class Unexplained(Plain):
     weight: float = hyper(1.0, "weight of the loss")
 
 
-@breaks("declarations", "put @dataclass(frozen=True) above the class")
+@breaks("declarations", "add @dataclass(frozen=True) to the class")
 class Undecorated(Plain):
     """Has a hyper-parameter that does not exist."""
 
@@ -52,7 +52,7 @@ class Fractional(Plain):
     steps: int = hyper(1.5, "steps taken on every batch")
 
 
-@breaks("declarations", "weight has no line of help: declare it by weight: float | Tensor = ")
+@breaks("declarations", "weight has no help text: declare it with weight: float | Tensor = ")
 @dataclass(frozen=True)
 class Unhelpful(Plain):
     """Does not say what its hyper-parameter does."""
@@ -72,7 +72,7 @@ class Indifferent(Plain):
         return self.alpha * super().loss(step)
 
 
-@breaks("declarations", "it defines end_task, which is called only if it declares Needs(boundaries")
+@breaks("declarations", "it defines end_task, which is only called if it declares Needs(boundaries")
 @dataclass(frozen=True)
 class Deaf(Plain):
     """Waits for a call that never comes."""
@@ -99,7 +99,7 @@ class Careless(Plain):
         Setup(policy=TaskShares(spec.capacity))
 
 
-@breaks("declarations", "its setup has a replay, and its class has none")
+@breaks("declarations", "its setup has a replay, but its class has none")
 @dataclass(frozen=True)
 class Hidden(Plain):
     """Has a memory that its class does not tell of."""
@@ -108,7 +108,7 @@ class Hidden(Plain):
         return Setup(replay=Replay(("x", "y")))
 
 
-@breaks("steps", "the method draws more often than it declares: `draws` of its replay is 1")
+@breaks("steps", "the method calls step.draw more often than it declares: `draws` of its replay")
 @dataclass(frozen=True)
 class Greedy(Replaying):
     """Draws twice."""
@@ -117,7 +117,7 @@ class Greedy(Replaying):
         return ER().loss(step) + ER().loss(step)
 
 
-@breaks("draws", "it declares 2 draws a step and never reads number 2")
+@breaks("draws", "it declares 2 draws per step but never uses draw 2")
 @dataclass(frozen=True)
 class Wasteful(Replaying):
     """Draws once, and reads it in three ways."""
@@ -130,7 +130,7 @@ class Wasteful(Replaying):
         return ER().loss(step)
 
 
-@breaks("fields", "it declares that it stores 'logits' and does not give it")
+@breaks("fields", "it declares the stored field 'logits' but does not set it")
 @dataclass(frozen=True)
 class Withholding(Replaying):
     """Does not say which logits to store."""
@@ -138,9 +138,7 @@ class Withholding(Replaying):
     replay: ClassVar[Replay | None] = Replay(("x", "y", "logits"))
 
 
-@breaks(
-    "steps", "the memory has no field 'logits' to give to step.remember: declare it in `replay`"
-)
+@breaks("steps", "step.remember got 'logits', which is not a field of the memory: declare it in")
 @dataclass(frozen=True)
 class Generous(Replaying):
     """Gives logits that are not stored."""
@@ -151,7 +149,7 @@ class Generous(Replaying):
 
 
 @breaks(
-    "fields", "it gives 'weight' to step.remember as [3, 5, 6] of torch.float64, and declares [3"
+    "fields", "it passes 'weight' to step.remember as [3, 5, 6] of torch.float64, but declares [3"
 )
 @dataclass(frozen=True)
 class Misshapen(Replaying):
@@ -165,7 +163,7 @@ class Misshapen(Replaying):
 
 
 @breaks(
-    "fields", "it gives 'weight' to step.remember as [3, 5] of torch.float64, and declares [3, 5]"
+    "fields", "it passes 'weight' to step.remember as [3, 5] of torch.float64, but declares [3, 5]"
 )
 @dataclass(frozen=True)
 class Mistyped(Replaying):
@@ -178,7 +176,7 @@ class Mistyped(Replaying):
         return ER().loss(step)
 
 
-@breaks("steps", "the memory has no field 'logits' to rewrite")
+@breaks("steps", "step.rewrite got 'logits', which is not a field of the memory")
 @dataclass(frozen=True)
 class Revising(Replaying):
     """Rewrites a field that does not exist."""
@@ -189,7 +187,7 @@ class Revising(Replaying):
         return Plain.loss(self, step)
 
 
-@breaks("fields", "it gives 'y' to step.rewrite as")
+@breaks("fields", "it passes 'y' to step.rewrite as")
 @dataclass(frozen=True)
 class Muddling(Replaying):
     """Rewrites labels with logits."""
@@ -210,7 +208,7 @@ class Overfull(Replaying):
         return ER().loss(step)
 
 
-@breaks("writes", "in step.store_at, two examples of one batch go to the same slot")
+@breaks("writes", "in step.store_at, two examples of a batch have the same slot")
 @dataclass(frozen=True)
 class Crowding(Replaying):
     """Chooses one slot for all."""
@@ -220,7 +218,7 @@ class Crowding(Replaying):
         return ER().loss(step)
 
 
-@breaks("writes", "it gives step.store_at slots of the shape [3, 1] for batches of 5")
+@breaks("writes", "it passes slots of shape [3, 1] to step.store_at for batches of 5")
 @dataclass(frozen=True)
 class Picky(Replaying):
     """Chooses a slot for the first example only."""
@@ -230,7 +228,9 @@ class Picky(Replaying):
         return ER().loss(step)
 
 
-@breaks("writes", "it rehearses 4 stored examples in task 1, and its memory changes meanwhile")
+@breaks(
+    "writes", "it rehearses 4 stored examples in task 1, but its memory changes during the task"
+)
 @dataclass(frozen=True)
 class Restless(Replaying):
     """Rehearses from a memory that takes in what arrives."""
@@ -241,7 +241,7 @@ class Restless(Replaying):
         task.rehearse(4 if task.clock.task else 0)
 
 
-@breaks("trains", "it trains no weights: make it a `ClosedForm`")
+@breaks("trains", "it does not train any weights: make it a `ClosedForm`")
 @dataclass(frozen=True)
 class Counting(Plain):
     """Counts examples, and does not say that it trains nothing."""
@@ -254,7 +254,7 @@ class Counting(Plain):
         return step.model.ones
 
 
-@breaks("trains", "it is a `ClosedForm`, and weights.")
+@breaks("trains", "it is a `ClosedForm`, but weights.")
 @dataclass(frozen=True)
 class Thawing(ClosedForm):
     """Trains weights, and says that it does not."""

@@ -13,7 +13,9 @@ from recollect import Needs, Query, Setup, Spec, Step, Task, hyper
 from recollect.memory import Arrivals, Reservoir, TaskRing
 
 
-@breaks("steps", "Plain: the loss of run 0 changes with the inputs of run 1: reduce over examples")
+@breaks(
+    "steps", "Plain: the loss of run 0 changes with the inputs of run 1: reduce over the examples"
+)
 @dataclass(frozen=True)
 class Sociable(Plain):
     """Learns faster beside others who learn."""
@@ -23,7 +25,9 @@ class Sociable(Plain):
         return mine * mine.detach().mean()
 
 
-@breaks("steps", "combine it with logits [K, n, C] as torch.as_tensor(self.T).view(-1, 1, 1)")
+@breaks(
+    "steps", "to combine it with logits [K, n, C], write torch.as_tensor(self.T).view(-1, 1, 1)"
+)
 @dataclass(frozen=True)
 class Tempered(Plain):
     """Divides logits by a temperature, without the axes that it has not."""
@@ -56,9 +60,9 @@ class Equal(Plain):
             tensor.copy_(tensor.mean(0, keepdim=True).expand_as(tensor))
 
 
-@breaks("company-broadcast", "a run of a fleet is not the run alone after step 1")
+@breaks("company-broadcast", "a run of a fleet differs from the run alone after step 1")
 @breaks("company-vmap", "(vmap network)")
-@breaks("strategies", "networks called by vmap end otherwise than as one call")
+@breaks("strategies", "networks called with the strategy 'vmap' give another result")
 @dataclass(frozen=True)
 class Counting(Plain):
     """Learns faster, the more runs there are."""
@@ -76,7 +80,7 @@ class Hasty(Reservoir):
         return found.flip(2) if arrivals.steps == 2 else found
 
 
-@breaks("stretches", "a long stretch does not lead where many short ones do")
+@breaks("stretches", "training in one call differs from training step by step")
 @dataclass(frozen=True)
 class Impatient(Replaying):
     """Has a policy that plans otherwise if it plans two steps."""
@@ -95,7 +99,7 @@ class Branching(Plain):
         return mine if bool((mine > -1).all()) and mine.tolist() else -mine
 
 
-@breaks("recorded", "a recorded step is another one")
+@breaks("recorded", "a captured step gives another result")
 @dataclass(frozen=True)
 class Touchy(Plain):
     """Learns by where its labels lie."""
@@ -104,8 +108,8 @@ class Touchy(Plain):
         return super().loss(step) / (1 + step.y.storage_offset())
 
 
-@breaks("restored", "saved and restored after step 4, it ends otherwise")
-@breaks("learner", "loaded from a file, a learner has the loss")
+@breaks("restored", "saved and restored after step 4, it gives another result")
+@breaks("learner", "a learner that was loaded from a file has the loss")
 @dataclass(frozen=True)
 class Absent(Plain):
     """Counts its steps where nobody saves them."""
@@ -130,7 +134,7 @@ class Waiting(Replaying):
         return Setup(policy=TaskRing(spec.capacity))
 
 
-@breaks("boundaries", "it declares that it needs boundaries, and learns the same without")
+@breaks("boundaries", "it declares `boundaries`, but learns the same without")
 @dataclass(frozen=True)
 class Anxious(Plain):
     """Asks for what it does not use."""
@@ -138,7 +142,7 @@ class Anxious(Plain):
     needs: ClassVar[Needs] = Needs(boundaries=True)
 
 
-@breaks("revisits", "it reads examples again (reads them when a task begins or ends)")
+@breaks("revisits", "it reads examples again (reads them at task start or end)")
 @dataclass(frozen=True)
 class Nostalgic(Plain):
     """Reads a task once more when it is over."""
@@ -152,7 +156,7 @@ class Nostalgic(Plain):
             tensor.mul_(factor.view(-1, *[1] * (tensor.dim() - 1)))
 
 
-@breaks("revisits", "it reads examples again (asks for more epochs)")
+@breaks("revisits", "it reads examples again (requests more epochs)")
 @dataclass(frozen=True)
 class Eager(Plain):
     """Asks for an epoch more."""
@@ -163,7 +167,7 @@ class Eager(Plain):
         task.extend(1)
 
 
-@breaks("revisits", "it declares `revisits`, and reads no example again")
+@breaks("revisits", "it declares `revisits`, but reads no example again")
 @dataclass(frozen=True)
 class Modest(Plain):
     """Is better than it says."""
@@ -200,7 +204,7 @@ class GrowingInSecret(Plain):
         self.past.append(task.model.weights.snapshot())
 
 
-@breaks("tasks", "it declares `grows`, and stores no more with more tasks")
+@breaks("tasks", "it declares `grows`, but does not store more with more tasks")
 @dataclass(frozen=True)
 class Small(Plain):
     """Is smaller than it says."""

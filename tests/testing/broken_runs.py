@@ -31,7 +31,7 @@ class Summing(Plain):
         return super().update(step).sum()
 
 
-@breaks("steps", "the loss does not depend on any weight that is trained")
+@breaks("steps", "the loss does not depend on any trainable weight")
 @dataclass(frozen=True)
 class Aloof(Plain):
     """Cuts its loss off from the network."""
@@ -41,7 +41,7 @@ class Aloof(Plain):
 
 
 @breaks(
-    "finite", "it could not be carried out: AttributeError(\"'Step' object has no attribute 'z'"
+    "finite", "the check failed with an error: AttributeError(\"'Step' object has no attribute 'z'"
 )
 @dataclass(frozen=True)
 class Misspelt(Replaying):
@@ -62,7 +62,7 @@ class Bottomless(Replaying):
         return Plain.loss(self, step) + torch.tensor(1.0 if not drawn else 0.0).log()
 
 
-@breaks("steps", "the state 'n' must be changed in place, so that it is saved with its run")
+@breaks("steps", "the state 'n' must be changed in place, so that it is saved with the run")
 @dataclass(frozen=True)
 class Rebinding(Plain):
     """Puts another tensor where its state was."""
@@ -75,7 +75,7 @@ class Rebinding(Plain):
         return super().loss(step)
 
 
-@breaks("steps", "the state 'n' of Plain was changed by a value with a gradient: detach")
+@breaks("steps", "the state 'n' of Plain was set to a value with a gradient: detach")
 @dataclass(frozen=True)
 class Attached(Plain):
     """Averages its loss, and the gradient with it."""
@@ -135,7 +135,7 @@ class DicingInSecret(Plain):
             return super().loss(step) * torch.rand(len(step.y))
 
 
-@breaks("seeds", "the same runs once more learn otherwise")
+@breaks("seeds", "the same runs give another result the second time")
 @dataclass(frozen=True)
 class Ageing(Plain):
     """Learns less and less, also in the next fleet."""
@@ -160,7 +160,7 @@ class Vain(Plain):
         return super().predict(query)
 
 
-@breaks("prediction", "called twice, `predict` differs: it must be a pure function")
+@breaks("prediction", "a second call of `predict` differs: it must be a pure function")
 @dataclass(frozen=True)
 class Fickle(Plain):
     """Predicts something else every time."""
@@ -172,7 +172,9 @@ class Fickle(Plain):
         return super().predict(query) + self.asked["times"]
 
 
-@breaks("prediction", "its predictions have the shape [3, 12]: give a score for every run, example")
+@breaks(
+    "prediction", "its predictions have the shape [3, 12]: return a score for every run, example"
+)
 @dataclass(frozen=True)
 class Decided(Plain):
     """Gives the class, and not the scores."""
@@ -181,7 +183,7 @@ class Decided(Plain):
         return super().predict(query).argmax(2)
 
 
-@breaks("bounded", "bytes more: what lasts must have its size from the beginning")
+@breaks("bounded", "bytes more: use tensors of fixed size")
 @dataclass(frozen=True)
 class Hoarding(Plain):
     """Keeps everything."""
@@ -205,7 +207,7 @@ class Noting(Plain):
         return super().loss(step)
 
 
-@breaks("learns", "is the sign of the loss right?")
+@breaks("learns", "check the sign of the loss")
 @dataclass(frozen=True)
 class Contrary(Plain):
     """Goes uphill."""
@@ -214,7 +216,7 @@ class Contrary(Plain):
         return -super().loss(step)
 
 
-@breaks("targets", "it cannot learn the target 'regression' (")
+@breaks("targets", "it fails on the target 'regression' (")
 @dataclass(frozen=True)
 class ReadsClasses(Plain):
     """Takes the targets for numbers of classes, and does not say so."""

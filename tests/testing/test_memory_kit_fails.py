@@ -54,7 +54,7 @@ class Undecided(Changed):
     uses_labels: ClassVar[Any] = None
 
 
-@breaks("labels", "it declares `uses_labels`, and plans the same with other labels")
+@breaks("labels", "it declares `uses_labels`, but its slots and draws do not depend on labels")
 class Curious(Changed):
     uses_labels: ClassVar[bool] = True
 
@@ -65,51 +65,51 @@ class Overfull(Changed):
         return slots + 1
 
 
-@breaks("slots", "two examples of one batch go to the same slot")
+@breaks("slots", "two examples of a batch have the same slot")
 class Crowded(Changed):
     def sent(self, slots: Tensor) -> Tensor:
         return slots // 2
 
 
-@breaks("slots", "give [steps, K, batch]")
+@breaks("slots", "return [steps, K, batch]")
 class Short(Changed):
     def sent(self, slots: Tensor) -> Tensor:
         return slots[..., 1:] if slots.shape[2] > 2 else slots
 
 
-@breaks("draws", "to 13 of a memory of 13: they must be below the capacity")
+@breaks("draws", "to 13 of a memory with 13 slots: they must be at least 0 and below")
 class Reaching(Changed):
     def drawn(self, slots: Tensor) -> Tensor:
         return slots + slots.eq(12)
 
 
-@breaks("draws", "it draws a slot where nothing is stored")
+@breaks("draws", "it draws an empty slot")
 class Hopeful(Changed):
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         full = replace(arrivals.clock, seen=10 * self.capacity)
         return super().draws(replace(arrivals, clock=full), sizes)
 
 
-@breaks("draws", "`valid` is torch.int64: give slots as torch.int64, and which of them are real as")
+@breaks("draws", "`valid` is torch.int64: return slots as torch.int64, and the mask `valid` as")
 class Counting(Changed):
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         drawn = super().draws(arrivals, sizes).slots
         return Drawn(drawn, torch.ones_like(drawn))
 
 
-@breaks("slots", "a memory policy that reads labels, counts or stored sets uses_labels = True")
+@breaks("slots", "a memory policy that uses labels, counts or stored must set uses_labels = True")
 class Peeking(Changed):
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         return Drawn(super().draws(arrivals, sizes).slots + 0 * arrivals.counts.sum())
 
 
-@breaks("repeats", "a draw has the same example twice, after 4 examples")
+@breaks("repeats", "a draw contains the same example twice, after 4 examples")
 class Repeating(Changed):
     def drawn(self, slots: Tensor) -> Tensor:
         return torch.zeros_like(slots)
 
 
-@breaks("sizes", "sizes are called steady after 0 examples, and change from (0, 0)")
+@breaks("sizes", "`steady` is true after 0 examples, but sizes change from (0, 0)")
 class Settled(Changed):
     def steady(self, clock: Clock, replay: int) -> bool:
         return True
@@ -118,7 +118,7 @@ class Settled(Changed):
 CALLS = [0]
 
 
-@breaks("pure", "asked again with the same seeds, it differs: draws after")
+@breaks("pure", "called again with the same seeds, its result differs: draws after")
 class Restless(Changed):
     def drawn(self, slots: Tensor) -> Tensor:
         CALLS[0] += 1
@@ -126,13 +126,13 @@ class Restless(Changed):
         return torch.roll(each, CALLS[0], 3).flatten(2)
 
 
-@breaks("company", "a run differs in other company: draws after")
+@breaks("company", "a run depends on other runs: draws after")
 class Dragged(Changed):
     def drawn(self, slots: Tensor) -> Tensor:
         return slots[:, :1].expand_as(slots)
 
 
-@breaks("plans", "many steps planned at once are not those planned one by one: slots differs")
+@breaks("plans", "many steps planned at once differ from steps planned one by one: slots differs")
 class Hasty(Changed):
     def sent(self, slots: Tensor) -> Tensor:
         return slots if len(slots) == 1 else slots.flip(2)

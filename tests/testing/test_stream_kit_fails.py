@@ -64,23 +64,23 @@ def still(seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor
 CASES: dict[str, tuple[str, Any, str]] = {
     "unnamed": ("declarations", Other(name=""), "it has no name"),
     "another setting": ("declarations", Other(setting="online"), "it must be one of class, domain"),
-    "without boundaries": ("declarations", Other(boundaries=False), "has one task"),
+    "without boundaries": ("declarations", Other(boundaries=False), "must have one task"),
     "an empty part": ("declarations", Other(parts=lambda task: (24, 0)), "none may be empty"),
-    "classes beyond the head": ("declarations", Other(classes=3), "of a head of 3"),
+    "classes beyond the head": ("declarations", Other(classes=3), "must be some of 0..2"),
     "twice the same": (
         "order",
         Other(order=lambda *given: WHOLE.order(*given).clamp(min=1)),
-        "some example comes twice or not at all",
+        "some example occurs twice or not at all",
     ),
     "pieces": (
         "order",
         Other(order=lambda s, t, e, a, b: shuffled(s, t, e, 0, b - a, b - a) + a),
-        "an order in two pieces is not the order in one",
+        "two slices of an order differ from the whole order",
     ),
     "another type": (
         "examples",
         Other(pick=picked(lambda s, x, y: Batch(x.double(), y))),
-        "of torch.float64, and are declared as [3, 24, 3] of torch.float32",
+        "of torch.float64, but are declared as [3, 24, 3] of torch.float32",
     ),
     "not a number": (
         "examples",
@@ -95,7 +95,7 @@ CASES: dict[str, tuple[str, Any, str]] = {
     "other classes": (
         "labels",
         Other(task_classes=lambda task: (2 * task,)),
-        "task 0 is trained on the label 1, and its task_classes are (0,)",
+        "task 0 is trained on the label 1, but its task_classes are (0,)",
     ),
     "nothing to test": (
         "tests",
@@ -105,24 +105,24 @@ CASES: dict[str, tuple[str, Any, str]] = {
     "tests for two": (
         "tests",
         Other(test=lambda s, t: Batch(*(torch.cat([p, p]) for p in WHOLE.test(s, t)))),
-        "is for 2 runs: give K, or 1 for all",
+        "is for 2 runs: return one for each of K runs",
     ),
     "by position": (
         "index",
         Other(pick=picked(lambda s, x, y: Batch(x + torch.arange(x.shape[1])[:, None], y))),
-        "let it depend on its number only",
+        "make it depend on its index only",
     ),
     "restless": (
         "pure",
         Other(test=restless),
-        "it differs: x of the test set",
+        "its result differs: x of the test set",
     ),
     "dragged along": (
         "company",
         Other(order=dragging),
-        "in other company: the order of task 0",
+        "depends on other runs: the order of task 0",
     ),
-    "the same for all": ("seeds", Other(order=still), "pass shared=True if that is meant"),
+    "the same for all": ("seeds", Other(order=still), "pass shared=True if this is intended"),
     "dicing": ("generator", Other(order=dicing), "it draws from torch's global generator"),
 }
 
@@ -139,14 +139,18 @@ def test_a_broken_promise_is_named(name: str) -> None:
 
 
 def test_a_stream_that_is_said_to_be_shared_must_be() -> None:
-    with pytest.raises(ConformanceError, match="said to be shared by all seeds, and differs"):
+    with pytest.raises(
+        ConformanceError, match="it differs between seeds, but shared=True was passed"
+    ):
         check_stream(WHOLE, shared=True)
 
 
 def test_examples_that_are_tested_and_trained_on_are_found() -> None:
     first = torch.arange(3)[None]
     seen: Any = Other(test=lambda s, t: WHOLE.pick(s[:1], t, first))
-    with pytest.raises(ConformanceError, match=r"trained on \(24\) and what is held out \(3\)"):
+    with pytest.raises(
+        ConformanceError, match=r"the training examples \(24\) and the held-out examples \(3\)"
+    ):
         check_stream(seen, whole=WHOLE)
 
 

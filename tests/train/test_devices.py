@@ -51,10 +51,10 @@ class TestDevices:
             ("mps", 1, "unknown device 'mps'"),
             ("cuda:-1", 1, "unknown device 'cuda:-1'"),
             ("cuda:x", 1, "unknown device 'cuda:x'"),
-            ("cuda", 0, "there is no GPU here that torch can use: leave out the device 'cuda'"),
-            ("cuda:0", 0, "there is no GPU here that torch can use"),
-            ("cuda:1", 1, "there is no device 'cuda:1': GPUs here: 1"),
-            ("cuda:7", 2, "there is no device 'cuda:7': GPUs here: 2"),
+            ("cuda", 0, "torch finds no GPU on this machine: do not pass the device 'cuda'"),
+            ("cuda:0", 0, "torch finds no GPU on this machine"),
+            ("cuda:1", 1, "there is no device 'cuda:1': the number of GPUs is 1"),
+            ("cuda:7", 2, "there is no device 'cuda:7': the number of GPUs is 2"),
         ],
     )
     def test_what_is_not_there_is_refused(

@@ -235,13 +235,17 @@ class Wrong(nn.Module):
 @pytest.mark.parametrize(
     ("stream", "encoder", "sentence"),
     [
-        ("perm-digits", nn.Flatten(), "permuted by seed and task, so their features cannot be"),
-        ("digits-360", nn.Flatten(), "not for a Mnist360, whose examples look different"),
+        ("perm-digits", nn.Flatten(), "permuted by seed and task, so they cannot be encoded"),
+        ("digits-360", nn.Flatten(), "not a Mnist360, whose examples may differ"),
         ("seq-digits", "resnet", "must be a torch.nn.Module, not str"),
-        ("seq-digits", nn.Linear(3, 3), r"cannot take examples of shape \[8, 8\]"),
-        ("seq-digits", Wrong({"x": 1}), "must give a tensor of features .* not dict"),
+        ("seq-digits", nn.Linear(3, 3), r"does not accept examples of shape \[8, 8\]"),
+        ("seq-digits", Wrong({"x": 1}), "must return a tensor of features .* not dict"),
         ("seq-digits", Wrong(torch.zeros(3)), r"not \[3\] for"),
-        ("seq-digits", Wrong(torch.full((ROWS, 2), torch.nan)), "not finite numbers"),
+        (
+            "seq-digits",
+            Wrong(torch.full((ROWS, 2), torch.nan)),
+            "not finite floating-point numbers",
+        ),
     ],
 )
 def test_what_cannot_be_encoded_is_refused(stream: str, encoder: Any, sentence: str) -> None:

@@ -123,8 +123,8 @@ def test_a_step_costs_the_same_whatever_the_memory(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"seeds": [0]}, "one method, one seed and one rate for every run"),
-        ({"lr": [0.1] * 3}, "one method, one seed and one rate for every run"),
+        ({"seeds": [0]}, "a method, a seed and a learning rate for every run"),
+        ({"lr": [0.1] * 3}, "a method, a seed and a learning rate for every run"),
         ({"memory": 0}, "ER needs a memory and a replay size of at least 1"),
         ({"replay": 0}, "ER needs a memory and a replay size of at least 1"),
     ],

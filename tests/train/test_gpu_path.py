@@ -49,7 +49,7 @@ class Pretended:
             raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         if self.limit(job):
             report(1)
-            raise TimeUp("the time limit came after 1 of 8 steps; the same command continues")
+            raise TimeUp("stopped by the time limit after 1 of 8 steps; the same command continues")
         for _ in range(job.steps):
             report(1)
         return [result_of(job, run) for run in job.runs]
@@ -131,8 +131,8 @@ class TestSplitting:
     ) -> None:
         told = train_pretending(Pretended(3), [job_of(toy_stream, range(10))], monkeypatch)
         assert told.notices == [
-            "10 runs at once do not fit into the GPU's memory: 5 at a time",
-            "5 runs at once do not fit into the GPU's memory: 3 at a time",
+            "10 runs do not fit into the GPU's memory together: training 5 at a time",
+            "5 runs do not fit into the GPU's memory together: training 3 at a time",
         ]
 
     def test_later_jobs_start_with_what_fitted(
@@ -161,7 +161,7 @@ class TestSplitting:
         self, toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         told = Told()
-        with pytest.raises(RecollectError, match="one run alone does not fit") as refused:
+        with pytest.raises(RecollectError, match="a single run does not fit") as refused:
             train_pretending(Pretended(0), [job_of(toy_stream, range(4))], monkeypatch, told)
         assert "a smaller buffer or --device cpu" in str(refused.value)
         assert refused.value.__suppress_context__, "no traceback of torch's above it"

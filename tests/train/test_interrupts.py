@@ -30,7 +30,7 @@ pytestmark = [
 
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 REFUSED = (
-    "another process ({}) is training the same runs: wait for it or end it, and then give the same "
+    "another process ({}) is training the same runs: wait for it or stop it, then run the same "
     "command again"
 )
 

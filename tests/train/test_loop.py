@@ -156,7 +156,7 @@ def test_a_method_that_needs_boundaries_is_refused_without_them() -> None:
 
     x, y = np.random.default_rng(0).random((20, 6)), np.arange(20) % 4
     stream = from_arrays(x, y, scenario="arrival", name="mine")
-    with pytest.raises(InputError, match="EWC needs to be told where a task ends, and mine has no"):
+    with pytest.raises(InputError, match="EWC needs task boundaries, which mine does not have"):
         train(job_of(stream, Consolidating()))
 
 

@@ -32,6 +32,6 @@ def test_a_missing_compiler_is_one_line_where_compiling_would_have_paid(
         assert [
             line for line in capfd.readouterr().err.splitlines() if "compile" in line
         ] == pays * [
-            "recollect: no C++ compiler was found: steps are taken uncompiled, which gives the "
-            "same results more slowly; install g++ or clang++"
+            "recollect: no C++ compiler was found, so steps run uncompiled, which gives the same "
+            "results more slowly: install g++ or clang++"
         ]

@@ -93,7 +93,7 @@ def end_task(self: Any, task: Task) -> None:
 REPLAYS = {"replay": Replay(("x", "y"))}
 ENDS = {"setup": ended, "end_task": end_task, "needs": Needs(boundaries=True)}
 T = r"the loss of run 0 changes with the hyper-parameter T of run 1: .*self\.T\)\.view\(-1, 1, 1\)"
-INPUTS = r"the loss of run 0 changes with the inputs of run 1: reduce over examples"
+INPUTS = r"the loss of run 0 changes with the inputs of run 1: reduce over the examples"
 
 MIXING: dict[str, tuple[Method, int, str]] = {
     "against classes": (method(tempered), 3, T),
@@ -146,7 +146,7 @@ def test_it_is_refused_before_anything_changes() -> None:
 
 @pytest.mark.parametrize("runs", [2, 5])
 def test_what_only_fails_in_a_fleet_is_explained(runs: int) -> None:
-    message = f"a step of {runs} runs fails, and that of one run does not .*self.T is .*view"
+    message = f"a step of {runs} runs fails, but a step of one run does not .*self.T is .*view"
     with pytest.raises(InputError, match=message) as refused:
         fleet(method(tempered), runs).learn(*examples(runs), BATCH)
     assert isinstance(refused.value.__cause__, RuntimeError)
@@ -160,9 +160,9 @@ def test_what_fails_for_one_run_as_well_is_left_as_it_is() -> None:
 
 
 SHAPES: dict[str, tuple[Loss, str]] = {
-    "[]": (lambda self, step: each(step).mean(), r"\[\] for 2 runs: .*, and not over the first"),
-    "[n]": (lambda self, step: each(step).mean(0), r"\[4\] for 2 runs: .*, and not over the first"),
-    "[K, n]": (lambda self, step: each(step), r"\[2, 4\] for 2 runs: .* over examples too"),
+    "[]": (lambda self, step: each(step).mean(), r"\[\] for 2 runs: .*, but not over the first"),
+    "[n]": (lambda self, step: each(step).mean(0), r"\[4\] for 2 runs: .*, but not over the first"),
+    "[K, n]": (lambda self, step: each(step), r"\[2, 4\] for 2 runs: .* also average"),
 }
 
 

@@ -68,7 +68,7 @@ def test_a_network_of_ones_own_is_given_again(
         assert percent(module, toy_stream, result.seed) == result.matrix["class"][-1]
         with pytest.raises(InputError, match=r"result\.module\(network\)"):
             result.module()
-        with pytest.raises(InputError, match="not the one that was trained"):
+        with pytest.raises(InputError, match="differs from the trained one"):
             result.module(nn.Linear(6, 4))
 
 
@@ -122,7 +122,7 @@ def test_methods_that_predict_otherwise_say_so(
 ) -> None:
     method: Method = METHODS[name]()
     (result,) = train(job_of(toy_stream, method, details=Details(networks=tmp_path)))
-    with pytest.warns(UserWarning, match="does not predict by the outputs of its network alone"):
+    with pytest.warns(UserWarning, match="does not predict with the outputs of its network alone"):
         module = result.module()
     x, _ = toy_stream.test(torch.tensor([0]), 0)
     assert module(x[0]).shape == (20, 4)
@@ -139,11 +139,11 @@ def test_files_that_are_missing_or_of_another_run_are_refused(
     first = one(0, details=Details(networks=tmp_path / "first"))
     with pytest.raises(InputError, match="was not saved"):
         one(0).module()
-    with pytest.raises(DataError, match="of another one"):
+    with pytest.raises(DataError, match="of another run"):
         one(1).module(file=first.network_file)
     assert first.network_file is not None
     moved = Path(first.network_file).rename(tmp_path / "moved.safetensors")
-    with pytest.raises(DataError, match="give its new path"):
+    with pytest.raises(DataError, match="pass its new path"):
         first.module()
     assert isinstance(first.module(file=moved), nn.Module)
     moved.write_bytes(moved.read_bytes()[:-5])

@@ -67,5 +67,5 @@ def test_other_methods_need_one_for_every_class() -> None:
     class Plain(Embedding):
         predict = Method.predict
 
-    with pytest.raises(InputError, match=r"must give 4 logits for an example, not \[9\]"):
+    with pytest.raises(InputError, match=r"must return 4 logits per example, not \[9\]"):
         fleet_of([Plain()], lambda: MLP(6, 9), classes=4, memory=8, replay=3)

@@ -219,7 +219,7 @@ REFUSED: list[tuple[dict[str, object], dict[str, object], str]] = [
     ({"size": [1.0] * 40}, {}, r"x\['size'\] is a list"),
     ({"size": torch.full((40, 2), float("nan"))}, {}, r"x\['size'\] has NaN"),
     ({"size": torch.zeros(40, 0)}, {}, "at least one example is needed"),
-    ({3: torch.zeros(40)}, {}, "must be texts"),  # type: ignore[dict-item]
+    ({3: torch.zeros(40)}, {}, "must be strings"),  # type: ignore[dict-item]
     ({}, {"scenario": "permuted", "tasks": 2}, "cannot be permuted"),
     ({}, {"flip": True}, "these examples have several tensors"),
     ({}, {"test": ({"size": torch.zeros(4, 2)}, torch.arange(4))}, "is missing"),

@@ -128,7 +128,7 @@ def test_every_job_is_checked_before_any_is_trained(toy_stream: TaskStream) -> N
         needs = Needs(boundaries=True)
 
     refused = job_of(replace(toy_stream, boundaries=False), Consolidating())
-    with pytest.raises(InputError, match="needs to be told where a task ends"):
+    with pytest.raises(InputError, match="needs task boundaries"):
         train_all([*jobs(toy_stream), refused], workers=1, progress=lambda job, n: told.append(n))
     assert told == []
 

@@ -107,7 +107,7 @@ class TestCompiling:
                 warnings.simplefilter("always", SlowerWarning)
                 loss = fleet.learn(*data(), batch=4)
         assert [(each.category, str(each.message)) for each in said] == [
-            (SlowerWarning, "DER++: a step could not be compiled and is taken uncompiled, which "
+            (SlowerWarning, "DER++: a step could not be compiled, so steps run uncompiled, which "
                             f"gives the same results more slowly ({why})")
         ]  # fmt: skip
         assert_same(fast, plain)
@@ -182,7 +182,7 @@ class TestCompiling:
                 step.draw()
                 return step.net(step.x)[0].sum((1, 2))
 
-        with pytest.raises(InputError, match="draws more often"):
+        with pytest.raises(InputError, match=r"step\.draw more often"):
             fleet_of(methods=[Greedy(), Greedy()], compiled=True).learn(*data(), batch=4)
 
     def test_tensors_with_other_strides_are_compiled_for(
@@ -231,14 +231,14 @@ class TestRecording:
         def refuse(function: Callable[[], None], pool: object) -> Any:
             raise error("operation not permitted when stream is capturing\nmore about it")
 
-        monkeypatch.setattr("recollect.train.execution._captured", refuse)
+        monkeypatch.setattr("recollect.train.execution.captured", refuse)
         plain, fast = fleet_of(), fleet_of(recorded=True)
         self.pretend_gpu(fast)
         plain.learn(*data(), batch=4)
         with pytest.warns(SlowerWarning) as said:
             fast.learn(*data(), batch=4)
         assert [str(each.message) for each in said] == [
-            "DER++: a step could not be recorded and is taken as it comes, which gives the same "
+            "DER++: a step could not be recorded, so steps run eagerly, which gives the same "
             f"results more slowly ({error.__name__}: operation not permitted when stream is "
             "capturing)"
         ]
@@ -253,7 +253,7 @@ class TestRecording:
         def refuse(function: Callable[[], None], pool: object) -> Any:
             raise error("no")
 
-        monkeypatch.setattr("recollect.train.execution._captured", refuse)
+        monkeypatch.setattr("recollect.train.execution.captured", refuse)
         fleet = fleet_of(recorded=True)
         self.pretend_gpu(fleet)
         with pytest.raises(error):
@@ -279,6 +279,6 @@ def test_the_command_line_says_it_in_one_line(
     said = [line for line in capfd.readouterr().err.splitlines() if "compiled" in line]
     assert status == 0
     assert said == [
-        "recollect: SGD: a step could not be compiled and is taken uncompiled, which gives the "
+        "recollect: SGD: a step could not be compiled, so steps run uncompiled, which gives the "
         "same results more slowly (AssertionError)"
     ]

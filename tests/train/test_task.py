@@ -119,7 +119,7 @@ def test_more_than_the_memory_has_cannot_be_rehearsed(
 
     fleet = fleet_of([Greedy()], tiny_net, memory=8, replay=1)
     x, y = torch.rand(1, 6, 6, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.int64)
-    with pytest.raises(InputError, match=f"a memory of 8 has no {count} examples"):
+    with pytest.raises(InputError, match=f"task.rehearse got {count} examples: it must be in 0..8"):
         fleet.start_task(picked(x, y), 6)
 
 
@@ -134,9 +134,9 @@ def test_requests_at_the_wrong_end_of_a_task_are_refused(tiny_net: Callable[[], 
 
     fleet = fleet_of([Confused()], tiny_net, memory=8, replay=1)
     x, y = torch.rand(1, 6, 6, dtype=torch.float64), torch.zeros(1, 6, dtype=torch.int64)
-    with pytest.raises(InputError, match=r"call task\.extend in end_task"):
+    with pytest.raises(InputError, match=r"task\.extend can only be called in end_task"):
         fleet.start_task(picked(x, y), 6)
-    with pytest.raises(InputError, match=r"call task\.rehearse in start_task"):
+    with pytest.raises(InputError, match=r"task\.rehearse can only be called in start_task"):
         fleet.end_task(picked(x, y), 6)
 
 

@@ -1,4 +1,4 @@
-"""The learner in the shapes of other libraries; each is imported when it is asked for.
+"""Scikit-learn and River estimators around `recollect.Learner`, imported on first use.
 
 `SklearnClassifier` and `SklearnRegressor` need the extra `recollect[sklearn]`, `RiverClassifier`
 and `RiverRegressor` need `recollect[river]`.

@@ -1,4 +1,4 @@
-"""A learner for rows of numbers, from the arguments that the adapters share."""
+"""Build a `Learner` for tabular data from the arguments common to all adapters."""
 
 from __future__ import annotations
 
@@ -12,23 +12,25 @@ from torch import nn
 
 from recollect.errors import InputError
 from recollect.learner import Learner, Numbers
-from recollect.methods import Method, method
+from recollect.methods import ClosedForm, Method, method
+from recollect.methods.usual import USUAL
 from recollect.nets import MLP, Standardise
 
 __all__ = ["Arguments", "learner_for", "network_for", "whole"]
 
-# In deviations. A few features further out make steps of the usual rate so large that training
-# diverges now and then: 3 of 300 seeds on 2,000 rows of River's ImageSegments with 10, none with 3.
+# Clipping bound in standard deviations. With a larger one, a few extreme features occasionally make
+# training diverge: with 10, 3 of 300 seeds on 2,000 rows of River's ImageSegments; with 3, none.
 LIMIT = 3.0
+HIDDEN = (100, 100)
 
 
 @dataclass(eq=False, repr=False)
 class Arguments:
-    """The arguments that every adapter has; both libraries read them from the signature."""
+    """Arguments common to all adapters; scikit-learn and River read them from the signature."""
 
-    hidden: Sequence[int] = (100, 100)
+    hidden: Sequence[int] | None = None
     module: Callable[[int, int], nn.Module] | None = None
-    method: str | Method = "derpp"
+    method: str | Method | None = None
     memory: int | str = 500
     lr: float = 0.1
     replay: int = 32
@@ -59,12 +61,12 @@ def learner_for(
     classes: Sequence[Hashable] | None = None,
     target: str = "class",
 ) -> Learner:
-    """A learner of rows of `inputs` numbers; the seed decides all that is random in it."""
+    """Build a learner for rows of `inputs` features; the seed determines all its randomness."""
     given = {name: _plain(getattr(arguments, name)) for name in Numbers.__annotations__}
     numbers: Any = {name: value for name, value in given.items() if value is not None}
     return Learner(
         network_for(arguments, inputs, outputs, seed),
-        method(arguments.method)() if isinstance(arguments.method, str) else arguments.method,
+        _method(arguments.method),
         memory=_plain(arguments.memory),
         lr=_plain(arguments.lr),
         seed=seed,
@@ -77,25 +79,24 @@ def learner_for(
         classes=classes,
         target=target,
         device=arguments.device,
-        on_outlier="learn",  # these libraries expect every row to be learned, or an error
+        on_outlier="learn",  # both libraries expect every row to be learned or refused
         **numbers,
     )
 
 
 def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> nn.Module:
-    """The network, with a layer before it that brings features of any scale to one.
+    """Build the network, preceded by a layer that standardises the features.
 
-    The network of `hidden` computes in 64 bits, so that what is predicted for a row does not depend
-    on the rows beside it by more than these libraries allow.
+    The default network computes in float64: otherwise the prediction for a row would depend on the
+    other rows of its batch by more than the estimator checks of both libraries allow.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if arguments.module is None:
-            if not isinstance(arguments.hidden, Iterable):
-                raise InputError(
-                    f"hidden must list the sizes of layers, not be {arguments.hidden!r}"
-                )
-            hidden = [whole(size, "a size in hidden") for size in arguments.hidden]
+            given = _usual_hidden(arguments) if arguments.hidden is None else arguments.hidden
+            if not isinstance(given, Iterable):
+                raise InputError(f"hidden must be a list of layer sizes, not {given!r}")
+            hidden = [whole(size, "a size in hidden") for size in given]
             network: nn.Module = MLP(inputs, outputs, hidden).double()
         elif isinstance(arguments.module, nn.Module):
             raise InputError(
@@ -105,7 +106,7 @@ def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> n
             network = arguments.module(inputs, outputs)
     if not isinstance(network, nn.Module):
         raise InputError(
-            f"module must be a function (inputs, outputs) -> torch.nn.Module: it gave "
+            f"module must be a function (inputs, outputs) -> torch.nn.Module: it returned "
             f"{type(network).__name__}"
         )
     if not arguments.standardise:
@@ -115,13 +116,24 @@ def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> n
 
 
 def whole(number: object, name: str) -> int:
-    """A whole number of at least 1, from Python or numpy."""
+    """Check that a Python or NumPy number is an integer of at least 1, and return it as an int."""
     found = _plain(number)
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
     return found
 
 
+def _usual_hidden(arguments: Arguments) -> Sequence[int]:
+    """Default hidden layers; none for closed-form heads, as these would never be trained."""
+    return () if isinstance(_method(arguments.method), ClosedForm) else HIDDEN
+
+
+def _method(given: str | Method | None) -> Method:
+    if given is None:
+        return USUAL
+    return method(given)() if isinstance(given, str) else given
+
+
 def _plain(value: Any) -> Any:
-    """A number as Python has it: a search over parameters gives numpy's."""
+    # Scikit-learn's parameter searches pass NumPy scalars.
     return value.item() if isinstance(value, np.generic) else value

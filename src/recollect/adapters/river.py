@@ -1,4 +1,4 @@
-"""The learner as a classifier of River."""
+"""River classifier around `recollect.Learner`."""
 
 from __future__ import annotations
 
@@ -21,41 +21,44 @@ __all__ = ["RiverClassifier"]
 @final
 @dataclass(eq=False, repr=False)
 class RiverClassifier(Features, base.MiniBatchClassifier):
-    """A network that learns features as they arrive, one example at a time, and does not forget.
+    """Continual learning classifier for River: a neural network with replay.
 
-    The features are those of the first example that is learned, or as many as `features` says, in
-    the order in which they appear. A feature that is missing from an example counts as 0. One for
-    which there is no input left is ignored, for the network's size is fixed. Values are numbers.
+    The network has one input for each feature of the first example, or `features` inputs, which
+    are assigned to features in order of appearance. Feature values must be numbers. A missing
+    feature counts as 0. As the network's size is fixed, new features are ignored once every input
+    is assigned.
 
-    Labels are any hashable values, and new ones may arrive at any time. `learn_one` takes a step
-    for one example, `learn_many` one step for a whole frame.
+    Labels are any hashable values, and new ones may appear at any time. `learn_one` takes one
+    training step for an example, `learn_many` one step for a whole data frame.
 
     Args:
-        hidden: The sizes of the hidden layers of the default network, an MLP.
-        module: A function `(inputs, outputs) -> torch.nn.Module` that makes another network.
-        method: How it is learned: a name such as "derpp" or "er", or a `Method`.
-        memory: A number of examples, or a size such as "64 MB".
-        lr: The learning rate.
-        replay: How many memories each draw of a step takes.
-        optimiser: SGD, Adam, AdamW, or any of torch's, by name.
-        optimiser_options: Arguments of one of torch's own optimisers.
-        features: How many features there is room for; as many as the first example has if None.
-        standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network; values further than 3 deviations from the mean are cut off.
-        seed: A number, for the same result every time.
-        device: Where it is computed.
-        momentum: The momentum of SGD.
-        nesterov: Whether it is Nesterov's.
-        weight_decay: That of SGD, Adam and AdamW.
-        beta1: The decay of Adam's mean of gradients.
-        beta2: The decay of Adam's mean of squared gradients.
-        eps: What is added to Adam's denominator.
-        clip: The largest norm of a gradient.
-        schedule: constant, step or cosine.
-        schedule_steps: Over how many steps the schedule runs.
-        warmup: Steps over which the learning rate rises.
-        decay_every: Steps after which the schedule step decays.
-        decay_factor: What it multiplies the learning rate by.
+        hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
+            100 units, or no hidden layer for closed-form methods such as "slda".
+        module: Function `(inputs, outputs) -> torch.nn.Module` that builds the network.
+        method: Continual learning method: a name such as "derpp" or "er", or a `Method`. If None,
+            DER++ with alpha = 0.1 and beta = 1.
+        memory: Size of the replay memory: a number of examples, or a size such as "64 MB".
+        lr: Learning rate.
+        replay: Number of examples in each batch sampled from memory.
+        optimiser: "SGD", "Adam", "AdamW", or the name of a class in `torch.optim`.
+        optimiser_options: Keyword arguments for an optimiser of `torch.optim`.
+        features: Number of network inputs. If None, the number of features in the first example.
+        standardise: If True, standardise the features with the mean and standard deviation of
+            the examples seen so far, and clip them to 3 standard deviations.
+        seed: Random seed, for reproducible results. If None, it is random.
+        device: Device to train and predict on, such as "cpu" or "cuda".
+        momentum: Momentum factor of SGD.
+        nesterov: If True, use Nesterov momentum with SGD.
+        weight_decay: Weight decay of SGD, Adam or AdamW.
+        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
+        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
+        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
+        clip: Maximum gradient norm; larger gradients are scaled down to it.
+        schedule: Learning rate schedule: "constant", "step" or "cosine".
+        schedule_steps: Number of steps over which the schedule runs.
+        warmup: Number of steps of linear learning rate warmup.
+        decay_every: Number of steps between two decays of the "step" schedule.
+        decay_factor: Factor of each decay of the "step" schedule.
 
     >>> model = RiverClassifier(seed=0)
     >>> model.predict_one({"warm": 1.0, "wet": 0.0}) is None
@@ -68,27 +71,27 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
     """
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> None:
-        """Learn from the features and the label of one example, whose loss is multiplied by w."""
+        """Learn from one example; `w` multiplies its loss."""
         self._learn(x, lambda inputs, width: row_of(x, inputs, width), [y], w)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
-        """The probability of every label so far; of none before the first example."""
+        """Predict the probability of each known label; empty before the first example."""
         if self._learner is None:
             return {}
         shares = self._learner.predict_proba(row_of(x, self._inputs, self._width))[0]
         return dict(zip(self._learner.classes, shares.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
-        """The most probable label; None before the first example."""
+        """Predict the most probable label; None before the first example."""
         shares = self.predict_proba_one(x)
         return max(shares, key=shares.__getitem__) if shares else None
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = 1.0) -> None:  # noqa: N803
-        """Learn from a frame, a column a feature, and its labels, in one step."""
+        """Learn from a data frame with one column per feature, in one training step."""
         self._learn(X.columns, lambda inputs, width: rows_of(X, inputs, width), list(y), w)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
-        """The label of every row; None before the first example."""
+        """Predict the label of each row; None before the first example."""
         import pandas as pd
 
         shares = self.predict_proba_many(X)
@@ -98,7 +101,7 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
         return pd.Series(labels, index=X.index)
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:  # noqa: N803
-        """The probability of every label so far, a column each, for every row."""
+        """Predict the probability of each known label (columns) for each row."""
         import pandas as pd
 
         known = self._learner.classes if self._learner else []

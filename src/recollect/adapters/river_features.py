@@ -1,4 +1,4 @@
-"""Features by name, as River gives them, for a learner with a fixed number of inputs."""
+"""Map River's named features to the fixed number of inputs of a network."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["Features", "row_of", "rows_of"]
 
 @dataclass(eq=False, repr=False)
 class Features(Arguments):
-    """A learner of features by name: as many as the first example has, or as `features` says."""
+    """Base of the River estimators: a learner whose network inputs are assigned to features."""
 
     features: int | None = field(default=None, kw_only=True)
     seed: int | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
-        # River's clone looks at the first element of every argument that is a tuple.
-        self.hidden = self.hidden if len(self.hidden) else []
+        # River's clone reads the first element of every tuple argument, and fails on an empty one.
+        self.hidden = [] if self.hidden is not None and not len(self.hidden) else self.hidden
         self._learner: Learner | None = None
         self._inputs: dict[Hashable, int] = {}
         self._width = 0
 
     @property
     def learner(self) -> Learner | None:
-        """The `recollect.Learner`, for its metrics or to save it; None before the first example."""
+        """The underlying `recollect.Learner`; None before the first example."""
         return self._learner
 
     @property
     def feature_names(self) -> list[Hashable]:
-        """The features it uses, in the order of the network's inputs."""
+        """Names of the features in use, in the order of the network's inputs."""
         return list(self._inputs)
 
     def _learn(
@@ -51,7 +51,7 @@ class Features(Arguments):
         weight: Any = 1.0,
         target: str = "class",
     ) -> None:
-        """One step with the rows that `rows` makes for these inputs; a failure changes nothing."""
+        """Take one training step on `rows(inputs, width)`; a failure changes nothing."""
         inputs, width = self._inputs, self._width
         learner = self._learner
         if learner is None:
@@ -74,9 +74,9 @@ class Features(Arguments):
 def _with_new(
     inputs: Mapping[Hashable, int], names: Iterable[Hashable], width: int
 ) -> dict[Hashable, int]:
-    """The input of each feature, with new features while there is room.
+    """Assign unused inputs to new features.
 
-    Within an example they are sorted, so that the order of a dictionary does not matter.
+    New features are sorted by name, so that the order of a dictionary does not matter.
 
     >>> _with_new({"b": 0}, ["d", "b", "c", "a"], 3)
     {'b': 0, 'a': 1, 'c': 2}
@@ -87,7 +87,7 @@ def _with_new(
 
 
 def row_of(x: Mapping[Any, Any], inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The features of one example as inputs of the network, `[1, width]`."""
+    """Convert the features of one example to network inputs, `[1, width]`."""
     row = np.zeros((1, width))
     for name, value in x.items():
         if name in inputs:
@@ -96,9 +96,9 @@ def row_of(x: Mapping[Any, Any], inputs: Mapping[Hashable, int], width: int) -> 
 
 
 def rows_of(frame: pd.DataFrame, inputs: Mapping[Hashable, int], width: int) -> np.ndarray:
-    """The columns of a frame as inputs of the network, `[n, width]`."""
+    """Convert the columns of a data frame to network inputs, `[n, width]`."""
     if not frame.columns.is_unique:
-        raise InputError("a feature occurs twice among the columns")
+        raise InputError("the data frame has two columns of the same name: rename one of them")
     rows = np.zeros((len(frame), width))
     for name in frame.columns:
         if name in inputs:
@@ -112,10 +112,10 @@ def rows_of(frame: pd.DataFrame, inputs: Mapping[Hashable, int], width: int) -> 
 def _number(name: Hashable, value: Any) -> float:
     if isinstance(value, str | bytes):
         raise InputError(
-            f"the feature {name!r} is {value!r}, and a number is needed: encode it before, such as "
-            f"by river.preprocessing.OneHotEncoder"
+            f"the feature {name!r} must be a number, not {value!r}: encode it first, for example "
+            f"with river.preprocessing.OneHotEncoder"
         )
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
-        raise InputError(f"the feature {name!r} is {value!r}, and a number is needed") from None
+        raise InputError(f"the feature {name!r} must be a number, not {value!r}") from None

@@ -1,4 +1,4 @@
-"""The learner as a classifier of scikit-learn."""
+"""Scikit-learn classifier around `recollect.Learner`."""
 
 from __future__ import annotations
 
@@ -25,45 +25,47 @@ __all__ = ["SklearnClassifier"]
 @final
 @dataclass(eq=False, repr=False)
 class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ignore[misc]
-    """A network that learns rows of numbers, at once or as they arrive, and does not forget.
+    """Continual learning classifier for scikit-learn: a neural network with replay.
 
-    `fit` starts afresh and takes `epochs` passes over the data, shuffled. `partial_fit` continues
-    with the rows in their order, `batch` of them a step. Classes that are new there are learned as
-    they arrive, unless the first call lists all there will be. What either refuses changes nothing.
+    `fit` trains a new network for `epochs` passes over the shuffled data. `partial_fit` continues
+    training on batches of `batch` rows, in the given order. New classes may appear at any call of
+    `partial_fit`, unless the first call lists all `classes`. A call that fails changes nothing.
 
     Args:
-        hidden: The sizes of the hidden layers of the default network, an MLP.
-        module: A function `(inputs, outputs) -> torch.nn.Module` that makes another network.
-        method: How it is learned: a name such as "derpp" or "er", or a `Method`.
-        memory: A number of examples, or a size such as "64 MB".
-        lr: The learning rate.
-        replay: How many memories each draw of a step takes.
-        optimiser: SGD, Adam, AdamW, or any of torch's, by name.
-        optimiser_options: Arguments of one of torch's own optimisers.
-        batch: How many rows make a step.
-        epochs: How often `fit` goes through the data.
-        standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network; values further than 3 deviations from the mean are cut off.
-        random_state: A number, for the same result every time.
-        device: Where it is computed.
-        momentum: The momentum of SGD.
-        nesterov: Whether it is Nesterov's.
-        weight_decay: That of SGD, Adam and AdamW.
-        beta1: The decay of Adam's mean of gradients.
-        beta2: The decay of Adam's mean of squared gradients.
-        eps: What is added to Adam's denominator.
-        clip: The largest norm of a gradient.
-        schedule: constant, step or cosine.
-        schedule_steps: Over how many steps the schedule runs.
-        warmup: Steps over which the learning rate rises.
-        decay_every: Steps after which the schedule step decays.
-        decay_factor: What it multiplies the learning rate by.
+        hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
+            100 units, or no hidden layer for closed-form methods such as "slda".
+        module: Function `(inputs, outputs) -> torch.nn.Module` that builds the network.
+        method: Continual learning method: a name such as "derpp" or "er", or a `Method`. If None,
+            DER++ with alpha = 0.1 and beta = 1.
+        memory: Size of the replay memory: a number of examples, or a size such as "64 MB".
+        lr: Learning rate.
+        replay: Number of examples in each batch sampled from memory.
+        optimiser: "SGD", "Adam", "AdamW", or the name of a class in `torch.optim`.
+        optimiser_options: Keyword arguments for an optimiser of `torch.optim`.
+        batch: Number of rows in each training step.
+        epochs: Number of passes of `fit` over the data.
+        standardise: If True, standardise the features with the mean and standard deviation of
+            the examples seen so far, and clip them to 3 standard deviations.
+        random_state: Random seed or `RandomState`, for reproducible results.
+        device: Device to train and predict on, such as "cpu" or "cuda".
+        momentum: Momentum factor of SGD.
+        nesterov: If True, use Nesterov momentum with SGD.
+        weight_decay: Weight decay of SGD, Adam or AdamW.
+        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
+        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
+        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
+        clip: Maximum gradient norm; larger gradients are scaled down to it.
+        schedule: Learning rate schedule: "constant", "step" or "cosine".
+        schedule_steps: Number of steps over which the schedule runs.
+        warmup: Number of steps of linear learning rate warmup.
+        decay_every: Number of steps between two decays of the "step" schedule.
+        decay_factor: Factor of each decay of the "step" schedule.
 
     Attributes:
-        classes_: The labels, sorted; the columns of `predict_proba` are in this order.
-        learner_: The `recollect.Learner`, for its metrics or to save it.
-        n_features_in_: How many features a row has.
-        feature_names_in_: Their names, if a data frame was learned from.
+        classes_: Sorted class labels; the columns of `predict_proba` follow this order.
+        learner_: The underlying `recollect.Learner`, for metrics or for saving.
+        n_features_in_: Number of features seen during `fit`.
+        feature_names_in_: Names of the features, if the data was a data frame.
 
     >>> from sklearn.datasets import load_iris
     >>> x, y = load_iris(return_X_y=True)
@@ -76,10 +78,10 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
     random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Forget everything, and learn from rows `[n, features]` with labels `[n]`.
+        """Train a new network on rows `[n, features]` with labels `[n]`.
 
-        Where a row has several labels, y is `[n, labels]` of ones and zeros. `sample_weight` `[n]`
-        multiplies the losses of rows; those with a weight of 0 are left out.
+        For multi-label classification, y is a binary indicator matrix `[n, labels]`.
+        `sample_weight` `[n]` multiplies the losses of the rows; rows of weight 0 are skipped.
         """
         with whole_or_not(self):
             self._begin(X, y, sample_weight, epochs=whole(self.epochs, "epochs"))
@@ -92,10 +94,9 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         classes: Any = None,
         sample_weight: Any = None,
     ) -> Self:
-        """Go on with rows `[n, features]` and labels `[n]`, in this order.
+        """Continue training on rows `[n, features]` with labels `[n]`, in the given order.
 
-        `classes`, in the first call, lists all labels there will be: others are refused later. It
-        is not needed.
+        `classes` is optional. If the first call gives it, later labels must be among them.
         """
         with whole_or_not(self):
             if not hasattr(self, "learner_"):
@@ -112,7 +113,7 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         classes: Any = None,
         epochs: int = 0,
     ) -> None:
-        """Learn with a new learner: shuffled, so many times, or once in the order of the rows."""
+        """Train a new learner: `epochs` shuffled passes, or if 0 one pass in order."""
         rows, labels, weights = self._checked(X, y, weight, reset=True)
         size = whole(self.batch, "batch")
         if labels.ndim == 2:
@@ -139,13 +140,19 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         rows, labels, weights = self._checked(X, y, weight, reset=False)
         size = whole(self.batch, "batch")
         if (labels.ndim == 2) != (self.learner_.target == "labels"):
-            raise InputError("y has one label for a row and earlier several, or the reverse")
+            raise InputError(
+                "y must have the same form as in earlier calls: labels [n], or a binary indicator "
+                "matrix [n, labels]"
+            )
         if labels.ndim == 2 and labels.shape[1] != len(self.classes_):
-            raise InputError(f"y has {labels.shape[1]} columns, and earlier {len(self.classes_)}")
+            raise InputError(
+                f"y must have {len(self.classes_)} columns as in earlier calls, not "
+                f"{labels.shape[1]}"
+            )
         if classes is not None and set(np.asarray(classes).tolist()) != set(self.classes_.tolist()):
             raise InputError(
-                f"classes are listed in the first call of partial_fit: they are "
-                f"{self.classes_.tolist()}, and not {np.asarray(classes).tolist()}"
+                f"classes cannot change after the first call of partial_fit: they are "
+                f"{self.classes_.tolist()}, not {np.asarray(classes).tolist()}"
             )
         if self._listed and labels.ndim == 1:
             _refuse_unknown(labels, self.classes_)
@@ -154,13 +161,13 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
             self.classes_ = np.union1d(self.classes_, labels)
 
     def _targets(self, labels: np.ndarray) -> Any:
-        """Labels `[n]`, or the sets of numbers of the columns `[n, labels]` that are not zero."""
+        """Return labels `[n]` unchanged, and an indicator matrix as one set of columns per row."""
         if labels.ndim == 1:
             return labels
         return [set(np.flatnonzero(row).tolist()) for row in labels]
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The label of every row, `[n]`; ones and zeros `[n, labels]` where rows have several."""
+        """Predict labels `[n]`, or for multi-label data an indicator matrix `[n, labels]`."""
         shares = self.predict_proba(X)
         if self.learner_.target == "labels":
             return (shares > 0.5).astype(np.int64)
@@ -168,7 +175,7 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The probability of every class in `classes_` for every row, `[n, classes]`."""
+        """Predict class probabilities `[n, classes]`, in the order of `classes_`."""
         check_is_fitted(self)
         rows = narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         columns = {label: column for column, label in enumerate(self.classes_.tolist())}
@@ -204,5 +211,6 @@ def _refuse_unknown(labels: np.ndarray, known: np.ndarray) -> None:
     new = np.setdiff1d(labels, known)
     if len(new):
         raise InputError(
-            f"the label {new[0]!r} is not among the classes that were listed: {known.tolist()}"
+            f"the label {new[0]!r} is not one of the classes given to the first call of "
+            f"partial_fit: {known.tolist()}"
         )

@@ -1,4 +1,4 @@
-"""The learner as a regressor of scikit-learn."""
+"""Scikit-learn regressor around `recollect.Learner`."""
 
 from __future__ import annotations
 
@@ -24,43 +24,45 @@ __all__ = ["SklearnRegressor"]
 @final
 @dataclass(eq=False, repr=False)
 class SklearnRegressor(RegressorMixin, Arguments, BaseEstimator):  # type: ignore[misc]
-    """A network that estimates a value, or several, of rows of numbers, and does not forget.
+    """Continual learning regressor for scikit-learn: a neural network with replay.
 
-    `fit` starts afresh and takes `epochs` passes over the data, shuffled. `partial_fit` continues
-    with the rows in their order, `batch` of them a step. What either refuses changes nothing.
+    `fit` trains a new network for `epochs` passes over the shuffled data. `partial_fit` continues
+    training on batches of `batch` rows, in the given order. A call that fails changes nothing.
 
     Args:
-        hidden: The sizes of the hidden layers of the default network, an MLP.
-        module: A function `(inputs, outputs) -> torch.nn.Module` that makes another network.
-        method: How it is learned: a name such as "derpp" or "er", or a `Method`.
-        memory: A number of examples, or a size such as "64 MB".
-        lr: The learning rate.
-        replay: How many memories each draw of a step takes.
-        optimiser: SGD, Adam, AdamW, or any of torch's, by name.
-        optimiser_options: Arguments of one of torch's own optimisers.
-        batch: How many rows make a step.
-        epochs: How often `fit` goes through the data.
-        standardise: Whether features are brought to a mean of 0 and a deviation of 1, as seen so
-            far, before the network; values further than 3 deviations from the mean are cut off.
-        random_state: A number, for the same result every time.
-        device: Where it is computed.
-        momentum: The momentum of SGD.
-        nesterov: Whether it is Nesterov's.
-        weight_decay: That of SGD, Adam and AdamW.
-        beta1: The decay of Adam's mean of gradients.
-        beta2: The decay of Adam's mean of squared gradients.
-        eps: What is added to Adam's denominator.
-        clip: The largest norm of a gradient.
-        schedule: constant, step or cosine.
-        schedule_steps: Over how many steps the schedule runs.
-        warmup: Steps over which the learning rate rises.
-        decay_every: Steps after which the schedule step decays.
-        decay_factor: What it multiplies the learning rate by.
+        hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
+            100 units, or no hidden layer for closed-form methods such as "slda".
+        module: Function `(inputs, outputs) -> torch.nn.Module` that builds the network.
+        method: Continual learning method: a name such as "derpp" or "er", or a `Method`. If None,
+            DER++ with alpha = 0.1 and beta = 1.
+        memory: Size of the replay memory: a number of examples, or a size such as "64 MB".
+        lr: Learning rate.
+        replay: Number of examples in each batch sampled from memory.
+        optimiser: "SGD", "Adam", "AdamW", or the name of a class in `torch.optim`.
+        optimiser_options: Keyword arguments for an optimiser of `torch.optim`.
+        batch: Number of rows in each training step.
+        epochs: Number of passes of `fit` over the data.
+        standardise: If True, standardise the features with the mean and standard deviation of
+            the examples seen so far, and clip them to 3 standard deviations.
+        random_state: Random seed or `RandomState`, for reproducible results.
+        device: Device to train and predict on, such as "cpu" or "cuda".
+        momentum: Momentum factor of SGD.
+        nesterov: If True, use Nesterov momentum with SGD.
+        weight_decay: Weight decay of SGD, Adam or AdamW.
+        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
+        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
+        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
+        clip: Maximum gradient norm; larger gradients are scaled down to it.
+        schedule: Learning rate schedule: "constant", "step" or "cosine".
+        schedule_steps: Number of steps over which the schedule runs.
+        warmup: Number of steps of linear learning rate warmup.
+        decay_every: Number of steps between two decays of the "step" schedule.
+        decay_factor: Factor of each decay of the "step" schedule.
 
     Attributes:
-        learner_: The `recollect.Learner`, for its metrics or to save it.
-        n_features_in_: How many features a row has.
-        feature_names_in_: Their names, if a data frame was learned from.
+        learner_: The underlying `recollect.Learner`, for metrics or for saving.
+        n_features_in_: Number of features seen during `fit`.
+        feature_names_in_: Names of the features, if the data was a data frame.
 
     >>> from sklearn.datasets import load_diabetes
     >>> x, y = load_diabetes(return_X_y=True)
@@ -73,31 +75,32 @@ class SklearnRegressor(RegressorMixin, Arguments, BaseEstimator):  # type: ignor
     random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Forget everything, and learn from rows `[n, features]` and values `[n]` or `[n, values]`.
+        """Train a new network on rows `[n, features]` with targets `[n]` or `[n, outputs]`.
 
-        `sample_weight` `[n]` multiplies the losses of rows; those with a weight of 0 are left out.
+        `sample_weight` `[n]` multiplies the losses of the rows; rows of weight 0 are skipped.
         """
         with whole_or_not(self):
             self._begin(X, y, sample_weight, whole(self.epochs, "epochs"))
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
-        """Go on with rows `[n, features]` and values `[n]` or `[n, values]`, in this order."""
+        """Continue training on rows `[n, features]` with targets `[n]` or `[n, outputs]`."""
         with whole_or_not(self):
             if not hasattr(self, "learner_"):
                 self._begin(X, y, sample_weight)
             else:
                 rows, values, weights = self._checked(X, y, sample_weight, reset=False)
                 if values.shape[1:] != self._shape:
+                    shape = ", ".join(["n", *map(str, self._shape)])
                     raise InputError(
-                        f"y has the shape {list(values.shape)}, and a row had the values "
-                        f"{list(self._shape)} earlier"
+                        f"y must have the shape [{shape}] as in earlier calls, not "
+                        f"{list(values.shape)}"
                     )
                 continued(self.learner_, rows, values, whole(self.batch, "batch"), weights)
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
-        """The values of every row, `[n]` or `[n, values]`, as they were learned."""
+        """Predict targets, `[n]` or `[n, outputs]` as in training."""
         check_is_fitted(self)
         rows = narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         found: np.ndarray = self.learner_.predict(rows)

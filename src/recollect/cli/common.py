@@ -1,4 +1,4 @@
-"""Options and work that several commands share."""
+"""Options and training code shared by several commands."""
 
 from __future__ import annotations
 
@@ -35,96 +35,102 @@ Methods = Mapping[str, type[Method]]
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
-    """The options that every training command takes."""
+    """Add the options common to all training commands."""
     # fmt: off
     add = parser.add_argument
     add("--seeds", default="10", metavar="SEEDS",
         help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")
-    add("--json", type=Path, metavar="FILE", help="write one object per run")
+    add("--json", type=Path, metavar="FILE", help="write the results, one object per run")
     add_force(parser)
     add_data_dir(parser)
     add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
-    add("--workers", type=int, metavar="N", help="processes on a CPU (default: all cores)")
+    add("--workers", type=int, metavar="N",
+        help="number of processes on a CPU (default: all cores)")
     add("--device", default="auto", metavar="NAME",
-        help="cpu, cuda or cuda:N (default: a GPU if there is one)")
-    add("--full-precision", action="store_true", help="no bfloat16 on a GPU: slower")
+        help="cpu, cuda or cuda:N (default: a GPU if available)")
+    add("--full-precision", action="store_true",
+        help="do not use bfloat16 on a GPU (slower)")
     add("--time-limit", type=duration, metavar="TIME",
-        help="save and stop after 90s, 20m or 2h; the same command continues")
+        help="save and stop after this time, such as 90s, 20m or 2h; run the same command again "
+             "to continue")
     add("--fresh", action="store_true",
-        help="start over: neither continue a stopped command nor use what the store has")
-    add("--on", metavar="WHERE", help="ray: a Ray cluster of this machine; or ray:ADDRESS")
-    add("--tensorboard", type=Path, metavar="DIR", help="write accuracies for TensorBoard there")
+        help="start over: ignore saved checkpoints and stored results")
+    add("--on", metavar="WHERE",
+        help="train on Ray: ray for a local cluster, or ray:ADDRESS")
+    add("--tensorboard", type=Path, metavar="DIR", help="write TensorBoard logs to this folder")
     add("--curves", type=int, nargs="?", const=CURVE_STEPS, default=0, metavar="N",
-        help=f"record loss and accuracy every N steps (N left out: {CURVE_STEPS})")
+        help=f"record loss and accuracy every N steps (without N: {CURVE_STEPS})")
     add("--curve-examples", type=int, default=CURVE_EXAMPLES, metavar="N",
-        help="test examples of each task that a point of a curve is measured on, at most "
+        help="maximum number of test examples per task for each point of a curve "
              f"(default: {CURVE_EXAMPLES})")
-    add("--confusion", action="store_true", help="record confusion matrices at the end")
-    add("--save-networks", type=Path, metavar="DIR", help="save the trained networks there")
+    add("--confusion", action="store_true", help="record confusion matrices after the last task")
+    add("--save-networks", type=Path, metavar="DIR",
+        help="save the trained networks to this folder")
     # fmt: on
     add_store(parser)
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """The option that names the result store."""
+    """Add the option for the file of the result store."""
     parser.add_argument("--store", type=Path, metavar="FILE",
-                        help="the result store (default: RECOLLECT_STORE, or a file of this "
-                             "user)")  # fmt: skip
+                        help="file of the result store (default: $RECOLLECT_STORE, or a file in "
+                             "the user's data folder)")  # fmt: skip
 
 
 def add_force(parser: argparse.ArgumentParser) -> None:
-    """The option that lets a command overwrite a file."""
-    parser.add_argument("--force", action="store_true", help="overwrite a file that is there")
+    """Add the option to overwrite existing files."""
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
 
 
 def add_files(parser: argparse.ArgumentParser) -> None:
-    """The options that name files with results, or the result store."""
+    """Add the options for result files and the result store."""
     parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
-                        help="runs from files that --json wrote, .jsonl files or folders, and not "
-                             "from the store (unless --store names one)")  # fmt: skip
+                        help="read runs from files that --json wrote, .jsonl files or folders, "
+                             "instead of the store (unless --store is given too)")  # fmt: skip
     add_store(parser)
 
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """The option that names the folder of data sets."""
+    """Add the option for the folder of data sets."""
     parser.add_argument("--data-dir", type=Path, metavar="DIR",
-                        help="where the data files are, before the cache is looked in (default: "
+                        help="folder with data files, searched before the cache (default: "
                              "$RECOLLECT_DATA)")  # fmt: skip
 
 
 def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: str) -> None:
-    """A benchmark, a method, and an option for every hyper-parameter of these methods (or all)."""
+    """Add a benchmark, a method, and an option per hyper-parameter of these methods (or all)."""
     known = every_method()
     parser.add_argument("benchmark", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("method", help=f"one of: {', '.join(known)}; or path/to/file.py:Class, or "
                                        "package.module:Class")  # fmt: skip
     sizes = {"lr": "learning rate", "bs": "batch size", "mbs": "replay batch size"}
     if methods is None:
-        methods, use = known, f"{use}. Of one method alone: {parser.prog} BENCHMARK METHOD --help"
+        methods, use = known, f"{use}. For one method: {parser.prog} BENCHMARK METHOD --help"
     if methods and not any(kind.replay for kind in methods.values()):
         del sizes["mbs"]
     add_hyperparameters(parser, methods, use, sizes, nargs="+")
 
 
 def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> None:
-    """The optimiser, its schedule and their numbers, beside the hyper-parameters of methods.
+    """Add the options of the optimiser and the learning rate schedule.
 
-    A stream that is `endless` has no tasks, and is learned with one value of each.
+    An `endless` stream has no tasks, and each option takes a single value.
     """
-    use = None if endless else "several values of a number span a grid"
+    use = None if endless else "with several values, all combinations are trained"
     add = parser.add_argument_group("optimiser", use).add_argument
     # fmt: off
     add("--optimiser", default="SGD", metavar="NAME",
         help=f"{'SGD, Adam, AdamW, or any of torch' if endless else 'SGD, Adam or AdamW'} "
              "(default: SGD)")
-    add("--nesterov", action="store_true", help="Nesterov's momentum, with SGD")
+    add("--nesterov", action="store_true", help="use Nesterov momentum with SGD")
     add("--schedule", default="constant", metavar="NAME",
-        help="constant, step or cosine (default: constant)")
+        help="learning rate schedule: constant, step or cosine (default: constant)")
     if endless:
-        add("--schedule-steps", type=int, metavar="N", help="steps over which the schedule runs")
+        add("--schedule-steps", type=int, metavar="N",
+            help="number of steps over which the schedule runs")
     else:
         add("--schedule-per", default="stream", metavar="WHAT",
-            help="stream, or task to begin anew in each (default: stream)")
+            help="stream, or task to restart the schedule in each task (default: stream)")
     # fmt: on
     own = parser.get_default("hyperparameters")
     numbers = {name: text for name, text in NUMBERS.items() if name not in own}
@@ -135,7 +141,7 @@ def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> 
 
 
 def chosen_optimisation(chosen: argparse.Namespace) -> Optimisation:
-    """The optimiser and the schedule that a person chose."""
+    """Return the optimiser and schedule from the options."""
     return Optimisation(chosen.optimiser, chosen.nesterov, chosen.schedule, chosen.schedule_per)
 
 
@@ -144,20 +150,20 @@ def train(
     jobs: Sequence[Job],
     finished: Callable[[Job, list[Result]], None] = lambda job, results: None,
 ) -> Results:
-    """Train the jobs of a command with a bar, continuing what was stopped before.
+    """Train the jobs of a command with a progress bar, resuming from checkpoints.
 
-    Runs that the store has are not trained again, and those that are trained go there.
+    Runs in the result store are not trained again, and new runs are added to it.
     """
     elsewhere = runner_named(chosen.on)
     store = _store_of(chosen)
     for job in jobs:
         job.check()
-    store.store.add([])  # a store that cannot be written is said before the work, not after
+    store.store.add([])  # fail before training if the store cannot be written
     checkpoints = _checkpoints(chosen, jobs)
     there = sum(run is not None for job in jobs for run in store.find(job))
     if there:
         total = sum(len(job.runs) for job in jobs)
-        notice(f"{there} of {total} runs are in the store already (--fresh trains them again)")
+        notice(f"{there} of {total} runs are already in the store (--fresh trains them again)")
 
     def done(job: Job, results: list[Result]) -> None:
         finished(job, results)
@@ -180,38 +186,38 @@ def train(
 
 
 def _checkpoints(chosen: argparse.Namespace, jobs: Sequence[Job]) -> Checkpoints:
-    """Where the command saves; says whether it continues, and removes what --fresh gives up."""
+    """Return the checkpoints of the command; --fresh removes existing ones."""
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     found = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
     found = found.of(jobs, workers(chosen))
     left = found.of_other_code()
-    with found.locked():  # of two processes, the second says so before anything else
+    with found.locked():  # a second process of the same command fails here
         if chosen.fresh:
             for each in (found, *(replace(found, folder=folder) for folder in left)):
                 each.clear()
         elif found.any():
-            notice("continuing where this command was stopped (--fresh starts over)")
+            notice("resuming this command from its checkpoint (--fresh starts over)")
         elif left:
-            notice("this command was stopped under other code and starts afresh "
-                   "(--fresh removes what was saved)")  # fmt: skip
+            notice("the checkpoint of this command was made by another version of the code: "
+                   "starting over (--fresh removes the checkpoint)")  # fmt: skip
     return found
 
 
 def jobs_of(
     chosen: argparse.Namespace, plans: Sequence[Plan], stream: Stream, device: torch.device
 ) -> list[Job]:
-    """The jobs that carry plans out with the paper's network."""
+    """Build the jobs of some plans, with the paper's network."""
     jobs = [job for each in plans for job in each.jobs(stream, None, device, chosen.full_precision)]
     return [replace(job, details=details_of(chosen)) for job in jobs]
 
 
 def details_of(chosen: argparse.Namespace) -> Details:
-    """What is recorded and saved beside the scores."""
+    """Return the options for curves, confusion matrices and saved networks."""
     return Details.of(chosen.curves, chosen.curve_examples, chosen.confusion, chosen.save_networks)
 
 
 def left_to_train(chosen: argparse.Namespace, jobs: Sequence[Job]) -> list[Job]:
-    """The jobs of which the store does not have all runs."""
+    """Return the jobs with runs that are not in the store."""
     store = _store_of(chosen)
     return [job for job in jobs if not all(store.find(job))]
 
@@ -221,27 +227,29 @@ def _store_of(chosen: argparse.Namespace) -> CommandStore:
 
 
 def write_results(chosen: argparse.Namespace, results: Sequence[Result]) -> None:
-    """Write what --json asks for, if it does."""
+    """Write the results to the file of --json, if given."""
     if chosen.json:
         write_json(chosen.json, results, Store(chosen.store))
 
 
 def runner_named(where: str | None) -> OnRay | None:
-    """What trains elsewhere, if --on asks for it."""
+    """Return the runner for the option --on; None to train in local processes."""
     if where is None:
         return None
     name, colon, address = where.partition(":")
     if name != "ray" or (colon and not address):
-        raise InputError(f"unknown place {where!r}: give ray, or ray:ADDRESS")
+        raise InputError(
+            f"--on {where!r} is not supported: give ray (a local cluster) or ray:ADDRESS"
+        )
     from recollect.experiments.on_ray import OnRay
 
     return OnRay(where if address.startswith("//") else address or None)
 
 
 def checked_device(chosen: argparse.Namespace) -> torch.device:
-    """Where to train: what --device names, else the best that there is here or elsewhere.
+    """Return the device to train on, after validating the common options.
 
-    What cannot be used of the common options is refused, before any work is done.
+    By default it is the best device of this machine or of the Ray cluster.
     """
     workers(chosen)
     details_of(chosen)
@@ -256,13 +264,13 @@ def checked_device(chosen: argparse.Namespace) -> torch.device:
 
 
 def check_folder(folder: Path | None) -> None:
-    """Refuse a folder of data sets that there is not."""
+    """Raise an error if the folder of data sets does not exist."""
     if folder and not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}: correct --data-dir")
 
 
 def workers(chosen: argparse.Namespace) -> int:
-    """How many processes to use."""
+    """Return the number of processes to use."""
     if chosen.workers is not None and chosen.workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
     return chosen.workers or cores()

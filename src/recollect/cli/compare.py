@@ -1,4 +1,4 @@
-"""`recollect compare`: two configurations, seed by seed."""
+"""`recollect compare`: paired differences between two configurations."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ FIELDS = (
     "benchmark", "method", "buffer", "seed", "epochs", "validation", "network", "network_class",
     "stream", "code", "precision", "optimiser", "schedule",
 )  # fmt: skip
-SIDES = 2  # lines that say what A and B are
+SIDES = 2  # lines that describe A and B
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    what = ("a file that --json wrote, a folder of them, or a selection of the store such as "
+    what = ("a file that --json wrote, a folder of them, or a selection from the store such as "
             "method=derpp,buffer=200,lr=0.03")  # fmt: skip
     parser.add_argument("a", metavar="A", help=what)
-    parser.add_argument("b", metavar="B", help="the same, to compare with")
+    parser.add_argument("b", metavar="B", help="runs to compare with, in the same form")
     add_files(parser)
     parser.set_defaults(command=command)
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Print the paired differences, and what they mean."""
+    """Print the paired differences with their statistics."""
     sides = [_runs(text, chosen) for text in (chosen.a, chosen.b)]
     screen = console()
     for number, each in enumerate(compare(*sides, notice=notice)):
@@ -52,14 +52,14 @@ def _runs(text: str, chosen: argparse.Namespace) -> list[Result]:
         return [row.result for row in read_json(text, notice)]
     if "=" not in text:
         raise InputError(
-            f"there is no file or folder {text!r}; a selection of the store is written like "
+            f"there is no file or folder {text!r}; a selection from the store has the form "
             f"method=derpp,buffer=200"
         )
     return _selected([row.result for row in stored_runs(chosen)], text)
 
 
 def _selected(runs: Sequence[Result], text: str) -> list[Result]:
-    """The runs that fit a selection such as `method=derpp,lr=0.03`."""
+    """Return the runs that match a selection such as `method=derpp,lr=0.03`."""
     wanted = dict(piece.partition("=")[::2] for piece in text.split(",") if piece)
     wanted = {name.strip(): value.strip() for name, value in wanted.items()}
     wanted.setdefault("validation", "false")
@@ -72,18 +72,18 @@ def _selected(runs: Sequence[Result], text: str) -> list[Result]:
         found = [run for run in left if fits(run)]
         if left and not found:
             there = ", ".join(sorted({_words(run, name) for run in left}))
-            raise InputError(f"no runs have {name}={value}; those of {text!r} have {there}")
+            raise InputError(f"no runs match {text!r}: {name} can be {there}, not {value}")
         left = found
     if not left:
-        raise InputError(f"there are no runs to select {text!r} from: train some, or give --from")
+        raise InputError("there are no runs to select from: train some, or give files with --from")
     return left
 
 
 def _test(name: str, value: str) -> Callable[[Result], bool]:
     if name == "method":
-        with suppress(InputError):  # a method of elsewhere is given by its name
+        with suppress(InputError):  # a method that is not installed is matched by name
             value = method(value).name
-    if name in ("network", "stream", "code"):  # as few letters of a fingerprint as are enough
+    if name in ("network", "stream", "code"):  # a prefix of a fingerprint is enough
         return lambda run: (
             bool(value)
             and (

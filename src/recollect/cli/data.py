@@ -1,4 +1,4 @@
-"""The command `recollect data`: which data sets there are, where they are, and fetching them."""
+"""`recollect data`: list, fetch and verify data sets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def configure(data: argparse.ArgumentParser) -> None:
     """Add `data list`, `data fetch` and `data verify`."""
     data.set_defaults(command=list_data)
     actions = data.add_subparsers(title="actions", metavar="ACTION")
-    show = actions.add_parser("list", help="show the data sets and where they are")
+    show = actions.add_parser("list", help="list the data sets and their location")
     show.set_defaults(command=list_data)
-    fetch = actions.add_parser("fetch", help="fetch data sets into the cache")
+    fetch = actions.add_parser("fetch", help="download data sets into the cache")
     fetch.add_argument("names", nargs="+", metavar="NAME", help="a data set, such as mnist")
     fetch.set_defaults(command=fetch_data)
-    verify = actions.add_parser("verify", help="check the files of data sets by their checksums")
+    verify = actions.add_parser("verify", help="verify the checksums of data set files")
     verify.add_argument(
-        "names", nargs="*", metavar="NAME", help="a data set; by default, all that are here"
+        "names", nargs="*", metavar="NAME", help="a data set (default: all available ones)"
     )
     verify.set_defaults(command=verify_data)
     for action in (data, show, fetch, verify):
@@ -31,13 +31,13 @@ def configure(data: argparse.ArgumentParser) -> None:
 
 
 def list_data(chosen: argparse.Namespace) -> int:
-    """Show every data set, where it is and whether its files are the right ones."""
+    """List all data sets with their location, and whether their files are valid."""
     _show(CATALOGUE, chosen.data_dir)
     return 0
 
 
 def fetch_data(chosen: argparse.Namespace) -> int:
-    """Fetch data sets, unless they are already here."""
+    """Download data sets that are not available yet."""
     for name in chosen.names:
         entry(name)
     for name in dict.fromkeys(chosen.names):
@@ -50,12 +50,12 @@ def fetch_data(chosen: argparse.Namespace) -> int:
 
 
 def verify_data(chosen: argparse.Namespace) -> int:
-    """Check data sets; a corrupt one is an error, and so is one that is named and missing."""
+    """Verify data sets; a corrupt one is an error, and so is a named one that is missing."""
     names = list(dict.fromkeys(chosen.names)) or list(CATALOGUE)
     for name in names:
         entry(name)
     problems = [
-        f"{name} is not in order: {found.problem}"
+        f"{name} is not valid: {found.problem}"
         for name, found in _show(names, chosen.data_dir).items()
         if found.problem and (chosen.names or found.where != "not here")
     ]
@@ -65,7 +65,7 @@ def verify_data(chosen: argparse.Namespace) -> int:
 
 
 def _show(names: Iterable[str], folder: Path | None) -> dict[str, Finding]:
-    """Print a table of data sets, and return where each is and what is wrong with it there."""
+    """Print a table of data sets, and return the location and problem of each."""
     from rich.filesize import decimal
     from rich.table import Table
 

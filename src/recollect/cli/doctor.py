@@ -1,4 +1,4 @@
-"""`recollect doctor`: what works on this machine, in one screen."""
+"""`recollect doctor`: check hardware, data sets, extras, methods and the result store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
 from recollect.train.parallel import cores
 
-# What each brings, and what for.
+# The package that each extra installs, and its use.
 EXTRAS = {
     "digits": ("scikit-learn", "benchmarks that need no download"),
     "figures": ("matplotlib", "recollect figures"),
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Look, and print; nothing is changed or fetched."""
+    """Print the checks; nothing is changed or downloaded."""
     from rich.markup import escape
 
     table = compact_table()
@@ -59,12 +59,12 @@ def command(chosen: argparse.Namespace) -> int:
     missing = [extra for extra, (package, _) in EXTRAS.items() if not _version(package)]
     if missing:
         screen.print(
-            f"To add an extra: pip install 'recollect[{missing[0]}]'", style="dim", markup=False
+            f"To install an extra: pip install 'recollect[{missing[0]}]'", style="dim", markup=False
         )
     return 0
 
 
-Line = tuple[bool, str, str]  # whether it works, what it is, and how it is
+Line = tuple[bool, str, str]  # whether it works, its name, its state
 
 
 def _machine() -> list[Line]:
@@ -74,7 +74,7 @@ def _machine() -> list[Line]:
         (True, "Python", platform.python_version()),
         (True, "PyTorch", torch.__version__),
         (True, "cores", str(cores())),
-        (bool(gpus), "GPU", ", ".join(gpus) or "none that torch can use: all runs on the CPU"),
+        (bool(gpus), "GPU", ", ".join(gpus) or "none available to PyTorch: training uses the CPU"),
         (compiles, "C++ compiler", "long runs are compiled" if compiles else NO_COMPILER),
     ]
 

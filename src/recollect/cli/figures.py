@@ -1,4 +1,4 @@
-"""`recollect figures`: the paper's figures, from results that are there."""
+"""`recollect figures`: draw the paper's figures from stored results."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME",
                         help=f"some of: {', '.join(FIGURES)} (default: all)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",
-                        help="where they go (default: figures)")  # fmt: skip
+                        help="output folder (default: figures)")  # fmt: skip
     add_files(parser)
     parser.add_argument("--bench", type=Path, metavar="FILE",
-                        help="wall-clock: what make bench-methods printed, instead of the times "
-                             "of results")  # fmt: skip
+                        help="wall-clock: output of make bench-methods, instead of the times of "
+                             "results")  # fmt: skip
     parser.add_argument("--format", dest="formats", nargs="+", choices=FORMATS,
                         default=["png", "svg"], metavar="FORMAT",
-                        help="some of: png, svg, json (the data) (default: png svg)")  # fmt: skip
+                        help="formats: png, svg, json (the data) (default: png svg)")  # fmt: skip
     parser.add_argument("--seeds", default="5", metavar="SEEDS",
-                        help="fisher: the seeds to train (default: 5)")  # fmt: skip
+                        help="fisher: seeds to train (default: 5)")  # fmt: skip
     add_force(parser)
     add_data_dir(parser)
     parser.set_defaults(command=command)
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Make the figures that were asked for; of all, those that there are results for."""
+    """Draw the named figures, or by default all figures that have results."""
     recipes = {name: recipe(name) for name in chosen.names or FIGURES}
     formats = list(dict.fromkeys(chosen.formats))
     seeds = seeds_from(chosen.seeds)
@@ -68,7 +68,7 @@ def command(chosen: argparse.Namespace) -> int:
         except InputError as error:
             if chosen.names:
                 raise
-            notice(f"{name} is left out: {error}")
+            notice(f"{name} is skipped: {error}")
             continue
         made += 1
         _write(name, each, drawn, chosen.out, formats)
@@ -88,7 +88,7 @@ def _write(name: str, made: Recipe, drawn: Any, folder: Path, formats: Sequence[
 
 
 def _check_out(out: Path) -> None:
-    """Refuse a folder that cannot be written to, before any work is done."""
+    """Raise an error if the output folder is not writable."""
     if out.exists() and not out.is_dir():
         raise InputError(f"cannot write into {str(out)!r}: it is a file; give a folder")
     above = next(each for each in (out, *out.absolute().parents) if each.is_dir())

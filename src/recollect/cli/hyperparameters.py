@@ -1,4 +1,4 @@
-"""Options for the hyper-parameters of methods, and what a person gave for them."""
+"""Command-line options for the hyper-parameters of methods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def add_hyperparameters(
     others: Mapping[str, str],
     **how: Any,
 ) -> None:
-    """Add an option for every hyper-parameter of these methods, and for `others` with their help.
+    """Add an option for each hyper-parameter of these methods, and for `others` (name: help).
 
     `how` is passed to argparse.
     """
@@ -41,14 +41,14 @@ def add_hyperparameters(
     for name, text in {**others, **helps}.items():
         text = text.replace("%", "%%")
         given = {**how}
-        if switches.get(name):  # alone, it is on
+        if switches.get(name):  # without a value, a switch is on
             given = {"nargs": "*"} if how.get("nargs") == "+" else {"nargs": "?", "const": 1.0}
         group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **given)
     parser.set_defaults(hyperparameters=(*others, *helps))
 
 
 def given_values(chosen: argparse.Namespace) -> dict[str, Any]:
-    """The hyper-parameters that a person gave, by the name of their option."""
+    """Return the hyper-parameters given on the command line, by option name."""
     found = {name: getattr(chosen, name) for name in chosen.hyperparameters}
     given = {name: value for name, value in found.items() if value is not None}
     return {name: [1.0] if value == [] else value for name, value in given.items()}

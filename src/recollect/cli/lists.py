@@ -1,4 +1,4 @@
-"""`recollect methods` and `recollect benchmarks`: what there is."""
+"""`recollect methods` and `recollect benchmarks`: list and describe them."""
 
 from __future__ import annotations
 
@@ -10,47 +10,39 @@ from recollect.cli.screen import compact_table, console
 from recollect.experiments.labels import SETTINGS
 from recollect.streams import BENCHMARKS
 
+TITLES_FROM = 100  # narrower screens have no room for the column of titles
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Let `recollect methods` and `recollect benchmarks` print their lists."""
+    """Add the options of `recollect methods` or `recollect benchmarks`."""
     if parser.prog.endswith("benchmarks"):
         parser.set_defaults(command=list_benchmarks)
         return
-    parser.add_argument("names", nargs="*", metavar="NAME", help="describe these methods alone")
+    parser.add_argument("names", nargs="*", metavar="NAME",
+                        help="describe these methods in detail (default: list all)")  # fmt: skip
     parser.set_defaults(command=list_methods)
 
 
 def list_methods(chosen: argparse.Namespace) -> int:
-    """Print every method with its hyper-parameters and needs, and which requirements it meets."""
+    """List all methods with what they need and do, or describe the named ones in detail."""
     from rich.markup import escape
-    from rich.table import Table
 
     if chosen.names:
         for kind in [methods.method(name) for name in dict.fromkeys(chosen.names)]:
             _describe(kind)
         return 0
-    known = methods.every_method()
-    table = Table("name", "title", "hyper-parameters", "memory", "needs", "what it does",
-                  title="Methods")  # fmt: skip
-    for name, kind in known.items():
+    screen = console()
+    titles = ["title"] if screen.width >= TITLES_FROM else []
+    table = compact_table("name", *titles, "needs", "what it does")
+    for column in table.columns[:-1]:
+        column.no_wrap = True
+    for name, kind in methods.every_method().items():
         first = inspect.cleandoc(kind.__doc__ or "").partition("\n")[0]
-        table.add_row(
-            name,
-            kind.title,
-            ", ".join(("lr", *(each.symbol for each in methods.hyperparameters(kind).values()))),
-            ", ".join(kind.replay.names) if kind.replay else "-",
-            _needs(kind),
-            escape(first + _origin(name)),
-        )
-    console().print(table)
-    met = Table(title="What general continual learning asks for (Table 1 of the paper)")
-    for column in ("method", *methods.REQUIREMENTS):
-        met.add_column(column, justify="left" if column == "method" else "center")
-    for kind in known.values():
-        met.add_row(
-            kind.title, *("✓" if mark else "-" for mark in methods.requirements(kind).values())
-        )
-    console().print(met)
+        title = [escape(kind.title)] if titles else []
+        table.add_row(name, *title, _needs(kind), escape(first + _origin(name)))
+    screen.print(table)
+    screen.print("recollect methods NAME prints its hyper-parameters, what it stores and which "
+                 "requirements of general continual learning it meets", style="dim")  # fmt: skip
     return 0
 
 
@@ -63,6 +55,8 @@ def _describe(kind: type[methods.Method]) -> None:
     screen.print(escape(" ".join(about.split())))
     stored = ", ".join(kind.replay.names) if kind.replay else "nothing"
     screen.print(f"stores: {stored} · needs: {_needs(kind)}", style="dim")
+    met = (f"{'✓' if mark else '-'} {name}" for name, mark in methods.requirements(kind).items())
+    screen.print(f"requirements (Table 1 of the paper): {'  '.join(met)}", style="dim")
     table = compact_table("option", "default", "what it is")
     for each in methods.hyperparameters(kind).values():
         default = "-" if each.default is None else f"{each.default:g}"
@@ -73,8 +67,8 @@ def _describe(kind: type[methods.Method]) -> None:
 
 def _needs(kind: type[methods.Method]) -> str:
     needs = {
-        "task boundaries": kind.needs.boundaries,
-        "task at test": kind.needs.task_id,
+        "boundaries": kind.needs.boundaries,
+        "task id": kind.needs.task_id,
         "all data": kind.needs.all_data,
     }
     return ", ".join(need for need, needed in needs.items() if needed) or "-"
@@ -86,7 +80,7 @@ def _origin(name: str) -> str:
 
 
 def list_benchmarks(chosen: argparse.Namespace) -> int:
-    """Print every benchmark with its setting and sizes."""
+    """List all benchmarks with their setting, number of tasks, batch size and data set."""
     from rich.table import Table
 
     table = Table("name", "setting", "tasks", "batch", "data", "what it is", title="Benchmarks")

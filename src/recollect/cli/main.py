@@ -1,4 +1,4 @@
-"""The command `recollect`."""
+"""Entry point of the command `recollect`."""
 
 from __future__ import annotations
 
@@ -28,23 +28,23 @@ if TYPE_CHECKING:
 TRY_AGAIN = 75  # EX_TEMPFAIL of sysexits.h
 INTERRUPTED = 130
 TERMINATED = 143
-OUTSIDE = "; nothing was training: what was saved before stays, and the same command continues"
+OUTSIDE = "; no training was in progress: run the same command again to continue"
 
-# The modules of `recollect.cli`, each imported when one of its commands is called: they need
-# PyTorch, which takes seconds to import, and the list of commands does not.
+# Modules of `recollect.cli` with a line of help. They are imported when their command is called, as
+# they need PyTorch, which takes seconds to import.
 COMMANDS = {
     "run": ("run", "train a method on a benchmark"),
-    "reproduce": ("reproduce", "the paper's table, with ours beside it"),
-    "search": ("search", "choose hyper-parameters as the paper does"),
+    "reproduce": ("reproduce", "reproduce the paper's tables, and compare with its results"),
+    "search": ("search", "search hyper-parameters on the validation split"),
     "stream": ("stream", "learn from files, pipes and folders of images"),
-    "results": ("results", "list, export and import what was trained"),
-    "compare": ("compare", "two configurations, seed by seed: differences, intervals, tests"),
-    "report": ("report", "all results as one page that opens from disk"),
-    "figures": ("figures", "the paper's figures, as PNG, SVG or data"),
-    "methods": ("lists", "list the methods, or describe some"),
-    "benchmarks": ("lists", "list the benchmarks"),
-    "data": ("data", "list, fetch and verify the data sets"),
-    "doctor": ("doctor", "what works on this machine"),
+    "results": ("results", "list, export and import results"),
+    "compare": ("compare", "compare two configurations: paired differences, intervals, tests"),
+    "report": ("report", "write all results to a self-contained HTML page"),
+    "figures": ("figures", "draw the paper's figures, as PNG, SVG or data"),
+    "methods": ("lists", "list all methods, or describe some"),
+    "benchmarks": ("lists", "list all benchmarks"),
+    "data": ("data", "list, fetch and verify data sets"),
+    "doctor": ("doctor", "check this installation: hardware, data sets, extras"),
 }
 WITH_HYPERPARAMETERS = ("run", "search", "stream")
 
@@ -52,8 +52,8 @@ WITH_HYPERPARAMETERS = ("run", "search", "stream")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status.
 
-    0: done. 2: it was asked for the impossible. 75: its time limit came, and the same command
-    continues. 130: interrupted (Ctrl+C). 143: terminated (SIGTERM).
+    0: success. 2: invalid input. 75: time limit reached, the same command continues. 130:
+    interrupted (Ctrl+C). 143: terminated (SIGTERM).
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
     with _handling_signals(_stop_at_once):
@@ -88,19 +88,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         exec("")
         return INTERRUPTED
     except Terminated as stop:
-        if not str(stop):  # it has been said where training was stopped
+        if not str(stop):  # already reported where training was stopped
             notice(f"terminated{outside}")
         return TERMINATED
     except BrokenPipeError:
-        # Whoever read the output has gone; nothing is left to say, not even at exit.
+        # The reader of the output is gone: print nothing more, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
 
 
 def _stop_at_once(number: int, frame: object) -> None:
-    # While modules are imported, an exception would be lost or printed.
-    os.write(2, b"recollect: stopped before it began\n")
+    # During imports, an exception would be lost or printed as a traceback.
+    os.write(2, b"recollect: interrupted during startup\n")
     os._exit(128 + number)
 
 
@@ -110,7 +110,7 @@ def _raise(number: int, frame: object) -> None:
 
 @contextmanager
 def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
-    """Meanwhile, Ctrl+C and SIGTERM call this, unless they are ignored or someone else's."""
+    """Handle Ctrl+C and SIGTERM within the context, unless they are ignored or have a handler."""
     usual: dict[int, Any] = {
         signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL,
     }  # fmt: skip
@@ -129,7 +129,7 @@ def _handling_signals(handler: Callable[[int, Any], None]) -> Iterator[None]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Meanwhile, a warning that steps are slower is one line, without file and line of code."""
+    """Print warnings about slower steps on one line, without file and line of code."""
     with warnings.catch_warnings():
         usual = warnings.showwarning
 
@@ -144,14 +144,13 @@ def _short_warnings() -> Iterator[None]:
 
 
 def build_parser(configured: Iterable[str] = COMMANDS, words: Sequence[str] = ()) -> Parser:
-    """The parser of all commands; those that are `configured` have their options.
+    """Build the parser of all commands; only the `configured` ones get their options.
 
-    Where `words` ask for help and name a method, the hyper-parameters of other methods are left
-    out.
+    If `words` ask for help and name a method, hyper-parameters of other methods are omitted.
     """
     parser = Parser(
         prog="recollect",
-        description="Learn from a stream that keeps changing, without forgetting.",
+        description="Continual learning from changing data streams, without forgetting.",
     )
     parser.add_argument("--version", action="version", version=f"recollect {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
@@ -169,7 +168,7 @@ def build_parser(configured: Iterable[str] = COMMANDS, words: Sequence[str] = ()
 
 
 def _located(words: Sequence[str]) -> list[str]:
-    """The words that name a method by its file or module.
+    """Return the words that name a method by its file or module.
 
     After an option, a word with a colon may be something else, such as ray:ADDRESS or a path.
     """
@@ -196,7 +195,7 @@ def _named_methods(words: Sequence[str]) -> Mapping[str, type[Method]] | None:
 
 
 def _reserve_options(located: Sequence[str]) -> None:
-    """Let no hyper-parameter of another package or file have the name of an option or argument."""
+    """Refuse hyper-parameters of other packages or files that have the name of an option."""
     from recollect.methods import others
     from recollect.methods.packages import GROUP, RESERVED
 

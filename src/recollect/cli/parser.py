@@ -1,4 +1,4 @@
-"""A parser of options that suggests the nearest one for what is misspelt."""
+"""Argument parser that suggests corrections for misspelt options."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from recollect.errors import nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """As argparse's, but an option or a choice that does not exist gets a suggestion."""
+    """`argparse.ArgumentParser` that suggests the closest option or choice for an unknown one."""
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """The options, and words that are not options; an unknown option is an error."""
+        """Parse known options, and return the remaining words; an unknown option is an error."""
         chosen, left = super().parse_known_args(args, namespace)
         for word in left:
             if re.match("--?[A-Za-z]", word):
@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def number(text: str) -> float:
-    """One of the numbers that an option takes."""
+    """Parse a number."""
     try:
         return float(text)
     except ValueError:
@@ -43,12 +43,14 @@ def number(text: str) -> float:
 
 
 def duration(text: str) -> float:
-    """The seconds in 90, 90s, 20m or 2h.
+    """Parse a duration such as 90, 90s, 20m or 2h, and return seconds.
 
     >>> duration("20m"), duration("90")
     (1200.0, 90.0)
     """
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if found is None or float(found[1]) == 0:
-        raise argparse.ArgumentTypeError(f"cannot read the time {text!r}: give 90s, 20m or 2h")
+        raise argparse.ArgumentTypeError(
+            f"cannot parse the time {text!r}: give a duration such as 90s, 20m or 2h"
+        )
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]

@@ -1,4 +1,4 @@
-"""`recollect report`: everything that was measured, as one page that opens from disk."""
+"""`recollect report`: write all results to a self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ __all__ = ["configure", "stored_runs"]
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
-                        help="the page (default: recollect-report.html)")  # fmt: skip
+                        help="output file (default: recollect-report.html)")  # fmt: skip
     add_force(parser)
     add_files(parser)
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
-                        help="these benchmarks alone")  # fmt: skip
+                        help="include only these benchmarks")  # fmt: skip
     parser.add_argument("--figures", type=Path, metavar="DIR",
-                        help="data of figures that recollect figures --format json wrote "
+                        help="folder of figure data that recollect figures --format json wrote "
                              "there")  # fmt: skip
-    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    parser.add_argument("--open", action="store_true", help="open the page in the browser")
     parser.set_defaults(command=command)
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Write the page and say where it is."""
+    """Write the page and print its path."""
     check_new(chosen.out, chosen.force or _is_report(chosen.out), "--force")
     drawn = drawn_in(chosen.figures) if chosen.figures else {}
     rows = stored_runs(chosen)
@@ -58,7 +58,7 @@ def command(chosen: argparse.Namespace) -> int:
 
 
 def stored_runs(chosen: argparse.Namespace) -> list[Stored]:
-    """The runs in the files of --from; without files, or if --store names one, in the store."""
+    """Return the runs of --from; without it, or if --store is given too, those of the store."""
     rows = [row for file in chosen.files or [] for row in read_json(file, notice)]
     if chosen.store and not chosen.store.is_file():
         raise InputError(f"there is no result store {str(chosen.store)!r}: correct --store")
@@ -66,7 +66,7 @@ def stored_runs(chosen: argparse.Namespace) -> list[Stored]:
 
 
 def _is_report(path: Path) -> bool:
-    """Whether a file is an earlier report, which a newer one may replace."""
+    """Return True if a file is an earlier report, which may be overwritten."""
     if not path.is_file():
         return False
     with path.open("rb") as file:
@@ -75,7 +75,7 @@ def _is_report(path: Path) -> bool:
 
 @contextmanager
 def _without_collection() -> Iterator[None]:
-    # Drawing makes many objects and leaves few behind: looking for them takes time.
+    # Drawing creates many short-lived objects: garbage collection would take much of the time.
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -90,5 +90,5 @@ def _wanted(rows: list[Stored], names: list[str] | None) -> list[Stored]:
     there = sorted({row.result.benchmark for row in rows})
     for name in names or []:
         if name not in there:
-            raise InputError(f"there are no runs of {name!r}; there are some of {', '.join(there)}")
+            raise InputError(f"there are no runs on {name!r}, only on {', '.join(there)}")
     return found

@@ -1,4 +1,4 @@
-"""`recollect reproduce`: the paper's table for a benchmark, or all of them, ours beside it."""
+"""`recollect reproduce`: reproduce the paper's table for a benchmark, or all of its tables."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ RULE = (
 )
 WEAK = (
     "(✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that "
-    "diverged or lies far below"
+    "diverged or is far below"
 )
 MOST_OF = 0.3
-STAND_IN = "scikit-learn's digits, not MNIST: the paper has nothing to compare with"
+STAND_IN = "scikit-learn's digits, not MNIST: there are no published results to compare with"
 
 
 class Wanted(NamedTuple):
-    """A table to fill: a benchmark with so many epochs a task, and the jobs of its rows."""
+    """Table to fill: a benchmark, its epochs per task, and the jobs of its rows."""
 
     benchmark: Benchmark
     epochs: int | None
@@ -57,9 +57,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("benchmark", nargs="?", help=f"one of: {', '.join(BENCHMARKS)}")
     parser.add_argument("--all", action="store_true",
-                        help="every table of the paper that this machine can do")  # fmt: skip
+                        help="all tables of the paper that this machine can train")  # fmt: skip
     parser.add_argument("--scores", nargs="+", choices=SCORES, metavar="SCORE",
-                        help=f"what to print: {', '.join(SCORES)}")  # fmt: skip
+                        help=f"score to print: {', '.join(SCORES)}")  # fmt: skip
     parser.add_argument("--methods", nargs="+", metavar="METHOD",
                         help=f"some of: {', '.join(every_method())} "
                              "(default: the paper's)")  # fmt: skip
@@ -70,14 +70,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Train every row of a table and print it, one table after the other.
+    """Train all rows of each table, and print the tables.
 
-    What the store has is not trained again, so a command that was stopped goes on.
+    Stored runs are not trained again, so an interrupted command can be continued.
     """
     if chosen.all == bool(chosen.benchmark):
-        raise InputError("name a benchmark, or give --all for every table: one of the two")
+        raise InputError("give either the name of a benchmark, or --all for every table")
     if chosen.all and chosen.epochs is not None:
-        raise InputError("--all has the paper's epochs: name a benchmark to choose others")
+        raise InputError("--all uses the paper's epochs: to set --epochs, name a benchmark")
     tables = list(_wanted(chosen, checked_device(chosen)))
     jobs = [job for table in tables for job in table.jobs]
     if chosen.all:
@@ -104,17 +104,17 @@ def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted
     for known, epochs in one or _every_table(device):
         if not paper.printed(known.paper):
             raise InputError(
-                f"the paper has no table of {known.name}: train methods on it with recollect run "
-                f"{known.name} METHOD, and set them side by side with recollect compare"
+                f"the paper has no results on {known.name}: train methods on it with recollect run "
+                f"{known.name} METHOD, and compare them with recollect compare"
             )
         rows = cells(known, chosen.methods, chosen.buffers, epochs)
-        plans_of(known, rows, seeds, epochs)  # what is wrong is said before data are loaded
+        plans_of(known, rows, seeds, epochs)  # validate before loading data
         try:
             found, stream = stream_or_stand_in(known, chosen.data_dir, notice)
         except DataUnavailable as error:
             if not chosen.all:
                 raise
-            notice(f"{known.name}: left out: {error}")
+            notice(f"{known.name} is skipped: {error}")
             continue
         jobs = jobs_of(chosen, plans_of(found, rows, seeds, epochs), stream, device)
         if chosen.all:  # a method that --methods names may not be defined on every stream
@@ -123,13 +123,13 @@ def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted
 
 
 def _every_table(device: torch.device) -> list[tuple[Benchmark, int | None]]:
-    """The paper's benchmarks; networks with convolutions are left out where there is no GPU."""
+    """Return the paper's benchmarks; without a GPU, skip those with convolutional networks."""
     known = [each for each in BENCHMARKS.values() if paper.printed(each.paper)]
     every = [each for each in known if each.stands_in is None]
     slow = [each for each in every if each.network != "mlp"]
     if device.type == "cpu":
         names = ", ".join(each.name for each in slow)
-        notice(f"{names}: left out, they take days without a GPU (name one to train it anyway)")
+        notice(f"skipping {names}: they take days without a GPU (name one to train it anyway)")
         return [(each, None) for each in every if each not in slow]
     return [*((each, None) for each in every), *((each, 1) for each in slow)]
 
@@ -143,7 +143,7 @@ def _has(results: Results, score: str) -> bool:
 
 
 def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:
-    """The table of a score for a benchmark, with the paper's beside ours."""
+    """Print the table of a score for a benchmark, next to the published results."""
     screen = console()
     summaries = results.summaries()
     ways = dict.fromkeys(f"{run.device}: {run.execution}" for run in results)
@@ -159,14 +159,14 @@ def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> 
 
 
 def mark(verdict: Verdict | None) -> str:
-    """The coloured sign of a verdict; faint if it is weak."""
+    """Return the coloured symbol of a verdict, dimmed if it is weak."""
     if verdict is None:
         return ""
     return f"[{'dim ' * verdict.weak}{STYLES[verdict.kind]}]{verdict.mark}[/]"
 
 
 def _say_finished(job: Job, results: list[Result]) -> None:
-    """Where there is no terminal for a bar, a line for every finished row."""
+    """Print a line for each finished row if there is no terminal for a progress bar."""
     if not sys.stderr.isatty():
         means = " ".join(str(s.mean("accuracy", n)) for s in Results(results).summaries()
                          for n in s.first.accuracy)  # fmt: skip
@@ -174,18 +174,18 @@ def _say_finished(job: Job, results: list[Result]) -> None:
 
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
-    """Say how long it will take; for one table, also which method takes most of it."""
+    """Print the estimated training time; for one table, also the slowest method."""
     times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen))
     total = sum(times.values())
     if not total:
         return
     slowest = max(times, key=times.__getitem__)
-    notice(f"{in_words(total)} of training, more or less, without evaluation")
+    notice(f"estimated training time: {in_words(total)}, without evaluation")
     if not chosen.all and len(times) > 1 and times[slowest] > MOST_OF * total:
         titles = {job.kind.name: job.kind.title for job in jobs}
         title = titles.pop(slowest)
         notice(
-            f"{title} takes {in_words(times[slowest])} of it; to leave it out: "
+            f"{title} takes {in_words(times[slowest])} of it; to skip it: "
             f"--methods {' '.join(titles)}"
         )
 

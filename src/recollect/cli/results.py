@@ -1,4 +1,4 @@
-"""`recollect results`: what the store has, as a table or a file."""
+"""`recollect results`: list, export and import the results in the store."""
 
 from __future__ import annotations
 
@@ -35,36 +35,37 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--method", metavar="NAME", help="only this method")
     parser.add_argument("--buffer", type=int, metavar="N", help="only this buffer size")
     parser.add_argument("--validation", action="store_true",
-                        help="scores on the validation split, as a search makes them; --export has "
-                             "both splits unless this is given")  # fmt: skip
+                        help="show runs on the validation split, such as those of a search; "
+                             "without it, --export writes both splits")  # fmt: skip
     parser.add_argument("--all-code", action="store_true",
-                        help="runs of older code too, not only the newest of each")  # fmt: skip
+                        help="include runs of older versions of the code")  # fmt: skip
     parser.add_argument("--import", dest="sources", nargs="+", type=Path, metavar="FILE",
-                        default=[], help="take in what --json wrote anywhere, or files of one run "
-                                         "a line (.jsonl), or folders of them")  # fmt: skip
+                        default=[], help="add runs from files that --json wrote, .jsonl files or "
+                                         "folders to the store")  # fmt: skip
     parser.add_argument("--export", type=Path, metavar="FILE",
-                        help=f"write a table ({', '.join(FORMATS)}), all (.json), or one run a "
-                             "line (.jsonl)")  # fmt: skip
+                        help=f"write a table ({', '.join(FORMATS)}), all fields (.json), or one "
+                             "run per line (.jsonl)")  # fmt: skip
     parser.add_argument("--scores", nargs="+", choices=NAMES, metavar="SCORE", default=[],
-                        help=f"what a table of means shows: {', '.join(NAMES)} (default: accuracy, "
-                             "and in files also the last two if a run has curves)")  # fmt: skip
+                        help=f"scores in a table of means: {', '.join(NAMES)} (default: accuracy; "
+                             "in files also the last two if a run has curves)")  # fmt: skip
     add_force(parser)
     add_store(parser)
     parser.set_defaults(command=command)
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Take files in, then print or write what fits."""
+    """Import files, then print or export the matching runs."""
     store, out = Store(chosen.store), chosen.export
     scores = [NAMES[name] for name in dict.fromkeys(chosen.scores)]
     if out and out.suffix not in (*FORMATS, ".json", ".jsonl"):
         raise InputError(
-            f"cannot write {out.suffix or out.name!r}: give {', '.join(FORMATS)}, .json or .jsonl"
+            f"cannot export to {out.name!r}: use a name that ends in {', '.join(FORMATS)}, .json "
+            f"or .jsonl"
         )
     if out and scores and out.suffix not in (".md", ".tex"):
         raise InputError(
-            f"--scores is for tables of means (the screen, .md and .tex): a {out.suffix} file has "
-            f"all scores, so leave it out"
+            f"--scores applies to tables of means (the screen, .md and .tex): a {out.suffix} file "
+            f"has all scores, so omit it"
         )
     if out:
         check_new(out, chosen.force, "--force")
@@ -95,18 +96,17 @@ def command(chosen: argparse.Namespace) -> int:
     screen.print(_table(results, scores or ["accuracy"]))
     for (benchmark, name, _), codes in _codes(results).items():
         if len(codes) > 1 and not chosen.all_code:
-            notice(
-                f"the rows of {name} on {benchmark} were made by {len(codes)} versions of the code"
-            )
+            notice(f"the rows of {name} on {benchmark} come from {len(codes)} versions of the code")
     if not chosen.all_code:
         hidden = len(store.rows(**filters, all_codes=True)) - len(found)
         if hidden:
-            notice(f"{hidden} run{'s' if hidden > 1 else ''} of older code not shown: --all-code")
+            runs = "run" if hidden == 1 else "runs"
+            notice(f"{hidden} {runs} of older versions of the code not shown: use --all-code")
     return 0
 
 
 def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
-    """The codes that made the runs of a method with one network on one benchmark."""
+    """Versions of the code behind the runs of each method, network and benchmark."""
     found: dict[tuple[str, str, str], set[str]] = {}
     for run in results:
         found.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
@@ -114,7 +114,7 @@ def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
 
 
 def _named(method: str) -> str:
-    """The name of a method that may be given by its title; a store may have others too."""
+    """Return the name of a method given by name or title; unknown ones are returned unchanged."""
     try:
         return known_method(method).name
     except InputError:
@@ -124,12 +124,12 @@ def _named(method: str) -> str:
 def _nothing(store: Store, chosen: argparse.Namespace) -> str:
     there = store.rows(validation=chosen.validation, all_codes=chosen.all_code)
     if not there:
-        return f"no such runs in {store.path}: train some, or --import what --json wrote"
+        return f"no matching runs in {store.path}: train some, or import files with --import"
     benchmarks, methods = (
         ", ".join(dict.fromkeys(getattr(row.result, name) for row in there))
         for name in ("benchmark", "method")
     )
-    return f"no such runs in {store.path}; it has the benchmarks {benchmarks}; methods {methods}"
+    return f"no matching runs in {store.path}; benchmarks: {benchmarks}; methods: {methods}"
 
 
 def _table(results: Results, scores: list[str]) -> Table:

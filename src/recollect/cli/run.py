@@ -25,7 +25,7 @@ from recollect.experiments.labels import MORE_SCORES, SCORES, measured, setting_
 from recollect.experiments.plan import Plan, plan
 from recollect.experiments.reproduce import cells
 from recollect.experiments.values import seeds_from
-from recollect.methods import Method, method, untold
+from recollect.methods import Method, method, omitted_defaults
 from recollect.streams import Benchmark, DataUnavailable, Stream, benchmark, twin
 from recollect.train import Result
 
@@ -38,26 +38,27 @@ ALL_DIVERGED = 3
 def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
     """Add the options of the command, with the hyper-parameters of these methods (or all)."""
     parser.usage = "recollect run BENCHMARK METHOD [--buffer N ...] [--lr VALUE ...] [...]"
-    add_target(parser, methods, "default: the paper's; several values span a grid")
+    add_target(parser, methods, "default: the paper's; with several values, all combinations are "
+                                "trained")  # fmt: skip
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
-                        help="examples to remember (default: the paper's smallest)")  # fmt: skip
+                        help="buffer size in examples (default: the paper's smallest)")  # fmt: skip
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
-                        help="score on a held-out tenth of the training set")  # fmt: skip
+                        help="evaluate on a held-out tenth of the training set")  # fmt: skip
     add_class_order(parser)
     add_common(parser)
     parser.set_defaults(command=command)
 
 
 def add_class_order(parser: argparse.ArgumentParser) -> None:
-    """The option for the order of classes, where tasks bring new ones."""
+    """Add the option for the class order, for benchmarks whose tasks add classes."""
     parser.add_argument("--class-order", metavar="ORDER",
-                        help="seed: another order of the classes for every seed; a number: one "
-                             "random order (default: as they are numbered)")  # fmt: skip
+                        help="seed: a random class order for each seed; a number: the same random "
+                             "order for all seeds (default: by class number)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Train, and print means over seeds."""
+    """Train the runs, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     device = checked_device(chosen)
     plans = plans_for(chosen)
@@ -78,13 +79,13 @@ def command(chosen: argparse.Namespace) -> int:
     elif any(run.curves is not None for run in results):
         screen.print(_table(summaries, measured(results, MORE_SCORES)))
     if all(run.diverged for run in results):
-        notice("all runs diverged, and their scores mean nothing: take a lower --lr")
+        notice("all runs diverged, so their scores are meaningless: try a lower --lr")
         return ALL_DIVERGED
     return 0
 
 
 def plans_for(chosen: argparse.Namespace) -> list[Plan]:
-    """What the command trains, one plan for every buffer."""
+    """Return what the command trains, one plan per buffer size."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     sizes = chosen.buffer or [smallest_buffer(known, kind)]
     return [
@@ -103,7 +104,7 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
 
 
 def smallest_buffer(known: Benchmark, kind: type[Method]) -> int | None:
-    """The buffer to use where none is given: the paper's smallest, for methods with a memory."""
+    """Return the default buffer size: the paper's smallest, or None for methods without memory."""
     return cells(known, [kind.name])[0].buffer
 
 
@@ -143,8 +144,8 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
     varied = _varied(summaries)
     values = [f"{n} {v:g}" for n, v in first.hyperparameters.items() if n not in varied]
     step = min(summary.seconds / summary.first.steps for summary in summaries) * 1e6
-    sizes = dict.fromkeys(f"{run.memory_bytes / 1024:.0f}" for run in results)
-    cost = f"{first.steps} steps of {step:.0f} µs a run · memory {' / '.join(sizes)} KiB a run"
+    sizes = dict.fromkeys(f"{run.memory_bytes / 1000:.0f}" for run in results)
+    cost = f"{first.steps} steps of {step:.0f} µs per run · memory {' / '.join(sizes)} kB per run"
     counts = {
         "diverged": sum(run.diverged for run in results),
         "far below the others": sum(len(summary.far_below) for summary in summaries),
@@ -156,7 +157,7 @@ def _footer(results: Results, summaries: list[Summary]) -> str:
 
 
 def _more(summary: Summary) -> list[str]:
-    """A line for every further score that these runs have."""
+    """Return a line for each additional score of these runs."""
     lines, count = [], len(summary.runs)
     for name in measured(summary.runs, MORE_SCORES):
         means = {setting: summary.mean(name, setting) for setting in summary.settings}
@@ -171,4 +172,4 @@ def _varied(summaries: Sequence[Summary]) -> list[str]:
 
 
 def _value(run: Result, name: str) -> float:
-    return {**untold(method(run.method)), **run.hyperparameters}[name]
+    return {**omitted_defaults(method(run.method)), **run.hyperparameters}[name]

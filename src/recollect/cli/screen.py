@@ -1,4 +1,4 @@
-"""Messages, tables and a bar on the screen; `rich` is imported when one of the latter is needed."""
+"""Messages, tables and progress bars in the terminal; `rich` is imported on first use."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ REFRESH = 0.1
 
 
 def notice(text: str) -> None:
-    """Print a message besides the result: a line on standard error."""
+    """Print a message on standard error."""
     print(f"recollect: {text}", file=sys.stderr)
 
 
 def console(stderr: bool = False) -> Console:
-    """Where tables go; wide enough not to break them where there is no terminal."""
+    """Return a console for tables; without a terminal it is 120 columns wide."""
     from rich.console import Console
 
     class Screen(Console):
@@ -36,7 +36,7 @@ def console(stderr: bool = False) -> Console:
 
 
 def compact_table(*left: str, right: Iterable[str] = ()) -> Table:
-    """A table that fits a terminal of eighty columns, with columns of text and of numbers."""
+    """Return a table without borders, with left-aligned and right-aligned columns."""
     from rich import box
     from rich.table import Table
 
@@ -49,7 +49,7 @@ def compact_table(*left: str, right: Iterable[str] = ()) -> Table:
 
 
 def add_groups(table: Table, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
-    """Add rows, each with the name of its group, and a line between two groups."""
+    """Add rows with a separator line between groups; each row comes with its group's name."""
     previous: str | None = None
     for group, cells in rows:
         if previous not in (None, group):
@@ -60,7 +60,7 @@ def add_groups(table: Table, rows: Iterable[tuple[str, Sequence[str]]]) -> None:
 
 @contextmanager
 def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]]:
-    """A bar over all steps of all runs; nothing where there is no terminal."""
+    """Show a progress bar over all steps of all runs, if there is a terminal."""
     from rich import progress
     from rich.console import Console
 
@@ -73,7 +73,7 @@ def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]
         progress.TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        auto_refresh=False,  # a thread would be in the way of forking
+        auto_refresh=False,  # a refresh thread would interfere with forking
         disable=not sys.stderr.isatty(),
     )
     with bar:
@@ -91,5 +91,5 @@ def showing_progress(jobs: Sequence[Job]) -> Iterator[Callable[[Job, int], None]
 
 
 def named(job: Job) -> str:
-    """A job in a few words."""
+    """Describe a job in a few words."""
     return f"{job.stream.name} {job.kind.name}{f' {job.buffer}' if job.buffer else ''}"

@@ -1,4 +1,4 @@
-"""`recollect search`: the paper's protocol for choosing hyper-parameters."""
+"""`recollect search`: hyper-parameter search with the paper's protocol."""
 
 from __future__ import annotations
 
@@ -46,9 +46,10 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")
     parser.add_argument("--trials", type=int, metavar="N",
-                        help="so many trials between the grid's bounds, with Optuna")  # fmt: skip
+                        help="number of Optuna trials within the bounds of the grid (default: "
+                             "try the whole grid)")  # fmt: skip
     parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
-                        help="seeds of a configuration on the validation split "
+                        help="seeds of each configuration on the validation split "
                              "(default: 1)")  # fmt: skip
     add_class_order(parser)
     add_common(parser)
@@ -56,7 +57,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
 
 
 def command(chosen: argparse.Namespace) -> int:
-    """Try the grid on the validation split, then the best of it on the test set."""
+    """Score the grid on the validation split, then evaluate the best point on the test set."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds, search_seeds = seeds_from(chosen.seeds), seeds_from(chosen.search_seeds)
     device = checked_device(chosen)
@@ -67,7 +68,7 @@ def command(chosen: argparse.Namespace) -> int:
     points = points_of(axes)
     planned = partial(plan, kind, benchmark=known, buffer=size, epochs=chosen.epochs,
                       optimisation=chosen_optimisation(chosen))  # fmt: skip
-    planned(values=points, seeds=search_seeds)  # what is wrong is said before data are loaded
+    planned(values=points, seeds=search_seeds)  # validate before loading data
     order = chosen.class_order
     known, tests = stream_or_stand_in(known, chosen.data_dir, notice, order)
     planned = partial(planned, benchmark=known)
@@ -78,7 +79,7 @@ def command(chosen: argparse.Namespace) -> int:
         return train(chosen, jobs_of(chosen, [chosen_plan], split, device))
 
     def test(best: Mapping[str, float]) -> Results:
-        notice(f"the best on the test set, {len(seeds)} seeds: {said(best)}")
+        notice(f"evaluating the best on the test set, {len(seeds)} seeds: {said(best)}")
         return train(chosen, jobs_of(chosen, [planned(values=best, seeds=seeds)], tests, device))
 
     if chosen.trials is None:

@@ -1,4 +1,4 @@
-"""Labels that come in files of their own: options of `recollect stream`."""
+"""Options of `recollect stream` for labels in separate files, matched by id."""
 
 from __future__ import annotations
 
@@ -16,36 +16,39 @@ OPTIONS = ("labels_format", "labels_id", "labels_label", "pending")
 
 
 def add_late(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
-    add = parser.add_argument_group("labels that come later, by id").add_argument
+    """Add the options for labels in separate files."""
+    add = parser.add_argument_group("labels from separate files, matched by id").add_argument
     # fmt: off
     add("--labels", nargs="+", default=[], metavar="FILE",
-        help="CSV, JSON lines or Parquet files of ids and labels, or -; needs --id, and with "
-             "--label a row may have its label all the same")
-    add("--labels-format", choices=KINDS, help="of these files (default: from their names)")
-    add("--labels-id", metavar="NAME", help="column or key of the id there (default: as --id)")
+        help="CSV, JSON lines or Parquet files of ids and labels, or - (standard input); needs "
+             "--id. With --label, rows may also have their own labels")
+    add("--labels-format", choices=KINDS,
+        help="format of the label files (default: inferred from the names)")
+    add("--labels-id", metavar="NAME",
+        help="id column or key in the label files (default: as --id)")
     add("--labels-label", metavar="NAME",
-        help="column or key of the label there (default: as --label, or the last column; 'label')")
+        help="label column or key in the label files (default: as --label, or else the last "
+             "column or key 'label')")
     add("--pending", type=int, metavar="N",
-        help=f"how many examples may wait for their labels (default: {PENDING:,})")
+        help=f"maximum number of examples that wait for a label (default: {PENDING:,})")
     # fmt: on
 
 
 def check_late(chosen: argparse.Namespace) -> None:
-    """Refuse options that do not go together."""
+    """Raise `InputError` for options that cannot be combined."""
     if chosen.labels:
         if chosen.id is None:
-            raise InputError("--labels are joined by id: give the column or key of it with --id")
+            raise InputError("--labels are matched by id: give the id column or key with --id")
         if chosen.pending is not None and chosen.pending < 1:
             raise InputError(f"--pending must be at least 1, not {chosen.pending}")
         return
     for name in OPTIONS:
         if getattr(chosen, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} is for labels by id: give --labels FILE")
+            raise InputError(f"--{name.replace('_', '-')} needs --labels FILE")
 
 
 def late_feed(chosen: argparse.Namespace, sources: Sequence[str], reading: Reading) -> Feed | None:
-    """The labels that the options ask for; `--delimiter` and `--header` are for the examples."""
+    """Open the label files, if any; `--delimiter` and `--header` apply to the examples only."""
     if not sources:
         return None
     how = replace(
@@ -56,16 +59,19 @@ def late_feed(chosen: argparse.Namespace, sources: Sequence[str], reading: Readi
 
 
 def late_line(found: LabelCounts) -> str:
-    """What became of the labels, in a line.
+    """Summarise the counts of labels in one line.
 
     >>> late_line(LabelCounts(waiting=3, learned=1000, unknown=2))
-    'labels by id: 1,000 learned, 2 unknown; 3 examples wait for theirs'
+    'labels by id: 1,000 learned, 2 unknown; 3 examples still wait for a label'
     """
     ignored = [
         f"{count:,} {name}"
         for name in ("repeated", "expired", "unknown")
         if (count := getattr(found, name))
     ]
-    early = f", {found.early:,} labels for their examples" if found.early else ""
+    early = f", {found.early:,} labels for an example" if found.early else ""
     parts = ", ".join([f"{found.learned:,} learned", *ignored])
-    return f"labels by id: {parts}; {found.waiting:,} examples wait for theirs{early}"
+    hint = " (no label matches an example: ids are compared as text, so '7' is not '7.0')"
+    unmatched = hint if found.waiting and found.early and not found.learned else ""
+    waiting = f"{found.waiting:,} examples still wait for a label"
+    return f"labels by id: {parts}; {waiting}{early}{unmatched}"

@@ -1,4 +1,4 @@
-"""The learner that the options of `recollect stream` ask for, checked before anything is read."""
+"""Create the learner of `recollect stream` from its options, checked before anything is read."""
 
 from __future__ import annotations
 
@@ -21,22 +21,26 @@ from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
 from recollect.learner import Learner
+from recollect.live.state import StateFolder
 from recollect.methods import (
+    ClosedForm,
     Method,
     every_method,
     hyperparameters,
     method,
+    omitted_defaults,
+    recorded_values,
     static,
     symbol,
-    told,
-    untold,
 )
+from recollect.methods.usual import FORMERLY, USUAL
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
 from recollect.train.optimisation import NUMBERS
 from recollect.train.parallel import one_thread
 
 BATCH, MEMORY, MAX_CLASSES, CATEGORIES = 10, 500, 1000, 32
+HIDDEN = [100, 100]
 TAB = ("tab", "\\t")
 SETTINGS = (
     "label", "features", "ignore", "delimiter", "header", "order", "size", "lr", "replay",
@@ -45,23 +49,28 @@ SETTINGS = (
 
 
 @final
-class Asked:
-    """The sources and the learner that the options ask for, or an error that says what is wrong."""
+class StreamSetup:
+    """The sources and the learner from the options; raise `InputError` if these are not valid."""
 
     def __init__(self, chosen: argparse.Namespace) -> None:
-        kind, known = method(chosen.method), fit_for_streams(every_method())
+        kind = type(USUAL) if chosen.method is None else method(chosen.method)
+        known = fit_for_streams(every_method())
         if kind.name not in known:
             raise InputError(
-                f"{kind.title} is not fit for a stream, which has no task boundaries: take one of "
-                f"{', '.join(known)}"
+                f"{kind.title} cannot learn from a stream, which has no task boundaries: use one "
+                f"of {', '.join(known)}"
             )
         if chosen.memory is not None and kind.replay is None:
-            raise InputError(f"{kind.title} has no memory: leave --memory out")
+            raise InputError(f"{kind.title} has no memory: leave out --memory")
         memory = MEMORY if chosen.memory is None else chosen.memory
-        self.chosen = chosen
         self.sources = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources]
         self.labels = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.labels]
-        self.method = _method(kind, chosen)
+        self.chosen = chosen
+        before = {} if chosen.fresh else StateFolder(self.folder).settings()
+        if chosen.hidden is None:
+            self.chosen = chosen = _with_hidden(kind, chosen, before)
+        usual = chosen.method is None
+        self.method = _usual(chosen, before) if usual else _method(kind, chosen, {})
         numbers = {name: value for name, value in given_values(chosen).items() if name in NUMBERS}
         self._numbers: Any = {n: v for n, v in numbers.items() if n not in hyperparameters(kind)}
         self.batch = (kind.needs.batch_size or BATCH) if chosen.batch is None else chosen.batch
@@ -71,15 +80,18 @@ class Asked:
         )
         _check(chosen, [*self.sources, *self.labels])
         check_late(chosen)
-        self._learner(MLP(1, 1, ()), chosen.classes)  # refuses what no learner can be made of
+        self._learner(MLP(1, 1, ()), chosen.classes)  # raises an error for invalid arguments
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What the state depends on: a stream is continued with the same."""
+        """The settings that must be the same to resume a stream."""
         found = {name: getattr(self.chosen, name) for name in SETTINGS}
         found |= {"method": self.method.name, "memory": self.memory, "batch": self.batch}
-        # None where nothing was chosen, as in states from before there was such a choice.
-        values = {**dict.fromkeys(untold(type(self.method))), **told(self.method)}
+        # None for options that are not given, as in states saved before these options existed.
+        values = {
+            **dict.fromkeys(omitted_defaults(type(self.method))),
+            **recorded_values(self.method),
+        }
         found |= {symbol(name): value for name, value in values.items()}
         usual = {
             "nesterov": False, "schedule": "constant", "schedule_steps": None,
@@ -93,7 +105,7 @@ class Asked:
 
     @property
     def folder(self) -> Path:
-        """Where the state is saved; by default a folder of its own for these sources and label."""
+        """The folder for the state; by default one for each combination of sources and label."""
         if self.chosen.checkpoint is not None:
             return Path(self.chosen.checkpoint)
         joined = [self.labels] if self.labels else []
@@ -103,7 +115,7 @@ class Asked:
         return Path(".recollect") / f"{plain}-{hashlib.sha256(facts.encode()).hexdigest()[:8]}"
 
     def reading(self, say: Callable[[str], None]) -> Reading:
-        """How the sources are read."""
+        """Return the options for reading the sources."""
         chosen = self.chosen
         delimiter = "\t" if chosen.delimiter in TAB else chosen.delimiter
         return Reading(
@@ -114,7 +126,7 @@ class Asked:
         )  # fmt: skip
 
     def threads(self) -> AbstractContextManager[None]:
-        """One thread for small networks: they gain nothing from a second."""
+        """Return a context with one thread for small networks, which gain nothing from more."""
         return one_thread() if self.chosen.network == "mlp" else nullcontext()
 
     def learner(
@@ -123,9 +135,12 @@ class Asked:
         format: str,  # noqa: A002 - as the option
         numbers: int | None,
     ) -> Learner:
-        """A learner that has seen nothing, for examples such as x, of so many numbers (or all)."""
+        """Create a new learner for examples like `x`, whose first `numbers` features are numeric.
+
+        All of them are if `numbers` is None.
+        """
         classes = self.chosen.classes
-        if classes is not None and format in ("jsonl", "parquet"):  # where numbers are numbers
+        if classes is not None and format in ("jsonl", "parquet"):  # typed formats
             classes = [_value(text) for text in classes]
         return self._learner(self._network(x, numbers), classes)
 
@@ -153,18 +168,18 @@ class Asked:
         )
 
     def _network(self, x: np.ndarray, numbers: int | None) -> nn.Module:
-        """A network for examples such as x, with a head of one output that grows."""
+        """Create a network for examples like `x`; its single output grows with the classes."""
         chosen = self.chosen
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(chosen.seed)
             if chosen.network == "resnet18":
                 if x.ndim != 3:
-                    raise InputError(f"resnet18 takes images, not examples of shape {[*x.shape]}")
+                    raise InputError(f"resnet18 needs images, not examples of shape {[*x.shape]}")
                 return ResNet18(1, chosen.width, len(x))
             net = MLP(x.size, 1, chosen.hidden)
         if chosen.standardise is False or (chosen.standardise is None and x.dtype == np.uint8):
             return net
-        if numbers == 0:  # categories alone
+        if numbers == 0:  # only categorical features
             return net
         both = nn.Sequential(Standardise(x.size, first=numbers), net)
         both.broadcasts_runs = True  # type: ignore[assignment] # as both of them do
@@ -172,7 +187,7 @@ class Asked:
 
 
 def fit_for_streams(methods: Mapping[str, type[Method]]) -> dict[str, type[Method]]:
-    """The methods that ask for no more than a stream gives."""
+    """Return the methods that need no task boundaries, task ids or repeated access to the data."""
     return {
         name: kind
         for name, kind in methods.items()
@@ -180,31 +195,70 @@ def fit_for_streams(methods: Mapping[str, type[Method]]) -> dict[str, type[Metho
     }
 
 
-def _method(kind: type[Method], chosen: argparse.Namespace) -> Method:
+def in_words(method: Method) -> str:
+    """Format a method and its hyper-parameters as command-line options.
+
+    >>> from recollect import DERpp
+    >>> in_words(DERpp(alpha=0.2))
+    'derpp with --alpha 0.2 --beta 0.5'
+    """
+    options = " ".join(
+        f"--{symbol(name)} {value:g}" for name, value in recorded_values(method).items()
+    )
+    return f"{method.name} with {options}" if options else method.name
+
+
+def _usual(chosen: argparse.Namespace, before: Mapping[str, Any]) -> Method:
+    """Create the default method with the given hyper-parameters.
+
+    A state that was saved with an earlier default continues with that one.
+    """
+    made = [_method(type(each), chosen, recorded_values(each)) for each in (USUAL, *FORMERLY)]
+    for each in made:
+        values = {symbol(name): value for name, value in recorded_values(each).items()}
+        if values.items() <= before.items() and before.get("method") == each.name:
+            return each
+    return made[0]
+
+
+def _with_hidden(
+    kind: type[Method], chosen: argparse.Namespace, before: Mapping[str, Any]
+) -> argparse.Namespace:
+    """Set the default hidden layers; none for methods that do not train layers.
+
+    A state that was saved when all methods had hidden layers continues with them.
+    """
+    trains = not issubclass(kind, ClosedForm)
+    begun = before.get("method") == kind.name and before.get("hidden") == HIDDEN
+    return argparse.Namespace(**vars(chosen) | {"hidden": HIDDEN if trains or begun else []})
+
+
+def _method(kind: type[Method], chosen: argparse.Namespace, usual: Mapping[str, float]) -> Method:
     given = {n: v for n, v in given_values(chosen).items()
              if n not in NUMBERS or n in hyperparameters(kind)}  # fmt: skip
-    found = axes_of(kind, None, None, {**given, "lr": chosen.lr})
+    named = {symbol(name): value for name, value in usual.items()}
+    found = axes_of(kind, None, None, {**named, **given, "lr": chosen.lr})
     values = {name: found[name][0] for name in hyperparameters(kind)}
     return kind(**{name: int(v) if name in static(kind) else v for name, v in values.items()})
 
 
 def _check(chosen: argparse.Namespace, sources: list[str]) -> None:
     if chosen.width < 1 or any(units < 1 for units in chosen.hidden):
-        raise InputError("--hidden and --width are numbers of units, each at least 1")
+        raise InputError("--hidden and --width must be at least 1")
     if chosen.standardise and chosen.network == "resnet18":
-        raise InputError("--standardise is for the mlp: resnet18 normalises within")
+        raise InputError("--standardise is only for the mlp: resnet18 has normalisation layers")
     if not re.fullmatch(r'tab|\\t|[^"\n\r]', chosen.delimiter or ",", re.DOTALL):
-        raise InputError(f"--delimiter is one character, or tab, not {chosen.delimiter!r}")
+        raise InputError(f"--delimiter must be one character, or tab, not {chosen.delimiter!r}")
     if len(set(sources)) < len(sources):
-        raise InputError("a source is given twice")
+        raise InputError("the same source is given twice")
     if chosen.idle is not None and not chosen.follow and STDIN not in sources:
-        raise InputError("--idle ends what would wait: give it with --follow, or standard input")
+        raise InputError("--idle needs a source that waits for data: add --follow, or use -")
     if chosen.replayed and STDIN not in sources:
-        raise InputError("--replayed is for standard input: files continue where they were left")
+        raise InputError("--replayed is only for standard input: files resume where they stopped")
 
 
 def _value(text: str) -> Hashable:
-    """A label as JSON has it, or as plain text."""
+    """Parse a label as JSON, or return it as text."""
     try:
         found = json.loads(text)
     except ValueError:

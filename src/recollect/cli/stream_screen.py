@@ -1,4 +1,4 @@
-"""How a stream goes: in one line while it runs, and in a table at its end."""
+"""Show the progress of a stream in one line, and its metrics in a table at the end."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_CLASSES, MOST_WARNINGS = 40, 5
 
 @contextmanager
 def showing(window: int) -> Iterator[Callable[[LiveStream], None]]:
-    """A line that is kept up to date in a terminal; elsewhere a plain line now and then."""
+    """Show a status line in a terminal; elsewhere, print a line every 10 seconds."""
     every = REFRESH if sys.stderr.isatty() else NOW_AND_THEN
     started = last = time.monotonic()
 
@@ -36,7 +36,7 @@ def showing(window: int) -> Iterator[Callable[[LiveStream], None]]:
 
 @contextmanager
 def showing_warnings() -> Iterator[None]:
-    """The first warnings of the library on standard error; how many there were is said later."""
+    """Print the first warnings of the library to standard error, and at the end how many more."""
     handler, logger = _Warnings(logging.WARNING), logging.getLogger("recollect")
     logger.addHandler(handler)
     try:
@@ -61,14 +61,14 @@ def _live_line(stack: ExitStack) -> Callable[[str], None]:
     from rich.live import Live
     from rich.text import Text
 
-    # A thread that refreshes it would compete with the steps.
+    # No auto-refresh: its thread would compete with learning.
     line = Live(console=Console(stderr=True), auto_refresh=False, transient=True)
     stack.enter_context(line)
     return lambda text: line.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
 
 
 def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
-    """Print the accuracy of predictions made before learning: overall, recent, per class."""
+    """Print the prequential metrics: overall, recent and per class."""
     from rich.text import Text
 
     found = learner.metrics()
@@ -83,7 +83,7 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     table.add_row("all", percent(found.accuracy))
     table.add_row(f"the last {min(window, found.seen):,}", percent(found.recent))
     for label, share in list(found.per_class.items())[:MOST_CLASSES]:
-        table.add_row(Text(str(label)), percent(share))
+        table.add_row(Text(printable(str(label))), percent(share))
     if len(found.per_class) > MOST_CLASSES:
         table.add_row(f"... and {len(found.per_class) - MOST_CLASSES} more", "")
     screen.print(table)
@@ -126,8 +126,17 @@ def _alarms(learner: Learner) -> str:
     return f" · {count} drift alarm{'s' if count != 1 else ''}{last}"
 
 
+def printable(text: str) -> str:
+    r"""Escape newlines and terminal control characters.
+
+    >>> print(printable("été"), printable("a\nb"), printable("\x1b[31m"))
+    été a\nb \x1b[31m
+    """
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+
+
 def number(value: float | None) -> str:
-    """A number between -1 and 1 as a person reads it.
+    """Format a number between -1 and 1; "-" for None.
 
     >>> number(0.5), number(None)
     ('0.500', '-')
@@ -136,7 +145,7 @@ def number(value: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a person reads it.
+    """Format a share as a percentage; "-" for None.
 
     >>> percent(0.5), percent(None)
     ('50.00 %', '-')

@@ -1,4 +1,4 @@
-"""Batch normalisation whose statistics keep the parts of a batch apart."""
+"""Batch normalisation that normalises each part of a concatenated batch separately."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 class PartNorm(nn.Module):
-    """A batch normalisation that takes several batches in one pass, as if they came in turn.
+    """Batch normalisation of several batches in one pass, with the same result as separate passes.
 
-    `parts` says how many rows of the input belong to each. Every part is normalised by its own
-    mean and variance, and the running statistics meet the parts one after the other: outputs,
-    gradients and statistics are those of separate passes. `written_out` does the same as plain
-    arithmetic on all parts at once, which a compiler makes faster than torch's own kernel.
+    `parts` are the sizes of the batches that are concatenated in the input. Every part is
+    normalised by its own mean and variance, and the running statistics are updated with one part
+    after the other, so outputs, gradients and statistics equal those of separate passes. With
+    `written_out`, the same is computed as plain arithmetic on all parts at once, which a compiler
+    makes faster than torch's own kernel.
 
     >>> norm = PartNorm(nn.BatchNorm1d(2))
     >>> norm.parts = (3, 5)
@@ -47,7 +48,7 @@ class PartNorm(nn.Module):
         self.train(norm.training)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The input `[n, C, ...]`, normalised part by part in training."""
+        """Normalise the input `[n, C, ...]`; in training mode, part by part."""
         if not self.training:
             return self._normalise(x, training=self.running_mean is None)
         sizes = [size for size in self.parts if size] or [len(x)]
@@ -81,8 +82,9 @@ class PartNorm(nn.Module):
         mean, var = self.running_mean, self.running_var
         if training and x.numel() == x.shape[1]:
             raise InputError(
-                "a batch of one example cannot be batch-normalised: choose a batch size (bs) above "
-                "1 that leaves no single example over, or a network without batch normalisation"
+                "batch normalisation cannot train on a single value per channel: train on batches "
+                "of at least 2 examples (the last batch too), or use a network without batch "
+                "normalisation"
             )
         return functional.batch_norm(
             x, mean, var, self.weight, self.bias, training, self.momentum, self.eps
@@ -90,10 +92,10 @@ class PartNorm(nn.Module):
 
 
 def keep_parts_apart(module: nn.Module) -> list[PartNorm]:
-    """Put a `PartNorm` in the place of every batch normalisation in a module.
+    """Replace every batch normalisation layer of a module by a `PartNorm`, in place.
 
-    Names of parameters and statistics stay as they are. A normalisation that averages over all
-    batches alike (`momentum=None`) is left alone.
+    The names of parameters and statistics do not change. Layers with a cumulative average
+    (`momentum=None`) are not replaced.
 
     >>> module = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
     >>> len(keep_parts_apart(module)), [name for name, _ in module.named_parameters()]
@@ -108,7 +110,7 @@ def keep_parts_apart(module: nn.Module) -> list[PartNorm]:
 
 @contextmanager
 def written_out(norms: Sequence[PartNorm]) -> Iterator[None]:
-    """Meanwhile, normalisations are written out as arithmetic, for a compiler to fuse."""
+    """Compute normalisations as plain arithmetic within this context, for a compiler to fuse."""
     for norm in norms:
         norm.written_out = True
     try:

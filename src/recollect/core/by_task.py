@@ -1,4 +1,4 @@
-"""Modules that compute differently in every task."""
+"""Modules whose computation depends on the current task."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ __all__ = ["ByTask"]
 
 
 class ByTask(nn.Module):
-    """A module whose computation depends on the number of the task, from 0."""
+    """A module whose computation depends on the task index, which starts at 0."""
 
     task = 0
 
     def begin(self, task: int, *, training: bool = True) -> None:
-        """Compute as for this task from now on, in training or evaluation mode."""
+        """Switch to a task, in training or evaluation mode."""
         self.task = task
         self.train(training)

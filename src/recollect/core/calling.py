@@ -1,4 +1,4 @@
-"""Call a network with examples of one tensor or several, and read its logits."""
+"""Call a network on examples of one or several tensors and return its logits."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def call(
     packing: Packing | None = None,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """The logits of a module for inputs `[n, ...]`, unpacked if they are rows of a packing.
+    """Compute the logits of a module for inputs `[n, ...]`, unpacking them if there is a packing.
 
-    Reals become the type of the module's weights.
+    Floating-point inputs of a packing are converted to `dtype`, the type of the weights.
 
     >>> packing = Packing.of({"left": torch.zeros(1, 2), "right": torch.zeros(1, 2)})
     >>> rows = packing.pack({"left": torch.ones(1, 2), "right": torch.zeros(1, 2)})
@@ -37,15 +37,15 @@ def call(
 
 
 def logits_of(output: Any) -> Tensor:
-    """The tensor that a network gave: its output, or what that has as `logits`."""
+    """Return a network's output if it is a tensor, else its `logits` key or attribute."""
     if isinstance(output, Tensor):
         return output
     found = output.get("logits") if isinstance(output, Mapping) else None
     found = getattr(output, "logits", None) if found is None else found
     if not isinstance(found, Tensor):
         raise InputError(
-            f"the network must give a tensor of logits, or an object with one as `logits`, not a "
-            f"{type(output).__name__}"
+            f"the network must return a tensor of logits, or a mapping or object with a tensor "
+            f"`logits`, not a {type(output).__name__}"
         )
     return found
 
@@ -53,9 +53,9 @@ def logits_of(output: Any) -> Tensor:
 def with_tensors(
     module: nn.Module, tensors: Mapping[str, Tensor], *, tied: bool = True
 ) -> Callable[..., Any]:
-    """The module as a function that computes with these parameters and buffers.
+    """Turn a module into a function that uses the given parameters and buffers.
 
-    `tied` says whether some of its tensors have several names.
+    `tied` must be True if the module shares tensors under several names.
     """
     known = dict(tensors)
 

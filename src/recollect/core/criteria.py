@@ -1,4 +1,4 @@
-"""The losses of targets other than one class: values, several labels, and weighted examples."""
+"""Losses for regression, multi-label classification and weighted examples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 @final
 @dataclass(frozen=True)
 class SquaredError:
-    """The squared error of values y `[K, n, D]`, averaged over the D values of an example.
+    """Mean squared error for regression targets y `[K, n, D]`, averaged over the D values.
 
     >>> SquaredError()(torch.zeros(1, 2, 2), torch.tensor([[[1.0, 1.0], [3.0, 1.0]]]))
     tensor([3.])
@@ -39,24 +39,24 @@ class SquaredError:
         return (outputs - y).square().mean(-1)
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The gradient of every example's loss at the outputs, `[K, n, C]`."""
+        """The gradient of every example's loss with respect to the outputs, `[K, n, C]`."""
         return (outputs - y) * (2 / y.shape[-1])
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """The Fisher information of normal distributions around the outputs, of variance one."""
+        """Errors whose squares are the Fisher information of unit-variance normal outputs."""
         yield from _by_output(torch.ones_like(outputs), draws)
 
 
 @final
 @dataclass(frozen=True)
 class BinaryCrossEntropy:
-    """The cross-entropy of a yes or no for every label, summed over labels y `[K, n, C]`.
+    """Binary cross-entropy for multi-label targets y `[K, n, C]`, summed over the labels.
 
-    y is 1 for a label that an example has and 0 for one that it has not; a negative value means
-    that it is not known, and adds nothing. The sum, not the mean: outputs that are added for new
-    labels then change nothing for the others.
+    y is 1 for a label that is present and 0 for one that is absent; a negative value means that
+    the label is unknown and contributes no loss. Labels are summed, not averaged, so that adding
+    outputs for new labels does not change the loss of the existing ones.
 
     >>> BinaryCrossEntropy()(torch.zeros(1, 1, 3), torch.tensor([[[1, 0, -1]]]))
     tensor([1.3863])
@@ -69,18 +69,18 @@ class BinaryCrossEntropy:
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of every example, `[K, n]`."""
         target = y.to(outputs.dtype)
-        # In a form whose gradient is finite for any logit, as torch's own.
+        # torch's implementation has a finite gradient for any logit.
         losses = functional.binary_cross_entropy_with_logits(outputs, target, reduction="none")
         return torch.where(y < 0, 0.0, losses).sum(-1)
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The gradient of every example's loss at the outputs, `[K, n, C]`."""
+        """The gradient of every example's loss with respect to the outputs, `[K, n, C]`."""
         return torch.where(y < 0, 0.0, outputs.sigmoid() - y.to(outputs.dtype))
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """The Fisher information of independent answers of yes or no."""
+        """Errors whose squares are the Fisher information of independent Bernoulli outputs."""
         p = outputs.sigmoid()
         yield from _by_output((p * (1 - p)).sqrt(), draws)
 
@@ -88,11 +88,10 @@ class BinaryCrossEntropy:
 @final
 @dataclass(frozen=True)
 class Weighted:
-    """A criterion whose examples have weights: y `[K, n, 1 + E]` has them in its first column.
+    """A criterion with example weights, stored in the first column of y `[K, n, 1 + E]`.
 
-    The losses are multiplied by the weights and divided by the number of examples, not by the sum
-    of weights: an example with a weight of 2 then moves the network twice as far, also one that
-    arrives alone.
+    Losses are multiplied by the weights and divided by the number of examples, not by the sum of
+    weights: an example of weight 2 contributes twice the gradient, even as the only one in a batch.
 
     >>> y = torch.tensor([[[2.0, 0.0], [0.5, 0.0]]])  # the weight, and the class
     >>> Weighted(CROSS_ENTROPY)(torch.zeros(1, 2, 4), y)
@@ -110,13 +109,13 @@ class Weighted:
         return self.base.each(outputs, self._plain(y)) * y[..., 0].to(outputs.dtype)
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The gradient of every example's loss at the outputs, `[K, n, C]`."""
+        """The gradient of every example's loss with respect to the outputs, `[K, n, C]`."""
         return self.base.error(outputs, self._plain(y)) * y[..., :1].to(outputs.dtype)
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """Those of the criterion: how much answers change does not depend on weights."""
+        """The errors of the base criterion; the Fisher information does not depend on weights."""
         return self.base.expected_errors(outputs, classes, draws)
 
     def _plain(self, y: Tensor) -> Tensor:
@@ -124,7 +123,7 @@ class Weighted:
 
 
 def _by_output(size: Tensor, draws: Tensor | None) -> Iterator[Tensor]:
-    """An error `[K, n, D]` for each output alone; with draws `[K, n, A]`, for A drawn ones."""
+    """Yield an error `[K, n, D]` per output or, with draws `[K, n, A]`, for A sampled outputs."""
     count = size.shape[2]
     if draws is None:
         for one in torch.eye(count, dtype=size.dtype, device=size.device):

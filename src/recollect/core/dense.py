@@ -1,4 +1,4 @@
-"""A linear layer for fleets, whose gradient stays a product of two thin matrices."""
+"""A linear layer for fleets whose gradient is stored as a product of two thin matrices."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ __all__ = ["Dense", "Product", "dense", "joined"]
 
 
 class Product(NamedTuple):
-    """The gradient of a dense weight as its two factors, before they are multiplied.
+    """The low-rank gradient of a linear layer's weight, stored as two factors.
 
-    A batch of n examples makes a gradient of rank n: `inputs` `[K, n, in]` and `errors`
-    `[K, n, out]` say the same as the matrix `[K, in, out]`, in far less memory.
+    A batch of n examples has a gradient of rank at most n: `inputs` `[K, n, in]` and `errors`
+    `[K, n, out]` represent the matrix `[K, in, out]` in far less memory.
     """
 
     inputs: Tensor
     errors: Tensor
 
     def dense(self) -> Tensor:
-        """The gradient itself, `[K, in, out]`."""
+        """The gradient as a matrix, `[K, in, out]`."""
         return torch.bmm(self.inputs.mT, self.errors)
 
     def dot(self, other: Product) -> Tensor:
-        """The inner product of two gradients, `[K]`: <A'B, C'D> is the sum of AC' times BD'."""
+        """The inner product of two gradients, `[K]`: <A'B, C'D> = sum(AC' * BD')."""
         rows, columns = self.inputs.shape[1], other.inputs.shape[1]
         if rows * columns > self.inputs.shape[2] * self.errors.shape[2]:
             return (self.dense() * other.dense()).sum((1, 2))
@@ -35,25 +35,25 @@ class Product(NamedTuple):
         return (inputs * errors).sum((1, 2))
 
     def add_to(self, weight: Tensor, scale: Tensor) -> None:
-        """Add `scale[k]` times the gradient of run k to its weight: one product, in place."""
+        """Add `scale[k]` times the gradient of run k to its weight, in place."""
         weight.baddbmm_(self.inputs.mT, self.errors * scale.view(-1, 1, 1))
 
 
 def dense(part: Tensor | Product) -> Tensor:
-    """The gradient of any parameter as a tensor."""
+    """Convert a gradient to a tensor if it is a `Product`."""
     return part.dense() if isinstance(part, Product) else part
 
 
 def joined(batches: Sequence[Tensor]) -> Tensor:
-    """Batches `[K, n, ...]` as one."""
+    """Concatenate batches `[K, n, ...]` along the examples."""
     return batches[0] if len(batches) == 1 else torch.cat(list(batches), 1)
 
 
 class Dense(nn.Module):
-    """A linear layer that takes weights with or without a run axis; its weight is `[in, out]`.
+    """A linear layer with weight `[in, out]`, or `[K, in, out]` for a fleet of K runs.
 
-    In a fleet it notes its inputs and outputs on a `tape`, so that the errors can be asked for at
-    the outputs and the gradient of the weight need not be computed on its own.
+    In a fleet it records its inputs and outputs on a `tape`: autograd then only computes the
+    errors at the outputs, and the weight's gradient stays a `Product`.
 
     >>> Dense(4, 3)(torch.zeros(5, 4)).shape
     torch.Size([5, 3])
@@ -69,7 +69,7 @@ class Dense(nn.Module):
         self.tape: list[tuple[Tensor, Tensor]] = []
 
     def forward(self, x: Tensor) -> Tensor:
-        """One product for one run, one batched product for a fleet."""
+        """Apply the layer to `[n, in]`, or to `[K, n, in]` in a fleet."""
         if self.weight.dim() == 2:
             return torch.addmm(self.bias, x, self.weight)
         output = torch.baddbmm(self.bias.unsqueeze(1), x, self.weight)

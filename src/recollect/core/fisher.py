@@ -1,4 +1,4 @@
-"""The Fisher information of weights: how much a network's own answers change with them."""
+"""The diagonal Fisher information of a network's weights."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["fisher_information"]
 def fisher_information(
     model: Model, x: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
 ) -> Weights:
-    """The diagonal of the Fisher information, summed over the examples x `[K, n, ...]`.
+    """Compute the diagonal Fisher information, summed over the examples x `[K, n, ...]`.
 
-    That is, over examples and classes c, the sum of p(c|x) times the square of the gradient of
-    log p(c|x), where p are the network's own probabilities in evaluation mode, among some
-    `classes` `[K, C]` if these are given. With `draws` `[K, n, A]`, uniform in [0, 1), A answers
-    of every example are drawn from p, and their mean estimates the sum over classes.
+    This is the sum over examples and classes c of p(c|x) times the squared gradient of
+    log p(c|x), where p is predicted by the network in evaluation mode, restricted to the mask
+    `classes` `[K, C]` if it is given. With `draws` `[K, n, A]`, uniform in [0, 1), A labels per
+    example are sampled from p instead, and their mean estimates the sum over classes.
 
-    All answers share one forward pass. What is not trained has zeros.
+    All classes share one forward pass. Frozen parameters have zeros.
     """
     with model.network.mode(training=False):
         if model.network.all_dense:
@@ -46,10 +46,10 @@ def fisher_information(
 def _of_dense_layers(
     model: Model, x: Tensor, classes: Tensor | None, draws: Tensor | None
 ) -> dict[str, Tensor]:
-    """The sum of squares for all runs at once.
+    """Compute the sum of squared gradients for all runs at once.
 
     The gradient of an example is an outer product, and so is its square: squared errors are
-    summed over answers first, and one product of matrices sums over examples.
+    summed over classes first, then one matrix product sums over examples.
     """
     network = model.network
     logits = network(network.watch(model.weights), x, buffers=model.buffers)

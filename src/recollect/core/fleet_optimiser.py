@@ -1,4 +1,4 @@
-"""SGD with momentum, Adam and AdamW for all runs at once, each with settings of its own."""
+"""SGD with momentum, Adam and AdamW for all runs of a fleet, with settings per run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from recollect.core.weights import Gradient, Weights
 
 __all__ = ["DEFAULTS", "FleetOptimiser", "clipped"]
 
-# The numbers that runs of a fleet may have each for itself, as torch calls and presets them.
+# Settings that may differ between the runs of a fleet, with torch's names and defaults.
 DEFAULTS: dict[str, dict[str, float]] = {
     "SGD": {"momentum": 0.0, "weight_decay": 0.0},
     "Adam": {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.0},
@@ -25,11 +25,11 @@ STEP = "step"
 
 @dataclass(frozen=True)
 class FleetOptimiser:
-    """Moves the weights of K runs as torch's optimiser of this name moves those of one, in place.
+    """Update the weights of K runs in place, each as torch's optimiser of this name would.
 
-    `settings` are tensors `[K]`; with `clip` among them, a run's gradient is first scaled down to
-    that norm. `state` has an average `[K, ...]` for every weight that is trained; other weights
-    stay. Without momentum, SGD has none.
+    `settings` are tensors `[K]`; the setting `clip` is the largest norm of a run's gradient.
+    `state` has the running averages `[K, ...]` of every trained weight; other weights do not
+    change. SGD without momentum has no state.
 
     >>> weights = Weights({"w": torch.ones(2, 3)})
     >>> sgd = FleetOptimiser.of("SGD", weights, [{"momentum": 0.9}, {"momentum": 0.0}])
@@ -54,9 +54,9 @@ class FleetOptimiser:
         nesterov: bool = False,
         trained: Collection[str] | None = None,
     ) -> FleetOptimiser:
-        """The optimiser before its first step; what a run's settings leave out is torch's.
+        """Create an optimiser; settings that a run does not give have torch's defaults.
 
-        It moves the weights that are `trained`, or all.
+        It updates the weights named in `trained`, or all of them if that is None.
         """
         like = next(iter(weights))
         moved = {n: t for n, t in weights.named().items() if trained is None or n in trained}
@@ -74,11 +74,14 @@ class FleetOptimiser:
 
     @property
     def kind(self) -> Hashable:
-        """What a compiled step depends on besides `tensors`."""
+        """A key of everything that a compiled step depends on besides `tensors`."""
         return self.name, self.nesterov, *self.settings, *self.state, *sorted(self.trained)
 
     def descend(self, weights: Weights, direction: Gradient | Weights, rate: Tensor) -> None:
-        """A step against a gradient by a learning rate `[K]`; what has no part in it stays."""
+        """Take one step against a gradient with learning rates `[K]`, in place.
+
+        Weights without a gradient do not change.
+        """
         parts = (direction.dense() if isinstance(direction, Gradient) else direction).named()
         parts = {name: part for name, part in parts.items() if name in self.trained}
         if "clip" in self.settings:
@@ -114,17 +117,17 @@ class FleetOptimiser:
         weight.addcmul_(first / scale, -rate / (1 - beta1**steps))
 
     def tensors(self) -> list[Tensor]:
-        """Settings and state as plain tensors, for a step that is compiled."""
+        """Settings and state as a flat list of tensors, for a compiled step."""
         return [*self.settings.values(), *self.state.values()]
 
     def over(self, tensors: Sequence[Tensor]) -> FleetOptimiser:
-        """The same with other tensors, in the order of `tensors`."""
+        """A copy with other tensors, in the order of `tensors`."""
         each = iter(tensors)
         settings = {name: next(each) for name in self.settings}
         return replace(self, settings=settings, state={name: next(each) for name in self.state})
 
     def row(self, run: int) -> FleetOptimiser:
-        """The optimiser of one run, with its state in the same memory."""
+        """The optimiser of one run, with a view of its state."""
         here = slice(run, run + 1)
         settings = {name: tensor[here].clone() for name, tensor in self.settings.items()}
         return replace(
@@ -133,7 +136,7 @@ class FleetOptimiser:
 
 
 def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
-    """The parts of a gradient, each `[K, ...]`, scaled down to a norm of at most `most` `[K]`."""
+    """Clip gradients, a mapping of tensors `[K, ...]`, to a total norm of at most `most` `[K]`."""
     squares = [part.reshape(len(part), -1).square().sum(1) for part in parts.values()]
     norm = torch.stack(squares).sum(0).sqrt()
     share = (most / (norm + 1e-6)).clamp(max=1)
@@ -141,5 +144,5 @@ def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
 
 
 def _column(values: Tensor, like: Tensor) -> Tensor:
-    """A number for every run, `[K]`, in a shape that multiplies `[K, ...]`."""
+    """Reshape values `[K]` to broadcast with `[K, ...]`."""
     return values.view(-1, *[1] * (like.dim() - 1))

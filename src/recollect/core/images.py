@@ -1,4 +1,4 @@
-"""Images as the input of a network: cropped, flipped and normalised on their device."""
+"""Image augmentation and normalisation on the device: random crops and flips."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GREY = 4  # dimensions of a fleet's batch of images without channels, `[K, n, H,
 @final
 @dataclass(frozen=True)
 class Images:
-    """How images are turned into the input of a network: cropped, flipped and normalised.
+    """Image preprocessing: random crop and horizontal flip in training, and normalisation.
 
-    Images are bytes or numbers from 0 to 1, with channels `[C, H, W]` or grey `[H, W]`. In
-    training an image is padded with black, cropped at a random offset and flipped half of the
-    time; its view is a number that encodes both. Views are a pure function of a run's seed, the
-    step and the image's row in it, so they are the same on every device.
+    Images are uint8, or floats from 0 to 1, with channels `[C, H, W]` or without `[H, W]`. In
+    training an image is zero-padded, cropped at a random offset and flipped with probability 1/2;
+    its view is an integer that encodes both. Views are a pure function of a run's seed, the step
+    and the image's index in the batch, so they are the same on every device.
 
     >>> images = Images(mean=(0.5,), std=(0.25,), padding=1)
     >>> x = torch.randint(256, (1, 4, 1, 5, 5), dtype=torch.uint8)
@@ -42,16 +42,19 @@ class Images:
     def views(
         self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
     ) -> Tensor:
-        """The views of all images of the coming steps, `[steps, K, rows]`."""
+        """Draw the views of `rows` images in each of the next `steps` steps, `[steps, K, rows]`."""
         return self.view_of(coming_bits(seeds, purpose, step, steps, rows))
 
     def view_of(self, words: Tensor) -> Tensor:
-        """The view that a random word stands for."""
+        """Map random words to views."""
         offsets = 2 * self.padding + 1
         return below(words, offsets * offsets * (2 if self.flip else 1))
 
     def augment(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Images `[K, n, C, H, W]` in their views `[K, n]`, normalised; channels lie last."""
+        """Augment images `[K, n, C, H, W]` by views `[K, n]` and normalise them.
+
+        The result has the same shape, in the channels-last memory format.
+        """
         if x.dim() == GREY:
             return self.augment(x.unsqueeze(2), views, dtype).squeeze(2)
         *lead, channels, height, width = x.shape
@@ -67,10 +70,10 @@ class Images:
         seen = self._normal(cut, dtype).permute(0, 3, 1, 2)
         return seen.view(*lead, channels, height, width)
 
-    augment_replay = augment  # replayed images are augmented like those that arrive
+    augment_replay = augment  # replayed images are augmented like incoming ones
 
     def plain(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Images `[K, n, C, H, W]` normalised and not augmented; channels lie last."""
+        """Normalise images `[K, n, C, H, W]` without augmentation, in channels-last memory."""
         if x.dim() == GREY:
             return self.plain(x.unsqueeze(2), dtype).squeeze(2)
         return self._normal(x.movedim(-3, -1).contiguous(), dtype).movedim(-1, -3)
@@ -81,7 +84,7 @@ class Images:
 
 
 def as_input(x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-    """Images of bytes become numbers in [0, 1]; other numbers stay as they are.
+    """Scale uint8 images to [0, 1], convert other floats to `dtype`, and pass integers through.
 
     >>> as_input(torch.tensor([0, 255], dtype=torch.uint8))
     tensor([0., 1.])

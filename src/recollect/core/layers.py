@@ -1,4 +1,4 @@
-"""Gradients of single examples in the layers of an ordinary network, from one pass of a batch."""
+"""Per-example gradients of common layers from a single forward pass of a batch."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Rule = Callable[[Tensor], Sequence[Tensor]]
 
 
 class _Use(NamedTuple):
-    # The rule gives the gradients of the parameters for each example, given the error at the
-    # output, and stores `numbers` for each; it is None where that is not possible.
+    # The rule maps the error at the output to per-example gradients of the parameters, and stores
+    # `numbers` values per example; it is None if these gradients cannot be computed.
     x: Tensor
     parameters: Sequence[Tensor | None]
     rule: Rule | None
@@ -29,13 +29,13 @@ class _Use(NamedTuple):
 
 
 class Layers(TorchFunctionMode):
-    """Records how a batch of `count` examples uses some parameters, while this lasts.
+    """Context that records how a batch of `count` examples uses parameters in a forward pass.
 
-    Linear layers, two-dimensional convolutions, and batch and layer normalisations are known: the
-    gradients of single examples follow from the input of such a layer and the error at its output.
-    `known` says whether the parameters were used by these layers alone, each of them with the
-    examples along the first axis and none reading several examples at once; `numbers` are stored
-    for each example when it is differentiated.
+    Linear layers, 2d convolutions, and batch and layer normalisations are supported: their
+    per-example gradients follow from the input of the layer and the error at its output. `known`
+    is True if the parameters were used by supported layers only, all of them with the examples
+    along the first axis and without mixing examples. `numbers` is the number of values stored per
+    example in the backward pass.
 
     >>> weight = torch.ones(2, 3, requires_grad=True)
     >>> with Layers({"w": weight}, 4) as layers:
@@ -46,7 +46,7 @@ class Layers(TorchFunctionMode):
 
     def __init__(self, parameters: Mapping[str, Tensor], count: int) -> None:
         super().__init__()
-        self._parameters = dict(parameters)  # their ids stay theirs
+        self._parameters = dict(parameters)  # keeps them alive, so their ids stay unique
         self._names = {id(tensor): name for name, tensor in self._parameters.items()}
         self._count = count
         self._calls: list[tuple[Sequence[str | None], Rule, GradientEdge]] = []
@@ -54,10 +54,10 @@ class Layers(TorchFunctionMode):
         self.numbers = 0
 
     def gradients(self, output: Tensor, error: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """Each parameter with its gradient for each example, `[n, ...]`, given an output's error.
+        """Yield each parameter's name and per-example gradients `[n, ...]`, given an output error.
 
-        One after the other, since together they may be too large. The pass can be differentiated
-        again. Parameters that the output does not depend on are left out.
+        One parameter at a time, since all of them together may not fit in memory. The graph is
+        retained. Parameters that the output does not depend on are omitted.
         """
         edges = [edge for _, _, edge in self._calls]
         if not edges:
@@ -82,7 +82,7 @@ class Layers(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        """Call a function of torch, and note it if it reads a parameter."""
+        """Call a torch function and record the call if it uses a parameter."""
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
         if any(id(each) in self._names for each in tree_leaves((args, kwargs))):
@@ -100,7 +100,7 @@ class Layers(TorchFunctionMode):
             self.known = False
             return
         names = [None if p is None else self._names.get(id(p)) for p in use.parameters]
-        # An edge stays where it is if the result is changed in place.
+        # Unlike the result, a gradient edge is not affected by later in-place operations.
         self._calls.append((names, use.rule, get_gradient_edge(result)))
         self.numbers += use.numbers
 

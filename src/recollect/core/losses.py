@@ -1,4 +1,4 @@
-"""Losses that reduce to one value per run, `[K]`; their mean over no examples is zero."""
+"""Losses that return one value per run, `[K]`; the loss of an empty batch is zero."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ __all__ = [
 
 
 class Criterion(Protocol):
-    """The loss of the target at hand, and what per-example gradients need to know of it."""
+    """A loss with what per-example gradients and the Fisher information need."""
 
     def __call__(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The mean loss of every run, `[K]`, of outputs `[K, n, C]` and targets `[K, n, ...]`."""
+        """The mean loss of every run, `[K]`, for outputs `[K, n, C]` and targets `[K, n, ...]`."""
 
     def each(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The loss of every example, `[K, n]`."""
 
     def error(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The gradient of every example's loss at the outputs, `[K, n, C]`."""
+        """The gradient of every example's loss with respect to the outputs, `[K, n, C]`."""
 
     def expected_errors(
         self, outputs: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Iterator[Tensor]:
-        """Errors `[K, n, C]` whose squares sum to the expectation over the model's own answers.
+        """Yield errors `[K, n, C]` whose squares sum to the Fisher information at the outputs.
 
-        For cross-entropy: the gradients of log p(c|x) at the logits, times the root of p(c|x), for
-        every class c. Only some `classes` `[K, C]` may compete. With `draws` `[K, n, A]`, uniform
-        in [0, 1), there are A answers drawn from p instead, each with the weight 1/A.
+        For cross-entropy: the gradient of log p(c|x) with respect to the logits, times the square
+        root of p(c|x), for every class c. `classes` `[K, C]` is a mask of the classes in the
+        softmax. With `draws` `[K, n, A]`, uniform in [0, 1), A labels are sampled from p instead,
+        each weighted by 1/A.
         """
 
 
@@ -84,7 +85,7 @@ def cross_entropy(logits: Tensor, labels: Tensor) -> Tensor:
 
 
 def log_softmax_among(classes: Tensor, logits: Tensor) -> Tensor:
-    """Log-probabilities `[K, n, C]` among some of the classes, `[K, C]`, only.
+    """Log-softmax `[K, n, C]` over the classes in a mask `[K, C]`; the others have probability 0.
 
     >>> log_softmax_among(torch.tensor([[True, False]]), torch.zeros(1, 1, 2)).exp()
     tensor([[[1., 0.]]])
@@ -94,7 +95,7 @@ def log_softmax_among(classes: Tensor, logits: Tensor) -> Tensor:
 
 
 def cross_entropy_among(classes: Tensor, logits: Tensor, labels: Tensor) -> Tensor:
-    """The mean cross-entropy of every run, `[K]`, where only some classes `[K, C]` compete."""
+    """The mean cross-entropy of every run, `[K]`, over the classes in a mask `[K, C]`."""
     return _mean(log_softmax_among(classes, logits), labels)
 
 
@@ -104,10 +105,10 @@ def _mean(log_p: Tensor, labels: Tensor) -> Tensor:
 
 
 def squared_distance(logits: Tensor, target: Tensor) -> Tensor:
-    """The squared difference of every run, averaged over examples and classes.
+    """The mean squared error between logits `[K, n, C]` of every run, `[K]`.
 
-    This is the paper's squared norm divided by the number of classes; its published weights
-    `alpha` belong to this scale.
+    This is the paper's squared norm divided by the number of classes; its published values of
+    `alpha` refer to this scale.
 
     >>> squared_distance(torch.full((2, 3, 4), 2.0), torch.zeros(2, 3, 4))
     tensor([4., 4.])
@@ -117,11 +118,11 @@ def squared_distance(logits: Tensor, target: Tensor) -> Tensor:
 
 
 def supervised_contrastive(points: Tensor, labels: Tensor, temperature: Tensor | float) -> Tensor:
-    """The supervised contrastive loss (Khosla et al., 2020) of points of length one, `[K]`.
+    """The supervised contrastive loss (Khosla et al., 2020) of unit-length embeddings, `[K]`.
 
-    Points `[K, n, D]` of one label `[K, n]` attract each other, and all others are what they
-    compete with. A point without another one of its label adds nothing. Further axes may follow
-    the first one; the temperature is a number, or one for each of these axes.
+    Points `[K, n, D]` with the same label `[K, n]` are positives, all other points are negatives.
+    A point that is the only one of its label contributes nothing. There may be further axes after
+    the first one; the temperature is a number or a tensor of these leading axes.
 
     >>> points = torch.eye(2)[[0, 1, 0, 1]].unsqueeze(0)
     >>> supervised_contrastive(points, torch.tensor([[0, 1, 0, 1]]), temperature=1)

@@ -1,4 +1,4 @@
-"""The networks of K runs as a method sees them: call, differentiate, update, copy."""
+"""The networks of K runs as a method uses them: call, differentiate, update, copy."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["Model", "check_loss"]
 
 @dataclass(eq=False, repr=False)
 class Model:
-    """K networks with their weights and the statistics of their layers.
+    """K networks with their weights and the buffers of their layers.
 
-    Calling it is a forward pass in training mode that can be differentiated. `logits` and
-    `features` are passes in evaluation mode without gradients. `rate` `[K]` is the learning rate;
-    `descend` changes the weights in place, by plain SGD or as an optimiser does.
+    Calling the model is a forward pass in training mode with gradients. `logits` and `features`
+    are passes in evaluation mode without gradients. `rate` `[K]` is the learning rate; `descend`
+    updates the weights in place, by plain SGD or with an optimiser.
 
-    `zeros` and `snapshot` make tensors for a method's state; `save` writes the networks there, and
-    `stored` is a model made of what was saved, to predict with or to average.
+    `zeros` and `snapshot` create tensors for a method's state; `save` writes the networks to it,
+    and `stored` is a model of the saved networks, for predictions or averaging.
 
     >>> from torch import nn
     >>> network = Network(lambda: nn.Linear(4, 3), seeds=[0, 1])
@@ -50,17 +50,17 @@ class Model:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.rate)
 
     @property
     def feature_size(self) -> int:
-        """How many features the last linear layer reads; 0 if there is no such layer."""
+        """The number of inputs of the last linear layer; 0 if there is no such layer."""
         return self.network.feature_size
 
     @property
     def ones(self) -> Tensor:
-        """A one for every run, `[K]`, in the type of the weights."""
+        """Ones `[K]`, in the type of the weights."""
         return torch.ones_like(self.rate)
 
     # Forward passes
@@ -73,60 +73,64 @@ class Model:
         training: bool = True,
         statistics: bool = True,
     ) -> Tensor:
-        """The outputs `[K, n, C]` of inputs `[K, n, ...]`, to be differentiated.
+        """Compute the outputs `[K, n, C]` of inputs `[K, n, ...]`, with gradients.
 
-        `parts` are the sizes of the batches that x is made of, each normalised on its own. Without
-        `statistics`, the running ones of normalisation layers stay as they are.
+        `parts` are the sizes of the batches concatenated in x; each is batch-normalised on its
+        own. With `statistics=False`, running statistics are not updated.
         """
         buffers = self.buffers if statistics else {n: t.clone() for n, t in self.buffers.items()}
         with self.network.mode(training=training):
-            return self.network(self._leaves, self._inputs(x), parts, buffers)
+            outputs = self.network(self._leaves, self._inputs(x), parts, buffers)
+        if self.network.first_pass is not None and self.weights is self.network.weights:
+            self.network.first_pass.note(x, outputs)
+        return outputs
 
     def with_features(self, x: Tensor, *, training: bool = True) -> tuple[Tensor, Tensor]:
-        """Features `[K, n, D]` and outputs `[K, n, C]` of one pass, to be differentiated."""
+        """Compute features `[K, n, D]` and outputs `[K, n, C]` in one pass, with gradients."""
         with self.network.mode(training=training):
             return self.network.features(self._leaves, self._inputs(x), self.buffers)
 
     @torch.no_grad()
     def logits(self, x: Tensor) -> Tensor:
-        """The outputs `[K, n, C]` in evaluation mode, without gradients."""
+        """Compute the outputs `[K, n, C]` in evaluation mode, without gradients."""
         with self.network.mode(training=False):
             return self.network(self.weights, self._inputs(x), buffers=self.buffers)
 
     @torch.no_grad()
     def features(self, x: Tensor) -> Tensor:
-        """What the last linear layer reads, `[K, n, D]`, in evaluation mode, without gradients."""
+        """Compute the inputs of the last linear layer, `[K, n, D]`, in evaluation mode."""
         with self.network.mode(training=False):
             return self.network.features(self.weights, self._inputs(x), self.buffers)[0]
 
     def head(self) -> tuple[Tensor, Tensor | None]:
-        """The last linear layer's weight `[K, D, C]` and bias `[K, C]`, to change in place."""
+        """The last linear layer's weight `[K, D, C]` and bias `[K, C]`, as views of the weights."""
         names = [*self.network.head_axes]
         if not names:
             raise InputError(
-                "the network must end in a linear layer: its outputs are trained alone"
+                "this method trains the output layer on its own: use a network whose last layer "
+                "is a torch.nn.Linear"
             )
         weight, *bias = (self.weights.named()[name] for name in names)
         transposed = self.network.head_axes[names[0]] == 1
         return weight.mT if transposed else weight, bias[0] if bias else None
 
     def begin(self, column: int) -> None:
-        """Compute with this column or task from now on, if the network has such."""
+        """Switch to a column or task, if the network has columns or depends on the task."""
         self.network.begin(column)
 
     # Gradients and updates
 
     def gradient(self, loss: Tensor) -> Gradient:
-        """The gradient of a loss `[K]` of the passes since the last one was taken."""
+        """Differentiate a loss `[K]` of the forward passes since the last gradient."""
         check_loss(loss, self.runs)
         _check_trained(loss)
         return self.network.gradient(self._leaves, loss)
 
     def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
-        """The criterion `[K, T]` of each of T batches (x, y), and their gradients.
+        """Compute the losses `[K, T]` of T batches (x, y) and the gradient of each.
 
-        Dense networks need one pass for all. Others take one for each batch: to differentiate T
-        times what all went through together would cost T times as much.
+        Networks of `Dense` layers need one pass for all batches. Others take one pass per batch,
+        since differentiating a joint pass T times would cost T times as much.
         """
         if self.network.all_dense:
             sizes = [y.shape[1] for _, y in batches]
@@ -143,22 +147,23 @@ class Model:
         return torch.stack(each, 1), Gradients.beside(gradients)
 
     def input_gradient(self, loss: Tensor, x: Tensor) -> Tensor:
-        """The gradient of a loss with respect to the inputs that it was computed from."""
+        """The gradient of a loss with respect to the inputs x."""
         (found,) = torch.autograd.grad(loss.sum(), x)
         self.network.forget()
         return found
 
     def gradient_dots(self, x: Tensor, y: Tensor) -> Tensor:
-        """The inner products of the gradients of single examples, `[K, n, n]`."""
+        """The inner products of per-example gradients, `[K, n, n]`."""
         self._watched = None
         return gradient_dots(self, self._inputs(x), y)
 
     def fisher_information(
         self, x: Tensor, classes: Tensor | None = None, draws: Tensor | None = None
     ) -> Weights:
-        """The diagonal of the Fisher information, summed over examples `[K, n, ...]`.
+        """The diagonal Fisher information, summed over examples `[K, n, ...]`.
 
-        Only some `classes` `[K, C]` may compete; with `draws`, answers are drawn.
+        `classes` `[K, C]` is a mask of the classes in the softmax; with `draws` `[K, n, A]`,
+        labels are sampled.
         """
         self._watched = None
         return fisher_information(self, self._inputs(x), classes, draws)
@@ -170,10 +175,10 @@ class Model:
         also: tuple[Gradient | Weights, Tensor] | None = None,
         share: Weights | None = None,
     ) -> None:
-        """Move the weights against a gradient (times `scale` `[K]`): one step of the optimiser.
+        """Take one optimiser step against a gradient, multiplied by `scale` `[K]` if given.
 
-        The same step may go against a second gradient, times a scale `[K]` of its own. With
-        `share`, a weight moves by that part of its step; one with a share of zero stays.
+        `also` is a second gradient with its scale `[K]`, added to the first. `share` is a factor
+        per weight by which its step is multiplied; weights with a share of zero do not change.
         """
         self._watched = None
         if self.optimiser is None:
@@ -195,48 +200,47 @@ class Model:
     # Copies
 
     def over(self, weights: Weights, buffers: Mapping[str, Tensor] | None = None) -> Model:
-        """The same networks with other weights, and other statistics if they are given."""
+        """A model of the same networks with other weights, and other buffers if given."""
         buffers = self.buffers if buffers is None else buffers
         return Model(self.network, weights, buffers, self.rate, criterion=self.criterion)
 
     def copy(self) -> Model:
-        """A copy of weights and statistics, to change without changing this one."""
+        """An independent copy of weights and buffers."""
         buffers = {name: tensor.clone() for name, tensor in self.buffers.items()}
         return self.over(self.weights.snapshot(), buffers)
 
     def ahead(self, direction: Gradient) -> Model:
-        """The model that `descend` would lead to; this one stays where it is."""
+        """A copy after one plain SGD step; this model does not change."""
         return self.over(self.weights.snapshot().add_(direction, -self.rate))
 
     def zeros(self, name: str) -> dict[str, Tensor]:
-        """Zeros in the shape of the weights, for a method's state: `state.weights(name)`."""
+        """Zeros in the shape of the weights, for a method's state; read by `state.weights`."""
         return {f"{name}.weights.{n}": torch.zeros_like(t) for n, t in self.weights.named().items()}
 
     def snapshot(self, name: str) -> dict[str, Tensor]:
-        """Copies of weights and statistics, for a method's state: see `save` and `stored`."""
+        """Copies of weights and buffers, for a method's state; see `save` and `stored`."""
         parts = {"weights": self.weights.named(), "buffers": self.buffers}
         return {
             f"{name}.{part}.{n}": t.clone() for part, ts in parts.items() for n, t in ts.items()
         }
 
     def save(self, state: State, name: str) -> None:
-        """Write weights and statistics to a method's state, in place; `stored` reads them."""
+        """Write weights and buffers to a method's state, in place; `stored` reads them."""
         self.stored(state, name).copy_(self)
 
     def stored(self, state: State, name: str) -> Model:
-        """The model made of the weights and statistics in a method's state."""
+        """A model with the weights and buffers in a method's state."""
         return self.over(state.weights(name), state.below(f"{name}.buffers."))
 
     def copy_(self, other: Model) -> None:
-        """Take over the weights and statistics of another model, in place."""
+        """Copy the weights and buffers of another model, in place."""
         for mine, theirs in self._beside(other):
             mine.copy_(theirs)
 
     def average_(self, other: Model, share: Tensor | float, *, statistics: bool = True) -> None:
-        """Move by a `share` (a number or `[K]`) towards another model, in place.
+        """Interpolate towards another model by a `share` (a number or `[K]`), in place.
 
-        Statistics move as weights do, unless they are to stay; what layers count in whole numbers
-        is copied.
+        With `statistics`, buffers are interpolated too; integer buffers are copied.
         """
         weights = zip(self.weights, other.weights, strict=True)
         for mine, theirs in self._beside(other) if statistics else weights:
@@ -252,7 +256,7 @@ class Model:
 
     @property
     def _leaves(self) -> Weights:
-        """The weights as leaves of a graph, made when the first pass since a descent needs them."""
+        """The weights as autograd leaves, created at the first pass after a step."""
         if self._watched is None:
             self._watched = self.network.watch(self.weights)
         return self._watched
@@ -262,17 +266,17 @@ class Model:
 
 
 def check_loss(loss: object, runs: int) -> None:
-    """Refuse a loss that is not one value per run, `[K]`."""
-    one_each = "return one value per run, [K], such as step.criterion does"
+    """Raise an `InputError` unless the loss has one value per run, `[K]`."""
+    one_each = "return one value per run, [K], as step.criterion does"
     if not isinstance(loss, Tensor):
         raise InputError(f"the loss is a {type(loss).__name__}, not a tensor: {one_each}")
     if loss.shape == (runs,):
         return
     if loss.dim() > 1 and len(loss) == runs:
-        advice = "average it over examples too, as each.mean(1) does"
+        advice = "also average over the examples, as loss.mean(1) does"
     else:
         advice = (
-            "average over examples, as each.mean(1) does, and not over the first axis, the runs"
+            "average over the examples, as loss.mean(1) does, but not over the first axis, the runs"
         )
     raise InputError(
         f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}; {advice}"
@@ -282,6 +286,7 @@ def check_loss(loss: object, runs: int) -> None:
 def _check_trained(loss: Tensor) -> None:
     if not loss.requires_grad:
         raise InputError(
-            "the loss does not depend on any weight that is trained: compute it from the outputs "
-            "of step.net, without detach or no_grad, and leave a part of the network trainable"
+            "the loss does not depend on any trainable weight: compute it from the outputs of "
+            "step.net, without detach or no_grad, and leave some of the network's parameters "
+            "trainable"
         )

@@ -1,4 +1,4 @@
-"""Modules as a fleet handles them: built, filled with weights, inspected."""
+"""Build the modules of a fleet, set their weights and find their features."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ DENSE = (
 
 @contextmanager
 def seeded(device: torch.device, seed: int) -> Iterator[None]:
-    """Seed torch's generators while this lasts, and put them back afterwards."""
+    """Seed torch's random generators within this context and restore them afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
@@ -50,9 +50,9 @@ def seeded(device: torch.device, seed: int) -> Iterator[None]:
 def put_weights(
     module: nn.Module, weights: Mapping[str, Tensor], trained: Container[str] = ()
 ) -> dict[str, Tensor]:
-    """Let a module hold these weights, in the same memory; its parameters, by name.
+    """Make these tensors the parameters of a module without a copy, and return them by name.
 
-    Those that are `trained` can be differentiated.
+    Only the parameters named in `trained` require a gradient.
     """
     held: dict[str, Tensor] = {}
     for name, tensor in weights.items():
@@ -65,25 +65,25 @@ def put_weights(
 def buffer_slots(
     module: nn.Module, buffers: Mapping[str, Tensor]
 ) -> list[tuple[dict[str, Tensor | None], str, Tensor]]:
-    """Where in a module the statistics of a single run belong, and which tensors."""
+    """List (buffer dict, name, tensor) for every buffer of a single run, to assign in a module."""
     split = [(name.rpartition("."), tensor[0]) for name, tensor in buffers.items()]
     return [(module.get_submodule(path)._buffers, last, row) for (path, _, last), row in split]
 
 
 def shares_tensors(module: nn.Module) -> bool:
-    """Whether a tensor of a module has several names."""
+    """Whether some parameter or buffer of a module is registered under several names."""
     named = (module.named_parameters, module.named_buffers)
     return any(len(dict(each(remove_duplicate=False))) > len(dict(each())) for each in named)
 
 
 def network_size(build: Callable[[], nn.Module] | nn.Module) -> int:
-    """How many numbers the parameters and buffers of a network are."""
+    """The number of elements in the parameters and buffers of a network."""
     module = build if isinstance(build, nn.Module) else build_module(build, seed=0)
     return sum(tensor.numel() for tensor in [*module.parameters(), *module.buffers()])
 
 
 def built(build: object) -> object:
-    """What a function builds, or what is given instead of one."""
+    """Call a function that builds a network; return a module or any other object as it is."""
     if isinstance(build, nn.Module) or not callable(build):
         return build
     try:
@@ -91,22 +91,22 @@ def built(build: object) -> object:
     except TypeError as error:
         name = getattr(build, "__name__", repr(build))
         raise InputError(
-            f"the network {name} cannot be built without arguments ({error}): give a function that "
+            f"the network {name} cannot be built without arguments ({error}): pass a function that "
             f"builds it, such as lambda: {name}(...)"
         ) from None
-    except ValueError:  # it does not say what it takes
+    except ValueError:  # it has no signature
         pass
     return build()
 
 
 def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
-    """A function that makes a network: a copy of the one given, or what the function makes."""
+    """Return a function that builds the network, or that copies it if a module is given."""
 
     def make() -> nn.Module:
         module = built(build)
         if not isinstance(module, nn.Module):
             raise InputError(
-                f"the network must be a torch.nn.Module or a function that makes one, "
+                f"the network must be a torch.nn.Module or a function that returns one, "
                 f"not {type(module).__name__}"
             )
         return copy.deepcopy(module) if module is build else module
@@ -115,13 +115,13 @@ def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]
 
 
 def build_module(build: Callable[[], nn.Module] | nn.Module, seed: int) -> nn.Module:
-    """A new module, made with torch's generator seeded unless it is a copy."""
+    """Build a new module with torch's generator seeded, or copy the given module."""
     with seeded(torch.device("cpu"), seed):
         return maker(build)()
 
 
 def strategy_for(module: nn.Module) -> Strategy:
-    """How K copies of a module are called fastest."""
+    """Choose the fastest way to call K copies of a module."""
     if getattr(module, "broadcasts_runs", False):
         return "broadcast"
     leaves = [m for m in module.modules() if not list(m.children())]
@@ -129,7 +129,9 @@ def strategy_for(module: nn.Module) -> Strategy:
 
 
 def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
-    """The module, changed in place, with another last dense layer; the layer itself if it is that.
+    """Replace the last linear layer of a module, in place, and return the module.
+
+    A module that is itself a linear layer is replaced as a whole.
 
     >>> net = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> net = replace_head(net, nn.Identity())
@@ -145,7 +147,7 @@ def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
 
 
 class Head(nn.Sequential):
-    """Layers between the features of a network and its outputs, where these are no classes.
+    """A projection head: the layers between features and outputs that are not class logits.
 
     >>> projection = Head(nn.Linear(3, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> Features(nn.Sequential(nn.Linear(4, 3), projection)).size
@@ -154,10 +156,10 @@ class Head(nn.Sequential):
 
 
 class Features:
-    """Makes a module return its features, which are what its last dense layer or `Head` reads.
+    """Access to a module's features: the inputs of its last linear layer or `Head`.
 
-    While they are returned, the module gives them in front of its logits, so they pass through
-    whatever calls it.
+    Within `returned()`, the module's output is the features and logits concatenated, so that
+    features are available wherever the module is called.
 
     >>> module = nn.Sequential(nn.Flatten(), nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> features = Features(module)
@@ -179,28 +181,28 @@ class Features:
 
     @property
     def head(self) -> nn.Module:
-        """The last dense layer, or the `Head`."""
+        """The last linear layer, or the `Head`."""
         if self._head is None:
             raise InputError(
-                "the method reads features, which are what the last linear layer of a "
-                "network reads, and this network has no such layer"
+                "the method uses features, the inputs of the network's last linear layer, but "
+                "this network has no linear layer: use one that ends in a torch.nn.Linear"
             )
         return self._head
 
     def axes(self) -> dict[str, int]:
-        """The parameters of the last dense layer, if there is one, with the axis of the classes."""
+        """Map each parameter of the last linear layer to its class axis; empty without a layer."""
         if self._head is None or isinstance(self._head, Head):
             return {}
         name = next(n for n, module in self._module.named_modules() if module is self._head)
         axes = {"weight": 2 if isinstance(self._head, Dense) else 1, "bias": 1}
         parts = [part for part, _ in self._head.named_parameters()]
-        if not axes.keys() >= set(parts):  # a weight norm, for example, has parts of its own
+        if not axes.keys() >= set(parts):  # e.g. weight normalisation has other parameters
             return {}
         return {f"{name}.{part}".lstrip("."): axes[part] for part in parts}
 
     @contextmanager
     def returned(self) -> Iterator[None]:
-        """Meanwhile, the module gives its features and logits side by side."""
+        """Make the module return its features and logits, concatenated, within this context."""
         read: list[Tensor] = []
 
         def note(head: nn.Module, inputs: tuple[Any, ...]) -> None:

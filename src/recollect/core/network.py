@@ -1,4 +1,4 @@
-"""K networks of one architecture, called as one."""
+"""K networks of the same architecture, called together."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from recollect.core.batchnorm import keep_parts_apart, written_out
 from recollect.core.by_task import ByTask
 from recollect.core.calling import call, logits_of, with_tensors
 from recollect.core.dense import Dense, Product, joined
+from recollect.core.first_pass import FirstPass, leaves_inputs
 from recollect.core.modules import (
     Features,
     Strategy,
@@ -36,14 +37,14 @@ CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
 class Network:
-    """Calls K copies of a module, each with its own weights, on K batches.
+    """Call K copies of a module, each with its own weights, on K batches.
 
-    `build` is a function that makes the module, called once per run with torch's generator
-    seeded by that run's seed; or a module, from whose weights every run starts. A module whose
-    operations broadcast over a leading run axis says so by an attribute `broadcasts_runs`; small
-    dense modules run under `vmap`, all others one after the other. `half` lets networks with
-    convolutions compute in bfloat16; `channels_last` lays their weights out as a GPU likes them.
-    With a `packing`, examples are its rows, and the module is called with their tensors.
+    `build` is a function that builds the module, called once per run with torch's generator
+    seeded by that run's seed; or a module, whose weights every run starts from. A module whose
+    operations broadcast over a leading run axis has a true attribute `broadcasts_runs`; small
+    fully connected modules run under `vmap`, all others one after the other. With `half`, networks
+    with convolutions compute in bfloat16; with `channels_last`, their weights are in that format.
+    With a `packing`, examples are packed rows, and the module is called with the unpacked tensors.
 
     >>> net = Network(lambda: nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), seeds=[0, 1])
     >>> net.strategy, net(net.weights, torch.zeros(2, 5, 2, 2)).shape
@@ -64,40 +65,39 @@ class Network:
     ) -> None:
         modules = [build_module(build, seed).to(dtype) for seed in seeds]
         self.dtype, self.device, self.packing = dtype, torch.device(device), packing
+        self.noisy, self._training, self.module = False, True, modules[0]
         self._shape: torch.Size | None = None
-        self.noisy, self.module = False, modules[0]
+        self.first_pass: FirstPass | None = None
         unpacking = partial(call, self.module, packing=packing, dtype=dtype)
         self._call: Callable[[Tensor], Tensor] = unpacking if packing else self.module
         self.strategy = strategy or strategy_for(self.module)
         self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
-        apart = self.strategy == "loop"
-        rows = [dict(module.named_parameters()) for module in modules]
-        self.weights = Weights.stack(rows, self.device, apart=apart, channels_last=channels_last)
-        statistics = [dict(module.named_buffers()) for module in modules]
-        self.buffers = Weights.stack(statistics, self.device, apart=apart).named()
+        stacked = partial(Weights.stack, device=self.device, apart=self.strategy == "loop")
+        rows: list[Tensors] = [dict(module.named_parameters()) for module in modules]
+        self.weights = stacked(rows, channels_last=channels_last)
+        self.buffers = stacked([dict(module.named_buffers()) for module in modules]).named()
         self._features = Features(self.module)
         self.feature_size, self.head_axes = self._features.size, self._features.axes()
         self._norms = keep_parts_apart(self.module)
         known = sum(len(list(norm.buffers())) for norm in self._norms)
-        self.separate = known < len(self.buffers)  # other layers take every part on its own
+        self.separate = known < len(self.buffers)  # other layers with buffers need separate passes
         self.trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
             name: layer
             for name, layer in self.module.named_modules()
             if isinstance(layer, Dense) and self.strategy == "broadcast"
         }
-        taped = {f"{name}.{part}" for name in self._dense for part in ("weight", "bias")}
-        self._leaves = self.trained - taped
+        self._leaves = self.trained - {f"{n}.{p}" for n in self._dense for p in ("weight", "bias")}
         self._layers = list(self.module.modules())
+        self._leaves_inputs = leaves_inputs(self.module)
         self._overrides_train = any(type(m).train is not nn.Module.train for m in self._layers)
-        self._training = True
         self._tied = shares_tensors(self.module)
-        # A module whose parameters are the weights can be called as it is.
+        # If the module's parameters are the weights, it is called without functional_call.
         self.holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied
         self.hold(self.weights, self.buffers)
 
     def hold(self, weights: Weights, buffers: dict[str, Tensor]) -> None:
-        """Compute with these weights and statistics from now on, in the same memory."""
+        """Use these weights and buffers from now on, without copying them."""
         self.weights, self.buffers = weights, buffers
         self._statistics = buffer_slots(self.module, buffers) if self.holds else []
         self._held: dict[str, Tensor] = {}
@@ -113,10 +113,10 @@ class Network:
         parts: Sequence[int] = (),
         buffers: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
-        """Run k's network on run k's batch: x `[K, B, ...]`, result `[K, B, C]`.
+        """Call network k on batch k: x `[K, B, ...]`, result `[K, B, C]`.
 
-        `parts` are the sizes of the batches that x is made of, for networks that normalise by
-        batch; `buffers` are the fleet's own unless others are given.
+        `parts` are the sizes of the batches concatenated in x, for batch normalisation; `buffers`
+        default to the fleet's own.
         """
         for norm in self._norms:
             norm.parts = parts
@@ -131,31 +131,31 @@ class Network:
                 raise
             sizes = ", ".join(map(str, (weights.runs, "n", *self._shape)))
             raise InputError(
-                f"the network takes examples of shape {list(self._shape)}: inputs must be "
-                f"[{sizes}] (runs, examples, ...), not {list(x.shape)}"
+                f"the network takes examples of shape {list(self._shape)}: inputs must have the "
+                f"shape [{sizes}] (runs, examples, ...), not {list(x.shape)}"
             ) from error
 
     def features(
         self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor] | None = None
     ) -> tuple[Tensor, Tensor]:
-        """What the last dense layer reads, `[K, B, D]`, and the logits `[K, B, C]`."""
+        """Compute the inputs of the last linear layer, `[K, B, D]`, and the logits `[K, B, C]`."""
         with self._features.returned():
             both = self(weights, x, buffers=buffers)
         return both[..., : self.feature_size], both[..., self.feature_size :]
 
     @property
     def size(self) -> int:
-        """How many numbers the weights and statistics of one run are."""
+        """The number of elements in the weights and buffers of one run."""
         return self.weights.numel + sum(tensor[0].numel() for tensor in self.buffers.values())
 
     def begin(self, task: int) -> None:
-        """Compute as for this task from now on, if the module goes by tasks."""
+        """Switch to a task, if the module's computation depends on the task."""
         if isinstance(self.module, ByTask):
             self.module.begin(task, training=self._training)
 
     @contextmanager
     def mode(self, *, training: bool) -> Iterator[None]:
-        """Training or evaluation mode while this lasts."""
+        """Set training or evaluation mode within this context."""
         before = self._training
         self.switch(training=training)
         try:
@@ -164,7 +164,7 @@ class Network:
             self.switch(training=before)
 
     def switch(self, *, training: bool) -> None:
-        """Go to training or evaluation mode."""
+        """Set training or evaluation mode."""
         if training == self._training:
             return
         self._training = training
@@ -176,9 +176,9 @@ class Network:
 
     @torch.no_grad()
     def settle(self, x: Tensor) -> None:
-        """Try a batch, and find out what the module does that cannot be seen from outside.
+        """Run a sample batch to find out whether `vmap` works and whether the module is random.
 
-        What `vmap` cannot do, such as a function that is random, runs one by one.
+        Modules that `vmap` does not support run one after the other.
         """
         self._shape = x.shape[2:]
         if self.strategy == "vmap":
@@ -192,7 +192,7 @@ class Network:
 
     @torch.no_grad()
     def draws(self, x: Tensor) -> bool:
-        """Whether a pass of the first run over x draws random numbers, in the present mode."""
+        """Whether a pass of the first run over x draws random numbers, in the current mode."""
         on_gpu = self.device.type == "cuda"
         generator = partial(torch.cuda.get_rng_state, self.device) if on_gpu else get_rng_state
         with self.seeded(0):
@@ -202,11 +202,11 @@ class Network:
             return not torch.equal(before, generator())
 
     def written_out(self) -> AbstractContextManager[None]:
-        """Meanwhile, write normalisations out as arithmetic, for a compiler to fuse."""
+        """Compute normalisations as arithmetic within this context, for a compiler to fuse."""
         return written_out(self._norms)
 
     def seeded(self, seed: int) -> AbstractContextManager[None]:
-        """Seed torch's generators for layers that draw from them; the user's are left alone."""
+        """Seed torch's generators within this context, for layers such as dropout."""
         return seeded(self.device, seed)
 
     def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
@@ -216,10 +216,10 @@ class Network:
         if self.strategy == "vmap":
             batched: Tensor = vmap(self.one)(weights.named(), dict(buffers), x)
             return batched
-        inputs = x.clone()  # a network may work in place, and these inputs are stored
+        inputs = x if self._leaves_inputs else x.clone()  # an in-place layer must not change x
         own = self.holds and weights is self.weights
         if own and buffers is self.buffers:
-            # It may have replaced its statistics by others, which `one` would not keep.
+            # The module may have replaced its buffers by other tensors; restore ours.
             for owner, name, tensor in self._statistics:
                 owner[name] = tensor
             return logits_of(self._call(inputs.squeeze(0))).unsqueeze(0)
@@ -232,9 +232,9 @@ class Network:
         )
 
     def watch(self, weights: Weights) -> Weights:
-        """The weights as leaves of a graph: what is computed with them has a `gradient`.
+        """Make the weights autograd leaves, for a later call of `gradient`.
 
-        Dense layers keep a tape instead, and need no leaves. Where the module's parameters are the
+        `Dense` layers record a tape instead and need no leaves. If the module's parameters are the
         weights, they are the leaves.
         """
         self.forget()
@@ -248,10 +248,10 @@ class Network:
         )
 
     def gradient(self, leaves: Weights, loss: Tensor) -> Gradient:
-        """The gradient of a loss `[K]` that was computed with the leaves of `watch`.
+        """Compute the gradient of a loss `[K]` with respect to the leaves of `watch`.
 
-        Dense layers are differentiated at their outputs only: that error and the layer's input
-        are the gradient, as a product.
+        `Dense` layers are only differentiated at their outputs: this error and the layer's input
+        are the two factors of the weight's gradient.
         """
         own = self.holds and leaves is self.weights
         named = self._held if own else leaves.named()
@@ -273,19 +273,19 @@ class Network:
         return Gradient({n: p for n, p in parts.items() if p is not None and n in self.trained})
 
     def forget(self) -> None:
-        """Clear what dense layers noted of earlier passes."""
+        """Clear the tapes of `Dense` layers."""
         for layer in self._dense.values():
             layer.tape.clear()
 
     @property
     def all_dense(self) -> bool:
-        """Whether all that is trained are dense layers, whose gradients are products."""
+        """Whether all trainable parameters belong to `Dense` layers."""
         return not self._leaves and bool(self._dense)
 
     def products(self, loss: Tensor, *, keep: bool = False) -> list[tuple[str, Product]]:
-        """The gradient of a loss `[K]` as a product for every call of a dense layer, with its name.
+        """The gradient of a loss `[K]` as a (name, `Product`) for every call of a `Dense` layer.
 
-        The rows of a product belong to examples; `keep` if the pass is differentiated again.
+        The rows of a product are examples. `keep` retains the graph for another call.
         """
         calls = [(name, *call) for name, layer in self._dense.items() for call in layer.tape]
         outputs = [output for _, _, output in calls]
@@ -295,6 +295,6 @@ class Network:
         return [(name, Product(x, e)) for (name, x, _), e in zip(calls, errors, strict=True)]
 
     def one(self, weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
-        """The outputs `[n, C]` of one network with these tensors for inputs `[n, ...]`."""
+        """Compute the outputs `[n, C]` of a single network for inputs `[n, ...]`."""
         module = with_tensors(self.module, {**weights, **buffers}, tied=self._tied)
         return call(module, x, self.packing, self.dtype)

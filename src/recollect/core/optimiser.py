@@ -1,4 +1,4 @@
-"""What a fleet asks of an optimiser."""
+"""The interface of a fleet's optimiser."""
 
 from __future__ import annotations
 
@@ -13,30 +13,33 @@ __all__ = ["Optimiser"]
 
 
 class Optimiser(Protocol):
-    """Moves the weights of K runs in place, and remembers what it needs from step to step."""
+    """Updates the weights of K runs in place."""
 
     @property
     def state(self) -> Mapping[str, Tensor]:
-        """Averages and the like, by weight and name."""
+        """The optimiser's tensors, such as running averages, named `weight.name`."""
         ...
 
     @property
     def kind(self) -> Hashable:
-        """What a compiled step depends on besides `tensors`."""
+        """A key of everything that a compiled step depends on besides `tensors`."""
         ...
 
     def descend(self, weights: Weights, direction: Gradient | Weights, rate: Tensor) -> None:
-        """A step against a gradient by a learning rate `[K]`; what has no part in it stays."""
+        """Take one step against a gradient with learning rates `[K]`, in place.
+
+        Weights without a gradient do not change.
+        """
         ...
 
     def tensors(self) -> list[Tensor]:
-        """Settings and state as plain tensors, for a step that is compiled."""
+        """Settings and state as a flat list of tensors, for a compiled step."""
         ...
 
     def over(self, tensors: Sequence[Tensor]) -> Self:
-        """The same with other tensors, in the order of `tensors`."""
+        """A copy with other tensors, in the order of `tensors`."""
         ...
 
     def row(self, run: int) -> Self:
-        """The optimiser of one run, with its state in the same memory."""
+        """The optimiser of one run, with a view of its state."""
         ...

@@ -1,4 +1,4 @@
-"""Examples of several tensors, packed into one row each."""
+"""Pack examples of several tensors into one row each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = {str(dtype).removeprefix("torch."): dtype for dtype in STORED}
 @final
 @dataclass(frozen=True)
 class Part:
-    """One of the tensors of an example: its name (or position), shape and type.
+    """The name (or position), shape and type of one tensor of an example.
 
     >>> Part("mask", (5,), torch.bool).words
     2
@@ -38,7 +38,7 @@ class Part:
 
     @property
     def words(self) -> int:
-        """How many words of a row it takes."""
+        """The number of 32-bit words that it takes in a row."""
         return math.ceil(math.prod(self.shape) * self.dtype.itemsize / WORD)
 
     def __str__(self) -> str:
@@ -48,11 +48,11 @@ class Part:
 @final
 @dataclass(frozen=True)
 class Packing:
-    """How the tensors of an example lie in one row of 32-bit words.
+    """The layout of an example of several tensors in one row of 32-bit words.
 
-    A network gets them back bit for bit: as keyword arguments if they are `named`, else as
-    positional ones, in this order. So memory, files and streams store an example of several
-    tensors as they store a vector.
+    Packing is lossless. The network is called with the unpacked tensors: as keyword arguments if
+    they are `named`, else as positional arguments, in this order. Memories, files and streams can
+    therefore store an example of several tensors like a vector.
 
     >>> packing = Packing.of({"ids": torch.tensor([[7, 8, 9]]), "size": torch.tensor([[0.5]])})
     >>> row = packing.pack({"ids": torch.tensor([[7, 8, 9]]), "size": torch.tensor([[0.5]])})
@@ -65,17 +65,17 @@ class Packing:
 
     @classmethod
     def of(cls, batch: Mapping[str, Tensor], *, named: bool = True) -> Packing:
-        """The packing of a batch of tensors `[n, ...]`; the order of names does not matter."""
+        """Infer the packing of a batch of tensors `[n, ...]`; the order of names is irrelevant."""
         names = sorted(batch) if named else list(batch)
         return cls(tuple(Part(n, tuple(batch[n].shape[1:]), batch[n].dtype) for n in names), named)
 
     @cached_property
     def words(self) -> int:
-        """The length of a row."""
+        """The number of words in a row."""
         return sum(part.words for part in self.parts)
 
     def pack(self, batch: Mapping[str, Tensor]) -> Tensor:
-        """The rows `[n, words]` of a batch of tensors `[n, ...]` that has exactly these parts."""
+        """Pack a batch of tensors `[n, ...]` with exactly these parts into rows `[n, words]`."""
         rows = []
         for part in self.parts:
             tensor = batch[part.name]
@@ -84,12 +84,12 @@ class Packing:
         return torch.cat(rows, 1).view(torch.int32)
 
     def unpack(self, rows: Tensor) -> dict[str, Tensor]:
-        """The tensors `[..., *shape]` of rows `[..., words]`, in memory of their own."""
+        """Unpack rows `[..., words]` into new tensors `[..., *shape]`."""
         found = {}
         pieces = torch.split_with_sizes(rows, [part.words for part in self.parts], -1)
         for part, piece in zip(self.parts, pieces, strict=True):
-            # A copy: a view as a larger type needs an aligned address, and a network may
-            # work in place.
+            # Copy, because a view as a larger type needs an aligned address, and because a network
+            # may change its inputs in place.
             numbers = piece.clone(memory_format=torch.contiguous_format)
             if part.dtype == torch.bool:
                 numbers = numbers.view(torch.uint8)
@@ -98,16 +98,19 @@ class Packing:
         return found
 
     def inputs(self, rows: Tensor, dtype: torch.dtype) -> dict[str, Tensor]:
-        """What a network with weights of this type reads of rows: reals become that type."""
+        """Unpack rows as network inputs: floating-point tensors are converted to `dtype`."""
         unpacked = self.unpack(rows)
         return {n: t.to(dtype) if t.is_floating_point() else t for n, t in unpacked.items()}
 
     def given(self, inputs: Mapping[str, Tensor]) -> Any:
-        """The tensors in the form that a user knows: a mapping, or a tuple."""
+        """Return the tensors as the user passes them: a mapping, or a tuple."""
         return dict(inputs) if self.named else tuple(inputs.values())
 
     def floats(self, rows: Tensor) -> Tensor | None:
-        """The reals of rows `[n, words]`, `[n, F]`, or `[n, 1, F]` if not all are features."""
+        """The floating-point values of rows `[n, words]`, as `[n, F]`; None if there are none.
+
+        The result is `[n, 1, F]` if some of the tensors have more than one axis.
+        """
         unpacked = self.unpack(rows)
         reals = [part for part in self.parts if part.dtype.is_floating_point]
         if not reals:
@@ -116,7 +119,7 @@ class Packing:
         return found if all(len(part.shape) < 2 for part in reals) else found.unsqueeze(1)
 
     def real_name(self, number: int) -> str:
-        """What a column of `floats` is."""
+        """Describe a column of `floats` by its tensor and position, for messages."""
         for part in self.parts:
             size = math.prod(part.shape) if part.dtype.is_floating_point else 0
             if number < size:
@@ -125,14 +128,14 @@ class Packing:
         return f"number {number} of {part.name!r}"
 
     def over(self, transform: Callable[[Any], Any]) -> Callable[[Tensor], Tensor]:
-        """A function of rows `[n, words]` that does what a user's does with their tensors."""
+        """Turn a user's transform of the tensors into a transform of rows `[n, words]`."""
 
         def transformed(rows: Tensor) -> Tensor:
             found: object = transform(self.given(self.unpack(rows)))
             if not isinstance(found, Mapping | tuple):
                 raise InputError(
-                    f"a transform of examples with several tensors must give a "
-                    f"{'mapping' if self.named else 'tuple'}, as it got one, not a "
+                    f"a transform of examples with several tensors must return a "
+                    f"{'mapping' if self.named else 'tuple'} like the one that it received, not a "
                     f"{type(found).__name__}"
                 )
             changed = found if isinstance(found, Mapping) else _numbered(found)
@@ -141,17 +144,17 @@ class Packing:
         return transformed
 
     def check(self, other: Packing | None) -> None:
-        """Refuse examples of another packing, or of one tensor (None), naming what differs."""
+        """Raise an `InputError` for examples of another packing, or of a single tensor (None)."""
         if other == self:
             return
         if other is None or other.named != self.named:
-            raise InputError(f"an example must be {self}, as the first ones were")
+            raise InputError(f"an example must be {self}, like the first ones")
         mine, others = ({part.name: part for part in p.parts} for p in (self, other))
         what = "field" if self.named else "input"
         for name in mine.keys() - others.keys():
             raise InputError(f"the {what} {name!r} is missing: an example must be {self}")
         for name in others.keys() - mine.keys():
-            raise InputError(f"the {what} {name!r} is new: an example must be {self}")
+            raise InputError(f"the {what} {name!r} is unexpected: an example must be {self}")
         for name, part in mine.items():
             if others[name] != part:
                 raise InputError(
@@ -160,13 +163,13 @@ class Packing:
                 )
 
     def plain(self) -> dict[str, Any]:
-        """What a file has of it."""
+        """Plain data to write to a file; see `restored`."""
         parts = [[part.name, list(part.shape), _name(part.dtype)] for part in self.parts]
         return {"parts": parts, "named": self.named}
 
     @classmethod
     def restored(cls, saved: Mapping[str, Any]) -> Packing:
-        """The packing that was saved as plain data."""
+        """Create a packing from the plain data of `plain`."""
         parts = tuple(
             Part(str(name), tuple(int(size) for size in shape), TYPES[dtype])
             for name, shape, dtype in saved["parts"]
@@ -178,15 +181,15 @@ class Packing:
         return f"{what} {', '.join(map(str, self.parts))}"
 
     def _alike(self, found: Mapping[str, Tensor], rows: Tensor) -> dict[str, Tensor]:
-        """What a transform gave, in the types that are stored; refused if it is not alike."""
+        """Check the tensors that a transform returned and convert them to the stored types."""
         for part in self.parts:
             tensor = found.get(part.name)
             wanted = (*rows.shape[:-1], *part.shape)
             alike = isinstance(tensor, Tensor) and tensor.shape == wanted
             if not alike or tensor.is_floating_point() != part.dtype.is_floating_point:  # type: ignore[union-attr]
                 raise InputError(
-                    f"a transform must give the same names, shapes and kinds of numbers as it "
-                    f"got: {part.name!r} is not {list(wanted)} of {_name(part.dtype)}"
+                    f"a transform must return tensors with the names, shapes and types that it "
+                    f"received: {part.name!r} is not {list(wanted)} of {_name(part.dtype)}"
                 )
         return {part.name: found[part.name].to(part.dtype) for part in self.parts}
 

@@ -1,4 +1,4 @@
-"""Gradients of single examples in evaluation mode, and their inner products."""
+"""Per-example gradients in evaluation mode, and their inner products."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ EXAMPLES_AT_ONCE = 16
 
 
 def gradient_dots(model: Model, x: Tensor, y: Tensor) -> Tensor:
-    """The inner products of the gradients of single examples, `[K, n, n]`.
+    """Compute the inner products of per-example gradients, `[K, n, n]`.
 
-    In a dense layer the gradient of one example is an outer product of its input and its error,
-    so the inner product of two is that of their inputs times that of their errors, and no gradient
-    is written out. Other networks are differentiated example by example; layers that normalise by
-    batch use their running statistics then.
+    In a `Dense` layer the gradient of an example is the outer product of its input and its error,
+    so the inner product of two gradients is the product of two inner products, and no gradient
+    matrix is needed. Other networks are differentiated example by example, and their batch
+    normalisation uses running statistics.
     """
     network, criterion = model.network, model.criterion
     if network.all_dense:
@@ -50,10 +50,10 @@ def gradient_dots(model: Model, x: Tensor, y: Tensor) -> Tensor:
 
 @final
 class PerExample:
-    """Differentiates the network of one run example by example.
+    """Per-example gradients of the network of one run.
 
-    Where the network consists of layers that `Layers` knows, one pass of a batch is enough.
-    Other networks are differentiated under `vmap`.
+    A network of layers that `Layers` supports needs one pass of a batch; other networks are
+    differentiated under `vmap`.
     """
 
     def __init__(self, model: Model, run: int) -> None:
@@ -65,9 +65,10 @@ class PerExample:
         self._single: Layers | None = None
 
     def through(self, x: Tensor) -> tuple[Tensor, Callable[[Tensor], Gradients]]:
-        """The logits of examples `[n, ...]`, and a function that differentiates them.
+        """Compute the logits of examples `[n, ...]`, and return them with their backward function.
 
-        Given the error at the logits, `[n, C]`, it gives each parameter's gradients `[n, ...]`.
+        The function maps an error at the logits, `[n, C]`, to each parameter's per-example
+        gradients `[n, ...]`.
         """
         layers, logits = self._watched(x)
         if self._of_one(x).known and layers.known:
@@ -76,7 +77,7 @@ class PerExample:
         return each, partial(self._one_by_one, x)
 
     def at_once(self, x: Tensor) -> int:
-        """How many examples like these a pass should have, so that their gradients fit."""
+        """The number of examples like these per pass for which the gradients fit in memory."""
         single = self._of_one(x)
         if not single.known:
             return EXAMPLES_AT_ONCE
@@ -91,7 +92,7 @@ class PerExample:
         return each.items()
 
     def _of_one(self, x: Tensor) -> Layers:
-        # A single example tells the axis of examples from another that happens to be as long.
+        # A batch of one example distinguishes its first axis from others of the same length.
         if self._single is None:
             self._single = self._watched(x[:1])[0]
         return self._single

@@ -1,4 +1,4 @@
-"""Small quadratic programmes with a lower bound, one for every run of a fleet, solved at once."""
+"""A batched solver for small quadratic programmes with a lower bound."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ RIDGE = 1e-13
 
 
 def lowest(matrix: Tensor, vector: Tensor, bound: Tensor) -> Tensor:
-    """The v `[K, T]` with v >= bound that minimises v.Hv / 2 + f.v for every run.
+    """Minimise v.Hv / 2 + f.v subject to v >= bound, for every run; returns v `[K, T]`.
 
     `matrix` is H `[K, T, T]`, symmetric and positive semi-definite; `vector` is f `[K, T]`;
-    `bound` is `[K]`. With H = GG' and f = Gg, for any G and g, the sum is
-    (|G'v + g|^2 - |g|^2) / 2 and has a minimum. Where several v reach it, v is one of them.
+    `bound` is `[K]`. With H = GG' and f = Gg, for any G and g, the objective is
+    (|G'v + g|^2 - |g|^2) / 2 and has a minimum. The minimiser need not be unique.
 
-    The arithmetic is in float64 and the number of operations is fixed: nothing is read back from
-    the device, so a step that calls it can be recorded.
+    Computed in float64 with a fixed number of operations and without synchronising with the
+    device, so that the step can be captured in a CUDA graph.
 
     >>> past, g = torch.tensor([[1.0, 0.0], [1.0, 1.0]]), torch.tensor([-1.0, 3.0])
     >>> v = lowest((past @ past.T)[None], (past @ g)[None], torch.zeros(1))[0]
@@ -31,7 +31,7 @@ def lowest(matrix: Tensor, vector: Tensor, bound: Tensor) -> Tensor:
     """
     diagonal = matrix.double().diagonal(dim1=1, dim2=2).unsqueeze(2)
     floor = bound.double().view(-1, 1, 1)
-    # In units in which H has ones on its diagonal and neither f nor the bound is above one.
+    # Rescale so that H has a unit diagonal, and f and the bound are at most one.
     size = torch.where(diagonal > 0, diagonal.rsqrt(), 0.0)
     cosines = matrix * size * size.mT
     slope, start = vector.unsqueeze(2) * size, floor * diagonal * size
@@ -43,11 +43,11 @@ def lowest(matrix: Tensor, vector: Tensor, bound: Tensor) -> Tensor:
 
 
 def _by_active_set(matrix: Tensor, vector: Tensor) -> Tensor:
-    """The u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0, for few unknowns.
+    """Find u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0, by enumeration of active sets.
 
-    Some u are zero, and for the others s is. All 2^T choices of which are solved at once, and the
-    one that breaks the conditions least is taken: no more than rounding, if H is positive
-    semi-definite. Choices with a singular system give numbers that break them, or none at all.
+    All 2^T systems are solved at once, and the solution that violates the conditions least is
+    returned; if H is positive semi-definite, the violation is rounding only. Singular systems give
+    solutions that violate the conditions, or NaN.
     """
     runs, unknowns = vector.shape[:2]
     number, bit = (torch.arange(n, device=matrix.device) for n in (2**unknowns, unknowns))
@@ -62,12 +62,12 @@ def _by_active_set(matrix: Tensor, vector: Tensor) -> Tensor:
 
 
 def _by_interior_point(matrix: Tensor, vector: Tensor) -> Tensor:
-    """The u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0.
+    """Find u >= 0 `[K, T, 1]` with s = Hu + q >= 0 and us = 0, by an interior-point method.
 
-    A primal-dual interior-point method: Newton steps towards products us that are all a tenth of
-    their mean, each cut short before a u or an s would be zero. About 20 steps solve most
-    programmes of 20 unknowns, and the worst of many thousands took 30. The ridge is in the
-    equations of a step and not in H, so that it costs no accuracy.
+    Primal-dual Newton steps towards products us that are all a tenth of their mean, shortened so
+    that u and s stay positive. About 20 steps solve most programmes of 20 unknowns, and the worst
+    of many thousands took 30. The ridge is added to the equations of a step and not to H, so it
+    costs no accuracy.
     """
     identity = torch.eye(matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
     ridged = matrix + RIDGE * identity

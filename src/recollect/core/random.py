@@ -1,8 +1,8 @@
-"""Randomness as a pure function of (seed, purpose, step, index).
+"""Counter-based random numbers: a pure function of (seed, purpose, step, index).
 
-There is no generator and no state: a random word is a hash of what it is for. A seed therefore
-means the same examples, memories and replays on every device, in every fleet and in any order of
-computation. All arithmetic is on 64-bit integers, which every device computes alike.
+There is no generator and no state: a random word is a hash of its key. A seed therefore gives the
+same examples, memories and replays on every device, in every fleet and in any order of
+computation. All arithmetic is on 64-bit integers, with the same results on every device.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TINY = 64
 
 
 class Purpose(IntEnum):
-    """What a random word is for, so that no two uses share their words."""
+    """The use of a random word; part of its key, so that no two uses share random words."""
 
     ORDER = 1
     SLOT = 2
@@ -61,13 +61,13 @@ def bits(seeds: Tensor, purpose: Purpose, *words: Tensor | int) -> Tensor:
 
 
 def coming_bits(seeds: Tensor, purpose: Purpose, step: int, steps: int, count: int) -> Tensor:
-    """Random words for the steps from `step` on, `count` of them in each, `[steps, K, count]`."""
+    """Random words for `steps` steps from `step` on, `count` in each, `[steps, K, count]`."""
     when = torch.arange(step, step + steps, device=seeds.device)[:, None, None]
     return bits(seeds[:, None], purpose, when, torch.arange(count, device=seeds.device))
 
 
 def extend(key: Tensor, *words: Tensor | int) -> Tensor:
-    """Random words that continue a hash: `bits(s, p, a, b)` is `extend(bits(s, p, a), b)`.
+    """Hash further words into a key: `bits(s, p, a, b)` is `extend(bits(s, p, a), b)`.
 
     >>> seeds = torch.arange(3)
     >>> torch.equal(extend(bits(seeds, Purpose.DRAW, 7), 5), bits(seeds, Purpose.DRAW, 7, 5))
@@ -79,7 +79,7 @@ def extend(key: Tensor, *words: Tensor | int) -> Tensor:
 
 
 def advance(key: Tensor, count: int) -> Tensor:
-    """The key that goes on after `count` words: `extend(advance(k, n), i)` is `extend(k, n + i)`.
+    """Skip `count` words of a key: `extend(advance(k, n), i)` is `extend(k, n + i)`.
 
     >>> key = bits(torch.arange(3), Purpose.RANDOM, 7)
     >>> torch.equal(extend(advance(key, 4), 2), extend(key, 6))
@@ -89,10 +89,10 @@ def advance(key: Tensor, count: int) -> Tensor:
 
 
 def words(key: Tensor, count: int) -> Tensor:
-    """The next `count` words of a key, `[..., count]`, for steps that are compiled.
+    """The next `count` words of a key, `[..., count]`, for compiled steps.
 
-    The multiples are summed up because torch's compiler cannot multiply an index, which it keeps
-    in 32 bits, by a large constant on a GPU.
+    The multiples are computed with a cumulative sum because torch's compiler, which stores an
+    index in 32 bits, cannot multiply it by a large constant on a GPU.
 
     >>> key = bits(torch.arange(3), Purpose.RANDOM, 7)
     >>> torch.equal(words(key, 4), extend(key[:, None], torch.arange(4)))
@@ -103,7 +103,7 @@ def words(key: Tensor, count: int) -> Tensor:
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:
-    """Integers uniform in 0..n-1 from random words; `n` up to 2**62.
+    """Convert random words to uniform integers in 0..n-1, for `n` up to 2**62.
 
     >>> below(bits(torch.arange(1000), Purpose.SLOT), 10).bincount().min() > 60
     tensor(True)
@@ -113,7 +113,7 @@ def below(words: Tensor, n: Tensor | int) -> Tensor:
 
 
 def uniform(words: Tensor) -> Tensor:
-    """Numbers uniform in [0, 1) from random words, in float64.
+    """Convert random words to uniform numbers in [0, 1), in float64.
 
     >>> 0.45 < uniform(bits(torch.arange(1000), Purpose.SLOT)).mean() < 0.55
     tensor(True)
@@ -122,12 +122,12 @@ def uniform(words: Tensor) -> Tensor:
 
 
 def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
-    """Where a random permutation of 0..n-1, chosen by `key`, sends `index`.
+    """Apply a random permutation of 0..n-1, chosen by `key`, to `index`.
 
-    The first m images are a uniform draw of m out of n without replacement, and only those m are
-    computed: the cost does not depend on n. The permutation is a Feistel network on pairs
-    (a, b) with a*b just above n; the few images that fall outside are permuted once more. So few
-    rounds are not random enough for a handful of elements, which take them three times.
+    The images of 0..m-1 are a sample of m out of n without replacement, and only these m are
+    computed: the cost does not depend on n. The permutation is a Feistel network on pairs (a, b)
+    in a grid of just over n cells; the few images that fall outside 0..n-1 are permuted again. For
+    small n its few rounds are not random enough, so they are repeated three times.
 
     >>> key = bits(torch.tensor([0]), Purpose.ORDER)
     >>> permute(key, torch.arange(6), 6).sort().values
@@ -163,34 +163,34 @@ def _spread(word: int) -> int: ...
 @overload
 def _spread(word: Tensor) -> Tensor: ...
 def _spread(word: Tensor | int) -> Tensor | int:
-    """Multiples of the golden ratio, which set neighbouring words far apart, modulo 2**64."""
+    """Multiply by the golden ratio modulo 2**64, to spread neighbouring words far apart."""
     if isinstance(word, Tensor):
         return word * GOLDEN
     return (word * GOLDEN + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _mix(x: Tensor) -> Tensor:
-    """The finaliser of splitmix64: a bijection; every input bit reaches every output bit."""
+    """The splitmix64 finaliser: a bijection in which every input bit affects every output bit."""
     x = (x ^ _shift(x, 30)) * MIX_1
     x = (x ^ _shift(x, 27)) * MIX_2
     return x ^ _shift(x, 31)
 
 
 def _stir(x: Tensor) -> Tensor:
-    """Half a mix: enough for the upper bits of a word, which are the ones that `_scaled` reads."""
+    """Half a mix, which is enough for the upper bits that `_scaled` uses."""
     return (x ^ _shift(x, 32)) * MIX_1
 
 
 def _scaled(words: Tensor, n: Tensor) -> Tensor:
-    """The upper half of each word as a fraction of n, rounded down; `n` up to 2**31."""
+    """Scale the upper half of each word to 0..n-1, for `n` up to 2**31."""
     return (_shift(words, 32) * n) >> 32
 
 
 def _shift(x: Tensor, by: int) -> Tensor:
-    """A logical right shift; the operator >> would copy the sign bit."""
+    """Logical right shift; the operator >> would copy the sign bit."""
     return (x >> by) & ((1 << (64 - by)) - 1)
 
 
 def _wrap(x: Tensor, n: Tensor) -> Tensor:
-    """The value of x mod n for x in 0..2n-1, without a division."""
+    """Compute x mod n for x in 0..2n-1, without a division."""
     return torch.where(x >= n, x - n, x)

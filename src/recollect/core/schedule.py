@@ -1,4 +1,4 @@
-"""Learning rates that change with the steps: warm-up, and constant, step-wise or cosine decay."""
+"""Learning rate schedules: warm-up, and constant, step or cosine decay."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from recollect.errors import unknown_name
 __all__ = ["SCHEDULES", "SCHEDULE_SETTINGS", "rate_factors"]
 
 SCHEDULES = ("constant", "step", "cosine")
-# What runs of a fleet may have each for itself; by default a step-wise schedule has three levels.
+# Settings that may differ between the runs of a fleet; by default a step schedule has three levels.
 SCHEDULE_SETTINGS = {"warmup": 0.0, "decay_every": 0.0, "decay_factor": 0.1}
 
 
 def rate_factors(
     schedule: str, steps: Tensor, total: int, settings: Mapping[str, Tensor]
 ) -> Tensor:
-    """What the learning rate is multiplied by at these `steps` `[n]` of `total`, `[n, K]`.
+    """The factors `[n, K]` of the learning rate at `steps` `[n]` out of `total`.
 
-    Over `warmup` steps it rises linearly to 1. Then it stays (`constant`), is multiplied by
-    `decay_factor` after every `decay_every` steps (`step`; a third of the steps if 0), or falls to
-    zero along half a cosine (`cosine`).
+    The factor rises linearly to 1 over `warmup` steps. Then it is constant (`constant`), is
+    multiplied by `decay_factor` every `decay_every` steps (`step`; 0 means a third of the steps),
+    or decays to zero along half a cosine (`cosine`).
 
     >>> settings = {n: torch.tensor([v]) for n, v in SCHEDULE_SETTINGS.items()}
     >>> rate_factors("cosine", torch.arange(0, 9, 2), 8, settings).squeeze(1)

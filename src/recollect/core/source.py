@@ -1,4 +1,4 @@
-"""The source code of a function of the user's, so that a change of it can be noticed."""
+"""Fingerprints of user-defined functions, to detect when their code or values change."""
 
 from __future__ import annotations
 
@@ -28,15 +28,14 @@ SAYS_ITSELF = (
     bool, int, float, complex, str, bytes, np.generic, torch.dtype, torch.device, range, slice,
     PurePath, Enum,
 )  # fmt: skip
-Met = dict[int, object]  # by id; the objects too, so that no id is used twice
+Met = dict[int, object]  # visited objects by id; keeping them alive keeps their ids unique
 
 
 def source_of(function: Callable[..., Any] | None) -> str:
-    """A short name for what a function does: its code, and the values that it refers to.
+    """A short hash of a function's code and of the values that it refers to.
 
-    Comments, docstrings and layout do not count. Functions and values of its module that it names
-    do, and what it was built with: defaults, closures, arguments of a partial, attributes of an
-    object.
+    Comments, docstrings and layout are ignored. Included are the globals that it uses, its
+    defaults and closure, the arguments of a partial and the attributes of a callable object.
 
     >>> def twice(x): return 2 * x
     >>> def thrice(x): return 3 * x
@@ -49,9 +48,9 @@ def source_of(function: Callable[..., Any] | None) -> str:
 
 
 def code_of(kind: type) -> str:
-    """The code of a class without comments and docstrings, wherever it is defined.
+    """The code of a class without comments and docstrings.
 
-    Nothing where it cannot be read, as in an interactive session.
+    An empty string if its source is not available, as in an interactive session.
 
     >>> from recollect.nets import MLP
     >>> "relu" in code_of(MLP)
@@ -61,14 +60,14 @@ def code_of(kind: type) -> str:
 
 
 def facts_of(value: object) -> object:
-    """Plain data that differ where the value does: code, numbers, and what is made of them."""
+    """Describe a value by plain data that changes when its code or contents change."""
     return _facts(value, {})
 
 
 def captured_by(*kinds: type) -> list[object]:
-    """What the functions in the bodies of classes refer to: closures and values of their modules.
+    """Describe the closures and globals that the methods of classes refer to.
 
-    Classes of installed packages have no part in it. It is empty where there is nothing.
+    Classes of installed packages are ignored. The list is empty if there are none.
     """
     met: Met = {id(kind): kind for kind in kinds}
     return [each for kind in kinds for each in _captured(kind, met)]
@@ -135,13 +134,13 @@ def _captured(kind: type, met: Met) -> list[object]:
 
 
 def _functions(member: object) -> Iterator[types.FunctionType]:
-    """The functions that a member of a class is made of; those that Python wrote aside."""
+    """Yield the functions of a class member, without those that Python generated."""
     if isinstance(member, property):
         parts: tuple[object, ...] = (member.fget, member.fset)
     else:
         parts = (getattr(member, "func", getattr(member, "__func__", member)),)
     for part in parts:
-        # A dataclass writes functions whose source is a string, with fields in their closures.
+        # A dataclass generates methods whose closures contain its fields.
         if isinstance(part, types.FunctionType) and not (
             part.__code__.co_filename == "<string>" and part.__name__.startswith("__")
         ):
@@ -149,7 +148,7 @@ def _functions(member: object) -> Iterator[types.FunctionType]:
 
 
 def _used(function: types.FunctionType, met: Met) -> list[object]:
-    """The values of a closure and of a module that a function refers to, by name."""
+    """The closure values and globals that a function refers to, by name."""
     cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     used = [[name, _facts(_cell(cell), met)] for name, cell in cells if name != "__class__"]
     defined = function.__globals__
@@ -160,7 +159,7 @@ def _used(function: types.FunctionType, met: Met) -> list[object]:
 
 
 def _is_fixed(value: object) -> bool:
-    """Whether a name's value is a module, or a class or function of an installed package."""
+    """Whether a value is a module, or a class or function of an installed package."""
     if isinstance(value, types.ModuleType):
         return True
     return isinstance(value, type | types.FunctionType) and not _is_own(value)
@@ -179,7 +178,7 @@ def _function(function: types.FunctionType, met: Met) -> object:
 def _cell(cell: types.CellType) -> object:
     try:
         return cell.cell_contents
-    except ValueError:  # it refers to a name that has no value yet
+    except ValueError:  # the name has no value yet
         return None
 
 
@@ -202,7 +201,7 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def _code(thing: types.FunctionType | type) -> str:
-    """The syntax tree of a function or a class; nothing where its source cannot be read."""
+    """The syntax tree of a function or class; empty if its source is not available."""
     try:
         tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError, SyntaxError):
@@ -217,6 +216,6 @@ def _code(thing: types.FunctionType | type) -> str:
 
 
 def _bytecode(code: types.CodeType) -> str:
-    """What a function does where its source cannot be read, as in an interactive session."""
+    """The bytecode of a function whose source is not available."""
     consts = [_bytecode(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {consts}"

@@ -1,4 +1,4 @@
-"""What is predicted of an example: its class, values, or several labels."""
+"""Prediction targets: a class, regression values, or several labels."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ __all__ = [
     "with_weights",
 ]  # fmt: skip
 
-LARGEST_WEIGHT = 1e6  # a larger one is rather a mistake, and the step would diverge
+LARGEST_WEIGHT = 1e6  # a larger one is probably a mistake, and the step would diverge
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of one example's y
 
 
 @final
 @dataclass(frozen=True)
 class Target:
-    """What is predicted of an example, as y says it, and the loss that belongs to it.
+    """A kind of target y with its loss: classification, regression or multi-label.
 
-    y is `[K, n]` for classes, and `[K, n, C]` with a value for each of C outputs otherwise. Where
-    examples are `weighted`, y has the weight in a first column: `[K, n, 2]` or `[K, n, 1 + C]`.
-    Methods that give y to `step.criterion` alone need not know which it is.
+    y is `[K, n]` for classes, otherwise `[K, n, C]` with a value for each of C outputs. If the
+    examples are `weighted`, the first column of y is the weight: `[K, n, 2]` or `[K, n, 1 + C]`.
+    Methods that only pass y to `step.criterion` work with every kind.
 
     >>> CLASS.layout(3), REGRESSION.layout(3), LABELS.layout(3)
     (((), torch.int64), ((3,), torch.float32), ((3,), torch.int8))
@@ -43,52 +43,56 @@ class Target:
 
     @property
     def classes(self) -> bool:
-        """Whether y `[K, n]` is the number of a class, which any method can read."""
+        """Whether y `[K, n]` is a class index without weights, which every method supports."""
         return self.name == "class" and not self.weighted
 
     def with_weights(self) -> Target:
-        """The same for examples that have weights."""
+        """The same target with example weights."""
         if self.weighted:
             return self
         return replace(self, criterion=Weighted(self.criterion), dtype=torch.float32, weighted=True)
 
     def layout(self, outputs: int) -> Layout:
-        """The shape and type of one example's y, for so many outputs of the network."""
+        """The shape and type of one example's y for a network with this many outputs."""
         if self.classes:
             return (), self.dtype
         values = 1 if self.name == "class" else outputs
         return (values + self.weighted,), self.dtype
 
     def check(self, y: Tensor, outputs: int) -> None:
-        """Refuse targets `[K, n, ...]` that are not of this kind, for so many outputs."""
+        """Raise an `InputError` unless y `[K, n, ...]` fits this target and number of outputs."""
         if self.criterion is CROSS_ENTROPY:
             _check_numbers(y, outputs)
             return
         shape, dtype = self.layout(outputs)
         if tuple(y.shape[2:]) != shape or (y.is_floating_point() != dtype.is_floating_point):
-            kind = "real" if dtype.is_floating_point else "whole"
+            kind = "floating-point" if dtype.is_floating_point else "integer"
             raise InputError(
-                f"y of the target {self.name!r} must be [K, n{''.join(f', {s}' for s in shape)}] "
-                f"of {kind} numbers, not {list(y.shape)} of {y.dtype}"
+                f"y for the target {self.name!r} must have the shape "
+                f"[K, n{''.join(f', {s}' for s in shape)}] and a {kind} type, "
+                f"not {list(y.shape)} of {y.dtype}"
             )
         if not y.numel():
             return
         plain = y[..., 1:] if self.weighted else y
         if self.weighted and not bool((y[..., 0] >= 0).all() & y[..., 0].isfinite().all()):
-            raise InputError("weights must be finite numbers of at least 0")
+            raise InputError("example weights must be finite and at least 0")
         if self.name == "class":
             _check_numbers(plain, outputs)
         elif self.name == "regression" and not bool(plain.isfinite().all()):
-            raise InputError("values to be predicted must be finite: leave the others out")
+            raise InputError(
+                "regression targets must be finite: leave out examples with NaN or infinite values"
+            )
         elif self.name == "labels" and not bool(((plain >= -1) & (plain <= 1)).all()):
-            raise InputError("several labels are 1 (has it), 0 (has it not) or -1 (not known)")
+            raise InputError("multi-label targets must be 1 (present), 0 (absent) or -1 (unknown)")
 
 
 def _check_numbers(y: Tensor, outputs: int) -> None:
     low, high = map(int, y.aminmax()) if y.numel() else (0, 0)
     if low < 0 or high >= outputs:
         raise InputError(
-            f"labels must be in 0..{outputs - 1}, the head of the network, not {low}..{high}"
+            f"labels must be in 0..{outputs - 1}, for a network with {outputs} outputs, not in "
+            f"{low}..{high}"
         )
 
 
@@ -99,18 +103,18 @@ TARGETS = {target.name: target for target in (CLASS, REGRESSION, LABELS)}
 
 
 def target_named(name: str) -> Target:
-    """The target of this name: `class`, `regression` or `labels`.
+    """Look up a target by name: `class`, `regression` or `labels`.
 
     >>> target_named("regression").criterion
     SquaredError()
     """
-    if name not in TARGETS:
+    if not isinstance(name, str) or name not in TARGETS:
         raise unknown_name("target", name, TARGETS)
     return TARGETS[name]
 
 
 def with_weights(y: Tensor, weights: Tensor) -> Tensor:
-    """Targets `[..., n]` or `[..., n, C]` with the weights `[..., n]` in a first column.
+    """Prepend weights `[..., n]` to targets `[..., n]` or `[..., n, C]` as a first column.
 
     >>> with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))
     tensor([[1.0000, 2.0000],

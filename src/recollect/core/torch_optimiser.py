@@ -1,4 +1,4 @@
-"""One of torch's optimisers, for the weights of a fleet of one."""
+"""Use any of torch's optimisers for a single run."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from recollect.errors import InputError, unknown_name
 
 __all__ = ["TorchOptimiser", "torch_optimisers"]
 
-# These ask for the loss again, for sparse gradients, or for matrices alone.
+# They need to re-evaluate the loss, sparse gradients, or matrices only.
 UNFIT = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
 
 
 def torch_optimisers() -> dict[str, type[torch.optim.Optimizer]]:
-    """Those of torch's optimisers that need no more than gradients, by name."""
+    """The optimisers of torch that only need gradients, by name."""
     found = {name: getattr(torch.optim, name) for name in dir(torch.optim) if name not in UNFIT}
     return {
         name: kind
@@ -30,10 +30,10 @@ def torch_optimisers() -> dict[str, type[torch.optim.Optimizer]]:
 
 @final
 class TorchOptimiser:
-    """Moves the weights of one run as torch's optimiser of this name does, in place.
+    """Update the weights of one run with torch's optimiser of this name, in place.
 
-    Torch makes its `state` with the first step, so it has none before, and `restore` goes back.
-    `clip` is the largest norm of a gradient.
+    Torch creates the `state` at the first step; before, it is empty. `restore` loads an earlier
+    state. `clip` is the largest norm of a gradient.
 
     >>> weights = Weights({"w": torch.ones(1, 2)})
     >>> adam = TorchOptimiser("adam", weights, {"amsgrad": True})
@@ -51,18 +51,19 @@ class TorchOptimiser:
         self._parameters = {n: nn.Parameter(t) for n, t in weights.only().items()}
         self._clip = None if clip is None else next(iter(weights)).new_tensor([clip])
         if "lr" in options:
-            raise InputError("the learning rate is given as lr=..., not among the options")
+            raise InputError("pass the learning rate as lr=..., not among the optimiser's options")
         try:
-            # The rate comes with every step; some versions of torch want one here too.
+            # Every step sets the learning rate; some versions of torch require one here too.
             given: dict[str, Any] = {"lr": 1.0, **options}
             self._torch = kinds[name.lower()](self._parameters.values(), **given)
         except (TypeError, ValueError) as error:
-            raise InputError(f"{name} cannot be used like this: {error}") from None
+            raise InputError(f"torch's {name} does not accept these options: {error}") from None
 
     def descend(self, weights: Weights, direction: Gradient | Weights, rate: Tensor) -> None:
-        """A step against a gradient by a learning rate `[1]`; what has no part in it stays.
+        """Take one step against a gradient with a learning rate `[1]`, in place.
 
-        The weights are those that it was made with.
+        `weights` must be those that the optimiser was created with. Weights without a gradient do
+        not change.
         """
         parts = (direction.dense() if isinstance(direction, Gradient) else direction).named()
         if self._clip is not None:
@@ -76,7 +77,7 @@ class TorchOptimiser:
 
     @property
     def state(self) -> dict[str, Tensor]:
-        """Moments, counts of steps and the like, by weight and name."""
+        """The optimiser's tensors, such as moments and step counts, named `weight.name`."""
         return {
             f"{name}.{key}": value
             for name, parameter in self._parameters.items()
@@ -85,14 +86,17 @@ class TorchOptimiser:
         }
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go back to a state that there was before."""
+        """Load a state that `state` returned earlier."""
         numbers = {name: number for number, name in enumerate(self._parameters)}
         found: dict[int, dict[str, Tensor]] = {}
         for full, value in state.items():
             name, _, key = full.rpartition(".")
             if name not in numbers:
-                raise InputError(f"the optimiser's state has {full}, which is not a weight")
-            # Torch counts steps on the CPU, and sees to the device of everything else.
+                raise InputError(
+                    f"the optimiser's state has {full!r}, but the network has no trained weight "
+                    f"{name!r}: load the state with the network that it was saved with"
+                )
+            # Torch counts steps on the CPU, and moves everything else to the device itself.
             value = value.cpu() if key == "step" else value
             found.setdefault(numbers[name], {})[key] = value.clone()
         groups = self._torch.state_dict()["param_groups"]
@@ -100,17 +104,17 @@ class TorchOptimiser:
 
     @property
     def kind(self) -> Hashable:
-        """Nothing: torch's steps are not compiled."""
+        """None, since torch's optimisers are not compiled."""
         return None
 
     def tensors(self) -> list[Tensor]:
-        """None, for the same reason."""
+        """An empty list, since torch's optimisers are not compiled."""
         return []
 
     def over(self, tensors: Sequence[Tensor]) -> Self:
-        """The same."""
+        """This optimiser, unchanged."""
         return self
 
     def row(self, run: int) -> Self:
-        """The same: there is one run."""
+        """This optimiser, since there is only one run."""
         return self

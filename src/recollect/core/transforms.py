@@ -1,4 +1,4 @@
-"""How the examples of a step are augmented: by functions of the user's, or as images."""
+"""Data augmentation of a step's examples, by user-defined transforms or image augmentation."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ Transform = Callable[[Tensor], Tensor]
 @final
 @dataclass(frozen=True)
 class Transforms:
-    """What is done to a batch `[n, ...]` that arrives, and to one that is replayed, if anything.
+    """User-defined transforms of incoming batches and of replayed batches `[n, ...]`.
 
-    While they work, torch's generator is seeded by the run's seed and the step, so a transform
-    that draws from it does the same again when a stream is continued, whatever other runs there
-    are. It has the methods of `Images`. `source` is the source code of both, where a fingerprint
-    needs it.
+    Transforms run with torch's generator seeded by the run's seed and the step, so a random
+    transform is reproducible when a stream is continued and does not depend on other runs. The
+    class has the methods of `Images`. `source` is a hash of both functions, for fingerprints.
 
     >>> jitter = Transforms(lambda x: x + torch.rand_like(x))
     >>> views = jitter.views(torch.tensor([7]), step=0, steps=1, rows=4)[0]
@@ -43,25 +42,25 @@ class Transforms:
     def views(
         self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
     ) -> Tensor:
-        """A random word for every row of the coming steps, `[steps, K, rows]`."""
+        """Draw a random word for each of `rows` examples in the next steps, `[steps, K, rows]`."""
         return coming_bits(seeds, purpose, step, steps, rows)
 
     def view_of(self, words: Tensor) -> Tensor:
-        """The view that a random word stands for: the word itself."""
+        """Map random words to views; a view is the word itself."""
         return words
 
     def augment(self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """What arrives `[K, n, ...]`, as a network is to read it."""
+        """Transform incoming examples `[K, n, ...]` into network inputs."""
         return _transformed(self.arriving, as_input(x, dtype), views)
 
     def augment_replay(
         self, x: Tensor, views: Tensor, dtype: torch.dtype = torch.float32
     ) -> Tensor:
-        """What is replayed `[K, n, ...]`, as a network is to read it."""
+        """Transform replayed examples `[K, n, ...]` into network inputs."""
         return _transformed(self.replayed, as_input(x, dtype), views)
 
     def plain(self, x: Tensor, dtype: torch.dtype = torch.float32) -> Tensor:
-        """Examples as they are, for evaluation."""
+        """Convert examples to network inputs without transforms, for evaluation."""
         return as_input(x, dtype)
 
 
@@ -71,13 +70,13 @@ def _transformed(transform: Transform | None, x: Tensor, views: Tensor) -> Tenso
     changed = []
     for run, seed in zip(x, views[:, 0].tolist(), strict=True):
         with seeded(x.device, seed):
-            # A transform may work in place, and what arrived is stored as it is.
+            # A transform may work in place, but the original examples are stored.
             found: object = transform(run.clone())
         if not isinstance(found, Tensor) or found.shape != run.shape:
             given = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
             raise InputError(
-                f"a transform must give a tensor of the shape that it got, {list(run.shape)}, "
-                f"not {given}: examples that are stored or tested keep theirs"
+                f"a transform must return a tensor of the shape that it received, "
+                f"{list(run.shape)}, not {given}: stored and test examples have that shape"
             )
         changed.append(found)
     return torch.stack(changed)
@@ -86,9 +85,9 @@ def _transformed(transform: Transform | None, x: Tensor, views: Tensor) -> Tenso
 @final
 @dataclass(frozen=True)
 class Augmentation:
-    """How the examples of a step are augmented, with the batch and the draws as stored.
+    """The augmentation of a step, with the batch and the replayed examples before augmentation.
 
-    Where nothing is augmented, a view of an example is the example itself.
+    Without augmentation, every view of an example is the example itself.
     """
 
     images: Images | Transforms | None = None
@@ -97,19 +96,19 @@ class Augmentation:
     dtype: torch.dtype = torch.float32
 
     def batch(self, x: Tensor) -> Tensor:
-        """The batch as it arrived, whose augmented form is x."""
+        """The batch before augmentation; x is its augmented form."""
         return x if self.raw_batch is None else self.raw_batch
 
     def drawn(self, number: int, x: Tensor) -> Tensor:
-        """A draw as it is stored, whose augmented form is x."""
+        """The replayed examples of a draw before augmentation; x is their augmented form."""
         return self.raw_draws[number] if self.raw_draws else x
 
     def plain(self, raw: Tensor) -> Tensor:
-        """Stored examples as inputs of a network, without augmentation."""
+        """Convert stored examples to network inputs without augmentation."""
         return raw if self.images is None else self.images.plain(raw, self.dtype)
 
     def view(self, raw: Tensor, words: Tensor, replayed: bool) -> Tensor:
-        """Stored examples in the views that random words `[K, n]` stand for."""
+        """Augment stored examples with random words `[K, n]`."""
         if self.images is None:
             return raw
         augment = self.images.augment_replay if replayed else self.images.augment

@@ -21,9 +21,8 @@ ALIGNED = 64
 class Weights:
     """The parameters (or gradients) of K networks; conceptually a matrix with one row per run.
 
-    Only this class knows the layout: every parameter is stacked on its own, `[K, *shape]`, which
-    is how batched matrix products take it. Runs that are computed one by one have their rows
-    `apart`, each at an aligned address.
+    Every parameter is stacked over the runs, `[K, *shape]`, as batched matrix products need it.
+    Runs that are computed one after the other have their rows `apart`, each at an aligned address.
 
     >>> w = Weights({"a": torch.ones(2, 3), "b": torch.zeros(2, 4, 5)})
     >>> w.runs, w.numel
@@ -45,7 +44,7 @@ class Weights:
         apart: bool = False,
         channels_last: bool = False,
     ) -> Weights:
-        """The fleet whose run k has the parameters `rows[k]`."""
+        """Stack the parameters `rows[k]` of every run k."""
         stacked = {
             name: torch.stack([row[name].detach() for row in rows]).to(device) for name in rows[0]
         }
@@ -55,12 +54,12 @@ class Weights:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return next(iter(self.parts.values())).shape[0]
 
     @property
     def numel(self) -> int:
-        """How many numbers one run has."""
+        """The number of elements of one run."""
         return sum(t[0].numel() for t in self.parts.values())
 
     def named(self) -> dict[str, Tensor]:
@@ -68,7 +67,7 @@ class Weights:
         return dict(self.parts)
 
     def row(self, run: int) -> Weights:
-        """The weights of one run, as a fleet of one in the same memory."""
+        """A view of the weights of one run, with a run axis of length 1."""
         return Weights({name: tensor[run : run + 1] for name, tensor in self.parts.items()})
 
     def only(self) -> dict[str, Tensor]:
@@ -79,7 +78,7 @@ class Weights:
         return iter(self.parts.values())
 
     def map(self, function: Callable[..., Tensor], *others: Weights) -> Weights:
-        """The weights that `function` makes of each parameter and its counterparts in `others`."""
+        """Apply a function to each parameter and its counterparts in `others`."""
         return Weights(
             {
                 name: function(tensor, *(other.parts[name] for other in others))
@@ -88,7 +87,7 @@ class Weights:
         )
 
     def snapshot(self) -> Weights:
-        """A copy that no later step changes."""
+        """An independent copy."""
         return self.map(torch.clone)
 
     def dot(self, other: Weights) -> Tensor:
@@ -97,7 +96,7 @@ class Weights:
         return torch.stack(list(products)).sum(0)
 
     def lerp_from(self, start: Weights, share: Tensor) -> None:
-        """Become `start + share * (self - start)` in place, with one `share` per run, `[K]`."""
+        """Become `start + share * (self - start)`, in place, with one `share` per run, `[K]`."""
         for name, mine in self.parts.items():
             factor = share.view(-1, *[1] * (mine.dim() - 1))
             mine.copy_(torch.lerp(start.parts[name], mine, factor))
@@ -132,20 +131,20 @@ def _apart(stacked: Tensor, channels_last: bool) -> Tensor:
 
 @dataclass(slots=True, eq=False, repr=False)
 class Gradient:
-    """The gradients of K runs: those of dense layers as products, the others as they are.
+    """The gradients of K runs, as tensors or, for `Dense` layers, as `Product`s.
 
-    Parameters that are frozen or that the loss does not depend on have no part in it.
+    Frozen parameters and parameters that the loss does not depend on are omitted.
     """
 
     parts: Mapping[str, Tensor | Product]
 
     def dot(self, other: Gradient) -> Tensor:
-        """The inner product of every run, `[K]`, without writing products out if they are thin."""
+        """The inner product of every run, `[K]`; thin products are not expanded."""
         common = sorted(self.parts.keys() & other.parts.keys())
         return torch.stack([_dot(self.parts[n], other.parts[n]) for n in common]).sum(0)
 
     def dense(self) -> Weights:
-        """The gradients as weights of the same kind, for arithmetic on them."""
+        """The gradients as `Weights` of plain tensors."""
         return Weights({name: dense(part) for name, part in self.parts.items()})
 
 
@@ -172,7 +171,7 @@ class Gradients:
 
     @classmethod
     def beside(cls, gradients: Sequence[Gradient]) -> Gradients:
-        """These gradients of the same parameters, one beside the other."""
+        """Stack gradients of the same parameters."""
         rows = [gradient.dense().parts for gradient in gradients]
         return cls({name: torch.stack([row[name] for row in rows]) for name in rows[0]})
 
@@ -180,9 +179,9 @@ class Gradients:
     def by_part(
         cls, products: Iterable[tuple[str, Product]], sizes: Sequence[int], trained: Container[str]
     ) -> Gradients:
-        """The gradients of dense layers for every part of a pass, from the calls of the layers.
+        """Compute the gradients of `Dense` layers for every part of a pass, from their products.
 
-        The examples of the pass came in parts of these sizes.
+        `sizes` are the numbers of examples in the parts.
         """
         stacks: dict[str, Tensor] = {}
         for name, product in products:
@@ -199,16 +198,15 @@ class Gradients:
         return cls({name: stack for name, stack in stacks.items() if name in trained})
 
     def dots(self) -> Tensor:
-        """The inner products of every run's gradients with each other, `[K, T, T]`.
+        """The Gram matrix of every run's gradients, `[K, T, T]`.
 
-        They are in float64: rounded further, those of many gradients that are nearly alike would
-        no longer be the inner products of any vectors.
+        In float64, since rounding could make the Gram matrix of many similar gradients indefinite.
         """
         rows = (stack.flatten(2).transpose(0, 1).double() for stack in self._stacks.values())
         return torch.stack([row @ row.mT for row in rows]).sum(0)
 
     def mixed(self, shares: Tensor) -> Weights:
-        """The sum of every run's gradients, each times its share `[K, T]`."""
+        """The sum of every run's gradients, weighted by shares `[K, T]`."""
         mixed = {}
         for name, stack in self._stacks.items():
             rows = stack.flatten(2).transpose(0, 1)
@@ -217,10 +215,10 @@ class Gradients:
 
 
 class State(dict[str, Tensor]):
-    """Named tensors `[K, ...]` that a method keeps from step to step; they change in place.
+    """A method's state: named tensors `[K, ...]` that persist between steps and change in place.
 
-    Tensors in the shape of the weights have names such as `fisher.weights.head.bias`, and
-    `weights("fisher")` is all of them as one object.
+    Tensors in the shape of the weights have names such as `fisher.weights.head.bias`;
+    `weights("fisher")` returns all of them as one object.
 
     >>> state = State({"fisher.weights.head.bias": torch.zeros(1, 3), "count": torch.zeros(1)})
     >>> list(state.weights("fisher").named())
@@ -232,11 +230,11 @@ class State(dict[str, Tensor]):
             return
         if name in self:
             raise InputError(
-                f"the state {name!r} must be changed in place, so that it is saved with its run: "
+                f"the state {name!r} must be changed in place, so that it is saved with the run: "
                 f"write state[{name!r}].copy_(...), not state[{name!r}] = ..."
             )
         raise InputError(
-            f"there is no state {name!r}: its tensors are made in setup, by "
+            f"there is no state {name!r}: create it in setup, with "
             f"Setup(state=lambda model: {{{name!r}: torch.zeros(spec.runs)}})"
         )
 
@@ -247,19 +245,19 @@ class State(dict[str, Tensor]):
         return State, (dict(self),)
 
     def weights(self, name: str) -> Weights:
-        """The tensors in the shape of the weights that are stored under a name."""
+        """The tensors in the shape of the weights that are stored under this name."""
         return Weights(self.below(f"{name}.weights."))
 
     def below(self, prefix: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with a prefix, by what follows it."""
+        """The tensors whose names start with a prefix, with the prefix removed."""
         return {n.removeprefix(prefix): t for n, t in self.items() if n.startswith(prefix)}
 
     def row(self, run: int) -> State:
-        """The state of one run, with a run axis of length 1, in the same memory."""
+        """A view of the state of one run, with a run axis of length 1."""
         return State({name: tensor[run : run + 1] for name, tensor in self.items()})
 
     def to(self, device: torch.device) -> State:
-        """The same on a device."""
+        """A copy on a device."""
         return State({name: tensor.to(device) for name, tensor in self.items()})
 
 
@@ -269,7 +267,7 @@ def summed(
     also: tuple[Gradient | Weights, Tensor] | None,
     share: Weights | None,
 ) -> Weights:
-    """A gradient times a scale, plus another times its own, times a share of every weight."""
+    """Add two scaled gradients and multiply the sum by a factor per weight, `share`."""
 
     def named(parts: Gradient | Weights) -> dict[str, Tensor]:
         return (parts.dense() if isinstance(parts, Gradient) else parts).named()
@@ -282,7 +280,7 @@ def summed(
         second = times(named(also[0]), also[1])
         found = {n: part + second[n] if n in second else part for n, part in found.items()}
     shares = {} if share is None else share.named()
-    # A gradient that is not finite leaves a weight with a share of zero alone.
+    # A share of zero gives zero even for a gradient that is not finite.
     return Weights(
         {
             n: torch.where(shares[n] == 0, 0.0, part * shares[n]) if n in shares else part

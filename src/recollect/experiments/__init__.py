@@ -1,4 +1,4 @@
-"""Experiments: the paper as data, runs by name, and tables that compare."""
+"""Run, search and compare experiments on benchmarks, and reproduce the paper's tables."""
 
 from recollect.experiments.comparison import Comparison, compare
 from recollect.experiments.results import Mean, Results, Summary

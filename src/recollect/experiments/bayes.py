@@ -1,4 +1,4 @@
-"""Bayesian search with Optuna: it asks for a batch of trials, and they train as fleets."""
+"""Bayesian hyper-parameter search with Optuna; each batch of trials trains as one fleet."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ def bayesian(
     seed: int = 0,
     batch: int = BATCH,
 ) -> list[dict[str, float]]:
-    """Try so many points between the least and the largest value of each axis; all of them.
+    """Evaluate `trials` points within the bounds of each axis, and return all points.
 
-    `score` trains a batch of points and says how good each is. A value is drawn on a logarithmic
-    scale where its bounds allow it; one that has a single value keeps it. Axes named in `whole`
-    get whole numbers.
+    The bounds of an axis are its smallest and largest values; an axis with one value is fixed.
+    `score` trains a batch of points and returns the score of each. Values are sampled on a
+    logarithmic scale where the bounds are positive. Axes named in `whole` get integers.
     """
     with needs("optuna", extra="search", what="Bayesian search"):
         import optuna

@@ -1,4 +1,4 @@
-"""Whether plain data from a file are what they should be, before anything is made of them."""
+"""Predicates that validate JSON values read from files."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 
 __all__ = ["Check", "between", "list_of", "number", "object_of", "or_null", "text", "whole"]
 
-WIDEST = 2**63  # what a store's columns hold
+WIDEST = 2**63  # limit of integers in SQLite columns
 
 Check = Callable[[Any], bool]
 
 
 def text(value: Any) -> bool:
-    """A text that a file can hold: JSON can also spell halves of characters."""
+    """Check for a string that can be encoded: JSON also allows lone surrogates."""
     if not isinstance(value, str):
         return False
     try:
@@ -25,21 +25,21 @@ def text(value: Any) -> bool:
 
 
 def whole(least: int) -> Check:
-    """A whole number from the least one on."""
+    """Return a check for an integer of at least `least`."""
     return lambda value: (
         isinstance(value, int) and not isinstance(value, bool) and least <= value < WIDEST
     )
 
 
 def number(value: Any) -> bool:
-    """A number that a float can hold: JSON allows whole numbers of any length."""
+    """Check for a finite number; JSON also allows integers of any length."""
     if isinstance(value, int):
         return not isinstance(value, bool) and abs(value) < WIDEST
     return isinstance(value, float) and math.isfinite(value)
 
 
 def between(low: float, high: float) -> Check:
-    """A number from low to high.
+    """Return a check for a number from `low` to `high`.
 
     >>> between(0, 100)(50.0), between(0, 100)(True), between(0, 100)(float("nan"))
     (True, False, False)
@@ -48,17 +48,17 @@ def between(low: float, high: float) -> Check:
 
 
 def or_null(good: Check) -> Check:
-    """Null, or what the check says."""
+    """Return a check that also accepts null."""
     return lambda value: value is None or good(value)
 
 
 def object_of(good: Check) -> Check:
-    """An object whose every value is good."""
+    """Return a check for an object whose values all pass `good`."""
     return lambda value: (
         isinstance(value, dict) and all(text(key) and good(each) for key, each in value.items())
     )
 
 
 def list_of(good: Check) -> Check:
-    """A list that is not empty, with good entries."""
+    """Return a check for a non-empty list whose entries all pass `good`."""
     return lambda value: isinstance(value, list) and len(value) > 0 and all(map(good, value))

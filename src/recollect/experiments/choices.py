@@ -1,4 +1,4 @@
-"""Which of several configurations of a method and buffer is shown first, and why."""
+"""Choose which of several configurations of a method and buffer to show, and state why."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from recollect.errors import InputError
 from recollect.experiments.labels import meaningful, setting_title
 from recollect.experiments.results import Summary, apart
 from recollect.experiments.values import axes_of
-from recollect.methods import every_method, symbol, untold
+from recollect.methods import every_method, omitted_defaults, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
 __all__ = ["Choice", "choices", "usual", "variants"]
 
-USUAL = "the usual values"
+USUAL = "the default values"
 
 
 @final
@@ -24,8 +24,8 @@ USUAL = "the usual values"
 class Choice:
     """The configurations of a method and buffer on a benchmark, such as the points of a grid.
 
-    `shown` is one of them, and `why` says in words how it was chosen. `variant` tells apart the
-    networks and data that go by the benchmark's name.
+    `shown` is the one that was chosen, and `why` states the reason. `variant` distinguishes
+    networks and data that share the benchmark's name.
     """
 
     configurations: tuple[Summary, ...]
@@ -35,10 +35,10 @@ class Choice:
 
 
 def choices(found: Iterable[Summary]) -> list[Choice]:
-    """Configurations by benchmark, network, data, epochs, split, method and buffer, in order.
+    """Group configurations by benchmark, network, data, epochs, split, method and buffer.
 
-    Shown is the one with the usual hyper-parameters, or else, of those with most seeds, the one
-    with the best mean accuracy in the first of its settings.
+    Each group shows the configuration with the default hyper-parameters. Without it, it shows the
+    one with the most seeds and, among these, the best mean accuracy in its first setting.
     """
     every = list(found)
     variant = variants(each.first for each in every)
@@ -55,10 +55,10 @@ def choices(found: Iterable[Summary]) -> list[Choice]:
 
 
 def variants(runs: Iterable[Result]) -> Callable[[Result], str]:
-    """A function that says which network and data a run has, if its benchmark has several.
+    """Return a function that names the network and data of a run, if its benchmark has several.
 
-    It is empty for benchmarks with one of each. Runs of old files, which do not say what they had,
-    are a variant of their own only where others are.
+    The name is empty for benchmarks with one network and one data set. Runs from old files, which
+    have no fingerprints, are a variant of their own only next to other variants.
     """
     groups: dict[tuple[str, bool], dict[tuple[str, str], Result]] = {}
     for run in runs:
@@ -74,9 +74,9 @@ def variants(runs: Iterable[Result]) -> Callable[[Result], str]:
 
 
 def usual(run: Result) -> bool:
-    """Whether these hyper-parameters are used unless others are given: the paper's, if it has some.
+    """Return True if a run has the default hyper-parameters, which are the paper's if it has any.
 
-    Of what is not known here, nobody can say so, and it counts as usual.
+    Runs of unknown methods or benchmarks count as having the defaults.
     """
     kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
     if kind is None or known is None:
@@ -85,7 +85,7 @@ def usual(run: Result) -> bool:
         axes = axes_of(kind, known, run.buffer, {})
     except InputError:
         return True
-    used = {**untold(kind), **run.hyperparameters}
+    used = {**omitted_defaults(kind), **run.hyperparameters}
     return {symbol(name): values[0] for name, values in axes.items()} == used
 
 

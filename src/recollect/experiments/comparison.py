@@ -25,7 +25,7 @@ COMPARED = ("accuracy", "forgetting")
 @final
 @dataclass(frozen=True)
 class Comparison:
-    """Two configurations, what differs between them, and the paired differences of their scores."""
+    """Two configurations, the settings they differ in, and the paired differences of scores."""
 
     a: Summary
     b: Summary
@@ -35,65 +35,69 @@ class Comparison:
     only_b: tuple[int, ...]
 
     def __str__(self) -> str:
-        """Both sides, what differs, the table, a sentence for every score, and what to know."""
+        """Format as text: both sides, what differs, the table, and a sentence for each score."""
         return "\n".join([*self.heads, as_text(self.differences), *self.sentences])
 
     def _repr_html_(self) -> str:
-        """The same in a notebook."""
+        """Format as HTML, for notebooks."""
         heads, words = ("<br>".join(map(escape, each)) for each in (self.heads, self.sentences))
         return f"<p>{heads}</p>{as_html(self.differences)}<p>{words}</p>"
 
     @property
     def heads(self) -> list[str]:
-        """Both sides and what differs, a line each."""
+        """Lines that describe both sides and what differs."""
         lines = [f"{side}: {_side(each)}" for side, each in (("A", self.a), ("B", self.b))]
         return [*lines, f"differs: {self.differs_words}"]
 
     @property
     def sentences(self) -> list[str]:
-        """A sentence for every score, and the remarks."""
+        """One sentence for each score, and the remarks."""
         return [*map(str, self.differences), *self.remarks]
 
     @property
     def differs_words(self) -> str:
-        """What differs, in a line."""
+        """The settings that differ, as one line."""
         return "; ".join(map(str, self.differs)) or "nothing"
 
     @property
     def remarks(self) -> list[str]:
-        """Seeds of one side alone, other data, and runs that diverged or lie far below others."""
+        """Warnings about unpaired seeds, different data, and runs that diverged or are outliers."""
         found = [
-            f"seeds of {side} alone, left out: {', '.join(map(str, seeds))}"
+            f"seeds that only {side} has, not compared: {', '.join(map(str, seeds))}"
             for side, seeds in (("A", self.only_a), ("B", self.only_b))
             if seeds
         ]
         if any(each.name == FINGERPRINTS["stream"] for each in self.differs):
-            found.append("the data differ: a seed does not mean the same examples on both sides")
+            found.append("the data differ: runs of the same seed did not see the same examples")
         sides = (("A", self.a), ("B", self.b))
         return found + [f"{side}: {each.remarks}" for side, each in sides if each.remarks]
 
 
 class Comparisons(list[Comparison]):
-    """A comparison for every pair of configurations; printed, one after the other."""
+    """List of comparisons, one for each pair of configurations."""
 
     def __str__(self) -> str:
-        """All of them in words."""
+        """Format all comparisons as text."""
         return "\n\n".join(map(str, self))
 
     def _repr_html_(self) -> str:
-        """All of them in a notebook."""
+        """Format all comparisons as HTML, for notebooks."""
         return "<hr>".join(each._repr_html_() for each in self)
 
 
 def compare(
-    a: Iterable[Result], b: Iterable[Result], *, notice: Callable[[str], None] = warnings.warn
+    a: Iterable[Result] | Summary,
+    b: Iterable[Result] | Summary,
+    *,
+    notice: Callable[[str], None] = warnings.warn,
 ) -> Comparisons:
-    """Compare two sets of results, configuration by configuration, over the seeds they share.
+    """Compare two sets of results by paired differences over their common seeds.
 
-    Only runs that differ in nothing but their seed count as one configuration, and nothing else is
-    pooled: several configurations are paired by what varies within both sets (such as the buffer),
-    one on one side is compared with each of the other, and what cannot be told apart is an error.
-    `notice` gets a line for every configuration without a partner.
+    `a` and `b` are `Results`, lists of runs, or a `Summary`. Runs that differ only in their seed
+    are one configuration, and configurations are never pooled. If one side has a single
+    configuration, it is compared with each one of the other side. Otherwise configurations are
+    paired by the values that vary within both sides, such as the buffer; if these do not identify
+    them, that is an error. `notice` receives a line for each configuration without a partner.
 
     >>> from recollect import run
     >>> ours, theirs = (run("seq-digits", name, buffer=50, seeds=3) for name in ("derpp", "er"))
@@ -103,21 +107,35 @@ def compare(
     >>> found.differences[0].setting, len(found.differences[0].differences)
     ('class', 3)
     """
-    sides = [Results([*each]).summaries() for each in (a, b)]
+    sides = [Results(_runs(each, name)).summaries() for each, name in ((a, "A"), (b, "B"))]
     for name, found in zip("AB", sides, strict=True):
         if not found:
-            raise InputError(f"{name} has no runs: give results of at least one")
+            raise InputError(f"{name} has no runs: give at least one")
     ours, theirs = (_by_stream(found) for found in sides)
     common = [key for key in ours if key in theirs]
     if not common:
         names = (", ".join(dict.fromkeys(map(_stream, found))) for found in (ours, theirs))
-        raise InputError("A and B have no stream in common: {} against {}".format(*names))
+        raise InputError("A and B have no stream in common: A has {}, B has {}".format(*names))
     pairs = [pair for key in common for pair in _matched(ours[key], theirs[key])]
     for name, found, at in zip("AB", sides, (0, 1), strict=True):
         for each in found:
             if not any(each is pair[at] for pair in pairs):
-                notice(f"not compared, {name} alone has it: {_side(each)}")
+                notice(f"not compared, as only {name} has it: {_side(each)}")
     return Comparisons(_pair(x, y) for x, y in pairs)
+
+
+def _runs(side: object, name: str) -> list[Result]:
+    if isinstance(side, Summary):
+        return list(side.runs)
+    wanted = f"{name} must be Results, a list of runs or a Summary"
+    if not isinstance(side, Iterable):
+        raise InputError(f"{wanted}, not {type(side).__name__}")
+    runs: list[Result] = []
+    for each in side:
+        if not isinstance(each, Result):
+            raise InputError(f"{wanted}, not a list with {type(each).__name__}")
+        runs.append(each)
+    return runs
 
 
 def _by_stream(found: Sequence[Summary]) -> dict[tuple[str, bool], list[Summary]]:
@@ -146,13 +164,17 @@ def _matched(a: Sequence[Summary], b: Sequence[Summary]) -> list[tuple[Summary, 
         if len({*found}) < len(found):
             listed = "; ".join(_side(each) for each in side)
             raise InputError(
-                f"{name} has {len(side)} configurations that nothing pairs with those of the "
-                f"other: choose one of them, such as by lr=0.1 ({listed})"
+                f"cannot pair the {len(side)} configurations of {name} with the other side: no "
+                f"value that varies on both sides identifies them. Select one of them, for "
+                f"example with lr=0.1 ({listed})"
             )
     partners = dict(zip(keys[1], b, strict=True))
     pairs = [(x, partners[key]) for key, x in zip(keys[0], a, strict=True) if key in partners]
     if not pairs:
-        raise InputError(f"A and B have no value of {', '.join(vary)} in common")
+        raise InputError(
+            f"A and B have no value of {', '.join(vary)} in common: compare runs with the same "
+            f"values"
+        )
     return pairs
 
 
@@ -184,7 +206,7 @@ def _pair(a: Summary, b: Summary) -> Comparison:
 
 
 def _is_number(score: float | None) -> bool:
-    """Whether a score can be compared; the error of a run that diverged is infinite."""
+    """Return True for a finite score; the error of a diverged regression run is infinite."""
     return score is not None and math.isfinite(score)
 
 
@@ -208,7 +230,7 @@ def _differs(a: Result, b: Result) -> list[Differs]:
     sides = []
     for run in (a, b):
         facts = _facts(run) | {"method": method_title(run)}
-        # Two methods never have the same code; of one, it says that an equation changed.
+        # Two methods always differ in code; for one method, it means that an equation changed.
         parts = [name for name in FINGERPRINTS if name != "code" or a.method == b.method]
         shown = {FINGERPRINTS[name]: _shown(run, name) for name in parts}
         if run.network_class:
@@ -225,7 +247,7 @@ def _shown(run: Result, part: str) -> str:
 
 
 def _names(a: Summary, b: Summary, differs: Sequence[Differs]) -> tuple[str, str]:
-    """What to call the two sides in a sentence."""
+    """Names of the two sides for use in sentences."""
     titles = method_title(a.first), method_title(b.first)
     if titles[0] != titles[1]:
         return titles

@@ -1,7 +1,7 @@
-"""The hyper-parameters that are used where none are given: the paper's, or those stated here.
+"""Default hyper-parameters of each method on each benchmark.
 
-The paper has no figures on some benchmarks. There, a method learns as on the benchmark that is most
-like it, or with values that were found in a small trial.
+They are the paper's where it reports the benchmark. Elsewhere they are those of the most similar
+benchmark, or values found in a small trial.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from recollect.experiments import paper
 
 __all__ = ["hyperparameters", "search_space"]
 
-# The batch and replay sizes stay those of the benchmark itself.
+# Batch and replay sizes are still the benchmark's own.
 LIKE = {"seq-cifar100": "seq-cifar10", "seq-fashion-mnist": "seq-mnist"}
 SIZES = ("bs", "mbs")
 
-# One pass in batches of 10. Three seeds on CIFAR-100 with the rates 0.03 and 0.1: the lower one was
-# better for all methods but ER, and so was a beta of 1 for DER++, with an alpha that is larger the
-# smaller the buffer is (docs/benchmarks/online-cifar10.md). No search was made.
+# One pass in batches of 10, not the result of a search. In a trial with three seeds on CIFAR-100,
+# the learning rate 0.03 was better than 0.1 for all methods except ER; for DER++, so was beta = 1
+# with an alpha that grows as the buffer shrinks (docs/benchmarks/online-cifar10.md).
 ONLINE_RATE = 0.03
 ONLINE: Mapping[str, Mapping[int | None, Mapping[str, float]]] = {
     "der": {None: {"alpha": 0.3}},
@@ -28,7 +28,7 @@ ONLINE: Mapping[str, Mapping[int | None, Mapping[str, float]]] = {
 
 
 def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str, float]:
-    """What is used for a method at this buffer, or else at the nearest one that is known.
+    """Return the default hyper-parameters of a method at this buffer size, or the nearest one.
 
     >>> hyperparameters("seq-cifar100", "derpp", 200)
     {'lr': 0.03, 'alpha': 0.1, 'beta': 0.5}
@@ -49,7 +49,7 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
 
 
 def search_space(benchmark: str, method: str) -> dict[str, list[float]]:
-    """The values that the paper tried for a method, here or on the benchmark that is most alike.
+    """Return the paper's search grid for a method on this or the most similar benchmark.
 
     >>> search_space("seq-fashion-mnist", "er")
     {'lr': [0.03, 0.01, 0.1]}

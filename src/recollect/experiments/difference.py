@@ -1,4 +1,4 @@
-"""One paired difference of a comparison, with its statistics, and one setting that differs."""
+"""Paired difference of a score between two configurations, with its statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEVEL = 0.05
 
 
 class Differs(NamedTuple):
-    """A setting in which the two sides differ, and its value on each."""
+    """Setting that differs between the two sides, with its value on each side."""
 
     name: str
     a: str
@@ -29,11 +29,11 @@ class Differs(NamedTuple):
 @final
 @dataclass(frozen=True)
 class Difference:
-    """The paired difference A - B of a score in a setting, in points, over common seeds.
+    """Paired difference A - B of a score in a setting, over the common seeds.
 
-    `low` and `high` bound the 95 % confidence interval of the mean; `p` is that of the paired t
-    test, `p_sign_flip` that of the exact sign-flip permutation test (up to 16 pairs). None where
-    there are too few pairs, or no spread, to know.
+    `interval` is the 95 % confidence interval of the mean difference, `p` the p-value of the paired
+    t test, and `p_sign_flip` that of the exact sign-flip permutation test (up to 16 pairs). They
+    are None if there are too few pairs, or no variance, to compute them.
     """
 
     setting: str
@@ -45,26 +45,26 @@ class Difference:
 
     @property
     def mean(self) -> float:
-        """The mean difference: A's mean score minus B's."""
+        """Mean difference: A's mean score minus B's."""
         return self.a - self.b
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """The 95 % confidence interval of the mean difference."""
+        """95 % confidence interval of the mean difference."""
         return interval([*self.differences.values()])
 
     @property
     def p(self) -> float | None:
-        """The two-sided p value of the paired t test."""
+        """Two-sided p-value of the paired t test."""
         return t_p([*self.differences.values()])
 
     @property
     def p_sign_flip(self) -> float | None:
-        """The two-sided p value of the exact sign-flip permutation test."""
+        """Two-sided p-value of the exact sign-flip permutation test."""
         return sign_flip_p([*self.differences.values()])
 
     def __str__(self) -> str:
-        """What it means, in a sentence."""
+        """Describe the difference in a sentence."""
         forgets, lower_wins = self.score == "forgetting", lower_is_better(self.score, self.setting)
         first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
@@ -81,7 +81,7 @@ class Difference:
             sign = -1 if self.mean < 0 else 1
             low, high = sorted(sign * bound for bound in bounds)
             clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
-            digits = 1 if clear else 3  # the sign must be seen
+            digits = 1 if clear else 3  # enough digits to show the sign
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
         size = amount(abs(self.mean), self.setting)
         verb = f"forgets {size} less" if forgets else f"is {size} better"

@@ -1,4 +1,4 @@
-"""The table of a comparison, as text and as HTML."""
+"""Format the table of a comparison as text and as HTML."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from recollect.experiments.paired import p_words
 __all__ = ["as_html", "as_text"]
 
 HEADS = ("setting", "score", "A", "B", "A - B", "95 % CI", "p (t)", "p (sign flips)", "seeds")
-TEXTS = 2  # as many columns are words, to the left; the others are numbers, to the right
+TEXTS = 2  # leading columns of text, aligned left; the others are numbers, aligned right
 
 
 def as_text(found: Iterable[Difference]) -> str:
-    """A row for every difference, in columns of equal width, below a line of heads."""
+    """Format differences as a plain-text table, one row each."""
     rows = [_cells(each) for each in found]
     widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
 
@@ -30,7 +30,7 @@ def as_text(found: Iterable[Difference]) -> str:
 
 
 def as_html(found: Iterable[Difference]) -> str:
-    """The same as a table of a notebook."""
+    """Format differences as an HTML table, one row each."""
 
     def line(tag: str, cells: Sequence[str]) -> str:
         return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"

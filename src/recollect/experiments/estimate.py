@@ -1,4 +1,4 @@
-"""An estimate of how long a command will take, before it starts."""
+"""Estimate the training time of a command before it starts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ RUNS = 5
 
 
 def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
-    """About how many seconds training will take: a few steps of every kind of job are timed.
+    """Estimate the training time of each method in seconds, by timing a few steps of each job.
 
-    What a method does between tasks is not in it, nor is evaluation.
+    Evaluation, and work that a method does between tasks, are not included.
     """
     costs: dict[tuple[object, ...], float] = {}
     found: dict[str, float] = {}
@@ -38,7 +38,7 @@ def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
 
 
 def _step(job: Job) -> float:
-    # Examples of zeros: a small rate keeps the weights of many steps finite.
+    # The examples are zeros; a small learning rate keeps the weights finite over many steps.
     some = replace(job, runs=tuple(replace(run, lr=0.0001) for run in job.runs[:RUNS]))
     runs, batch, stream = some.runs, job.batch, job.stream
     count = (WARM + TIMED) * batch
@@ -53,12 +53,12 @@ def _step(job: Job) -> float:
             fleet.learn(x[:, WARM * batch :], y[:, WARM * batch :], batch)
             wait_for(job.device)
     except (RecollectError, RuntimeError):
-        return 0.0  # an estimate must not stop what it is an estimate of
+        return 0.0  # a failing estimate must not stop the command
     return (time.perf_counter() - began) / TIMED / len(runs)
 
 
 def in_words(seconds: float) -> str:
-    """A time as a person says it.
+    """Format a duration in words.
 
     >>> in_words(40), in_words(600), in_words(9000)
     ('about 40 seconds', 'about 10 minutes', 'about 2.5 hours')

@@ -1,12 +1,15 @@
-"""Results as tables for other programs and for papers."""
+"""Export results: CSV with one row per run, Markdown and LaTeX tables of means, JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
+from recollect.errors import InputError
+from recollect.experiments.files import LINES, write_runs
 from recollect.experiments.labels import (
     MORE_SCORES,
     SCORES,
@@ -17,8 +20,9 @@ from recollect.experiments.labels import (
     settings_of,
 )
 from recollect.experiments.results import Results, Summary
+from recollect.files import write_json, write_text
 
-__all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "score_columns"]
+__all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "save", "score_columns"]
 
 # The columns of a CSV around scores and hyper-parameters: fields of `Result`.
 BEFORE = ("benchmark", "method", "buffer", "seed", "epochs", "validation")
@@ -29,14 +33,14 @@ AFTER = (
 
 
 class Column(NamedTuple):
-    """A score in a setting as a column of a table."""
+    """Table column: one score in one setting."""
 
     score: str
     setting: str
 
     @property
     def title(self) -> str:
-        """What stands above the column; of accuracies the setting alone.
+        """Heading of the column: score and setting, or the setting alone for accuracy.
 
         >>> Column("accuracy", "class").title, Column("anytime_accuracy", "class").title
         ('Class-IL', 'any-time accuracy Class-IL')
@@ -46,21 +50,37 @@ class Column(NamedTuple):
 
 
 def exported(results: Results, suffix: str, scores: Sequence[str] = ()) -> str:
-    """The results as text in one of the `FORMATS`.
+    """Format the results as a table in one of the `FORMATS`.
 
-    A CSV has a line for every run and all scores. Markdown and LaTeX have means over seeds of these
-    scores. If none are named that is the accuracy and, where a run has curves, also its average
-    incremental and its any-time accuracy.
+    A CSV has one row per run, with all scores. Markdown and LaTeX have means over seeds of the
+    given scores; by default the accuracy, and if a run has curves also the average incremental and
+    the any-time accuracy.
     """
     return FORMATS[suffix](results, scores)
 
 
-def columns(results: Results) -> dict[str, list[Any]]:
-    """The runs as named columns with a value for every run; None where a run has none.
+def save(results: Results, path: Path | str) -> None:
+    """Write results to a file, in the format that its suffix names."""
+    suffix = Path(path).suffix
+    if suffix in FORMATS:
+        write_text(path, exported(results, suffix))
+    elif suffix == LINES:
+        write_runs(path, [(run, run.provenance) for run in results])
+    elif suffix in (".json", ""):
+        write_json(path, [run.as_json() for run in results])
+    else:
+        raise InputError(
+            f"cannot save results as {suffix!r}: use .json or .jsonl (to load them again), or "
+            f"{', '.join(FORMATS)} (tables)"
+        )
 
-    Scores are named by setting, as in `accuracy Class-IL`; `title` is the method's title, and there
-    is a column for every hyper-parameter. Average incremental and any-time accuracy have columns if
-    any of the runs has them.
+
+def columns(results: Results) -> dict[str, list[Any]]:
+    """Return the runs as named columns, with one value per run (None if it is missing).
+
+    Scores are named by setting, as in `accuracy Class-IL`; `title` is the method's title, and each
+    hyper-parameter has a column. Average incremental and any-time accuracy have columns if any of
+    the runs has them.
     """
     settings = settings_of(results)
     names = sorted({name for run in results for name in run.hyperparameters})
@@ -78,7 +98,7 @@ def columns(results: Results) -> dict[str, list[Any]]:
 
 
 def score_columns(results: Results, scores: Sequence[str] = ("accuracy",)) -> list[Column]:
-    """The columns of means of these scores, without those in which no row has a number."""
+    """Return a column for each score and setting that at least one run has."""
     found = [Column(score, setting) for score in scores for setting in settings_of(results)]
     return [
         each for each in found
@@ -112,10 +132,11 @@ def _latex(results: Results, scores: Sequence[str]) -> str:
 
 
 def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
-    """What all rows have in common (or nothing), a head, and a row for every configuration.
+    """Return a note on what all rows share (may be empty), the header, and the table rows.
 
-    Hyper-parameters that vary within a method have a column each, and so have epochs and split.
-    Those that are the same in all rows are the note; the others are in words in the last column.
+    Each row is a configuration. Hyper-parameters that vary within a method have a column each, and
+    so do epochs and split if they vary. Values common to all rows go into the note, the remaining
+    ones into the last column.
     """
     summaries = results.summaries()
     asked = any(run.curves is not None for run in results)
@@ -124,7 +145,7 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
                if len({getattr(run, name) for run in results}) > 1]  # fmt: skip
     spanned = _spanned(summaries)
     rest = [_rest(each, spanned) for each in summaries]
-    shared = [word for word in rest[0] if all(word in words for words in rest)]
+    shared = [word for word in rest[0] if all(word in words for words in rest)] if rest else []
     others = [", ".join(word for word in words if word not in shared) for words in rest]
     same = not any(others)
     head = ["benchmark", "method", "buffer", *spanned, *varying, "seeds"]
@@ -141,7 +162,7 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
 
 
 def _spanned(summaries: Sequence[Summary]) -> list[str]:
-    """The hyper-parameters that have several values within one method on one stream."""
+    """Names of the hyper-parameters with several values within one method on one stream."""
     found: dict[tuple[str, str, str], set[float]] = {}
     for each in summaries:
         for name, value in each.first.hyperparameters.items():
@@ -164,7 +185,7 @@ def _is_number(text: str) -> bool:
 
 
 def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:
-    """The start of a row: benchmark, method, buffer, seeds, and a mean for each column."""
+    """Return the first cells of a row: benchmark, method, buffer, seeds, and the means."""
     run, count = summary.first, len(summary.runs)
     means = (summary.mean(*column) for column in columns)
     lost = sum(run.diverged for run in summary.runs)

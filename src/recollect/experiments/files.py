@@ -1,7 +1,7 @@
-"""Results in files: every field is checked before any run is taken in.
+"""Read and write result files; every field is validated before any run is accepted.
 
-A file that `--json` wrote is a list of runs. JSON lines (`.jsonl`) have one run a line, rounded, as
-they stand in a repository.
+A `.json` file is a list of runs, as `--json` writes it. A `.jsonl` file has one run per line with
+rounded numbers, compact enough for a repository.
 """
 
 from __future__ import annotations
@@ -30,29 +30,30 @@ ROUNDED = (
     "accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds", "curves",
 )  # fmt: skip
 DIGITS = 4
-SHOWN = 40  # letters of a value in an error
-SIGNS = {"benchmark", "method", "accuracy"}  # what has none of these is no run
+SHOWN = 40  # characters of a value in an error message
+SIGNS = {"benchmark", "method", "accuracy"}  # an object without any of these is not a run
 
 
 class Stored(NamedTuple):
-    """A run as a file or a store has it: its result, and where that came from."""
+    """Run from a file or the result store: its result and provenance."""
 
     result: Result
     provenance: Provenance
 
 
 def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -> list[Stored]:
-    """Read the runs of a file, or of every file in a folder; all of them, or an error.
+    """Read all runs of a file, or of every file in a folder.
 
-    A file is a list, as `--json` writes it, or has one run a line (`.jsonl`). Files of a folder
-    that hold something else than runs are skipped, and `notice` gets a line for each.
+    A file is a list of runs, as `--json` writes it, or has one run per line (`.jsonl`). Any damaged
+    run is an error. Files in a folder that do not contain runs are skipped, and `notice` receives
+    a line for each.
     """
     folder = Path(path)
     if not folder.is_dir():
         return _runs_in(folder)
     files = sorted(each for each in folder.iterdir() if each.suffix in (LINES, ".json"))
     if not files:
-        raise DataError(f"{folder} holds no results: it has no file *{LINES} or *.json")
+        raise DataError(f"{folder} has no results: it has no *{LINES} or *.json file")
     found: list[list[Stored]] = []
     for file in files:
         try:
@@ -60,14 +61,15 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
         except NotResultsError as error:
             notice(f"skipped: {error}")
     if not found:
-        raise DataError(f"{folder} holds no results: none of its files has runs")
+        raise DataError(f"{folder} has no results: none of its files contains runs")
     return [row for rows in found for row in rows]
 
 
 def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
-    """Write runs with their provenance: as a list, or one run a line to a `.jsonl` file.
+    """Write runs with their provenance to a JSON file, or one run per line to a `.jsonl` file.
 
-    In lines, scores, losses and seconds are rounded to four decimals, or as many digits.
+    In a `.jsonl` file, scores, losses and seconds are rounded to four decimals, or for small values
+    to four significant digits.
     """
     found = [provenance.beside(run) for run, provenance in rows]
     if Path(path).suffix != LINES:
@@ -80,12 +82,12 @@ def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> N
 
 
 class NotResultsError(DataError):
-    """A file holds something else than runs."""
+    """Raised for a file that does not contain runs."""
 
 
 def _runs_in(path: Path) -> list[Stored]:
     try:
-        text = path.read_text("utf-8-sig")  # other programs may begin a file with a mark
+        text = path.read_text("utf-8-sig")  # other programs may write a byte order mark
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:
@@ -95,14 +97,14 @@ def _runs_in(path: Path) -> list[Stored]:
         for data, where in _items(text, path):
             rows.append(_read(data, where))
     except NotResultsError as error:
-        if rows:  # it holds runs, and is damaged
+        if rows:  # a results file, but damaged
             raise DataError(str(error)) from None
         raise
     return rows
 
 
 def _items(text: str, path: Path) -> Iterator[tuple[Any, str]]:
-    """Everything in a file that should be a run, with where it stands."""
+    """Yield every item of a file that should be a run, with its location."""
     if path.suffix == LINES:
         for at, line in enumerate(text.split("\n"), start=1):
             if line.strip():
@@ -122,7 +124,7 @@ def _parsed(text: str, where: str) -> Any:
 
 
 def _not_results(where: Path | str, why: str) -> NotResultsError:
-    return NotResultsError(f"{where} holds no results as --json writes them: {why}")
+    return NotResultsError(f"{where} is not a results file as --json writes it: {why}")
 
 
 def _rounded(value: Any) -> Any:
@@ -132,12 +134,12 @@ def _rounded(value: Any) -> Any:
         return [_rounded(each) for each in value]
     if not isinstance(value, float) or not value:
         return value
-    # As many significant digits of small values, such as errors in large units.
+    # Small values, such as errors in large units, keep as many significant digits.
     return round(value, max(DIGITS, DIGITS - 1 - math.floor(math.log10(abs(value)))))
 
 
 def _read(data: Any, where: str) -> Stored:
-    other = f"{where}: no results as --json writes them"
+    other = f"{where}: not a run as --json writes it"
     if not isinstance(data, dict):
         raise NotResultsError(f"{other}: {_shown(data)} is not an object")
     if not SIGNS & data.keys():
@@ -172,13 +174,13 @@ def _made(value: Any) -> bool:
 
 
 def _table_of(good: Check) -> Check:
-    """Rows of one length."""
+    """Return a check for a table: a list of rows of equal length."""
     lines = checks.list_of(checks.list_of(or_null(good)))
     return lambda value: lines(value) and len({len(line) for line in value}) == 1
 
 
 def _per_setting(percentages: Check, values: Check) -> Check:
-    """An object of percentages by setting; errors and R² of values have no such bounds."""
+    """Return a check for an object by setting: percentages, or unbounded regression measures."""
     bounds = dict.fromkeys(MEASURES["regression"], values)
     return lambda value: (
         object_of(lambda each: True)(value)
@@ -187,7 +189,7 @@ def _per_setting(percentages: Check, values: Check) -> Check:
 
 
 def _culprit(value: Any, good: Check) -> Any:
-    """Of an object, the first entry that is not as it should be."""
+    """Return the first invalid entry of an object, or the value itself."""
     if not isinstance(value, dict):
         return value
     entries = ({key: each} for key, each in value.items())
@@ -205,7 +207,7 @@ def _curves(value: Any) -> bool:
 
 
 def _square(value: Any) -> bool:
-    """As many columns as rows, of counts."""
+    """Check for a square table of counts."""
     lines = checks.list_of(checks.list_of(whole(0)))
     return lines(value) and {len(line) for line in value} == {len(value)}
 
@@ -213,38 +215,38 @@ def _square(value: Any) -> bool:
 _percent = between(0, 100)
 _change = or_null(between(-100, 100))
 _changes = _per_setting(_change, or_null(checks.number))
-_change_words = "an object of numbers from -100 to 100 (but for errors of values), or null"
+_change_words = "an object of numbers from -100 to 100 (any for regression measures), or null"
 
 FIELDS: dict[str, tuple[str, Check]] = {
     "benchmark": ("a name", _name),
     "method": ("a name", _name),
-    "buffer": ("a whole number from 1 on, or null", or_null(whole(1))),
-    "seed": ("a whole number from 0 on", whole(0)),
+    "buffer": ("an integer of at least 1, or null", or_null(whole(1))),
+    "seed": ("an integer of at least 0", whole(0)),
     "hyperparameters": ("an object of numbers", object_of(checks.number)),
     "accuracy": (
-        "an object of percentages, or of errors of values",
+        "an object of percentages or regression measures",
         _per_setting(_percent, or_null(checks.number)),
     ),
     "fwt": (_change_words, _changes),
     "bwt": (_change_words, _changes),
     "forgetting": (_change_words, _changes),
-    "epochs": ("a whole number from 1 on", whole(1)),
+    "epochs": ("an integer of at least 1", whole(1)),
     "validation": ("true or false", _truth),
     "matrix": (
-        "an object of tables of percentages (or errors of values) or null",
+        "an object of tables of percentages (or regression measures) or null",
         _per_setting(_table_of(_percent), _table_of(checks.number)),
     ),
     "untrained": (
         "an object of lists of percentages, or null",
         or_null(_per_setting(checks.list_of(_percent), checks.list_of(checks.number))),
     ),
-    "train_seconds": ("a number from 0 on", between(0, math.inf)),
-    "steps": ("a whole number from 0 on", whole(0)),
-    "memory_bytes": ("a whole number from 0 on", whole(0)),
+    "train_seconds": ("a number of at least 0", between(0, math.inf)),
+    "steps": ("an integer of at least 0", whole(0)),
+    "memory_bytes": ("an integer of at least 0", whole(0)),
     "diverged": ("true or false", _truth),
-    "device": ("a text", checks.text),
-    "execution": ("a text", checks.text),
-    "made": ("an object of known texts, or null", or_null(_made)),
+    "device": ("a string", checks.text),
+    "execution": ("a string", checks.text),
+    "made": ("an object of strings with known names, or null", or_null(_made)),
 }
 
 CURVES: dict[str, Check] = {
@@ -259,7 +261,7 @@ CURVES: dict[str, Check] = {
     ),
 }
 
-# Fields that are in a file only if they were asked for.
+# Fields that are in a file only if they were requested.
 ADDED: dict[str, tuple[str, Check]] = {
     "curves": ("an object of lists as long as its steps", _curves),
     "confusion": ("an object of square tables of counts", object_of(_square)),

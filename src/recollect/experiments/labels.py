@@ -1,4 +1,4 @@
-"""The names of settings and scores in tables, figures and the report, and the order of names."""
+"""Titles and order of settings and scores in tables, figures and the report."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ __all__ = [
     "settings_of",
 ]
 
-# In the order in which they are shown.
+# In display order.
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 
-# Of values and several labels, measures stand in the place of settings.
+# Regression and multi-label results have measures in place of settings.
 MEASURE_TITLES = {
     "rmse": "RMSE", "mae": "MAE", "r2": "R²", "f1": "F1", "macro_f1": "macro F1",
     "hamming": "Hamming loss", "average_precision": "average precision",
 }  # fmt: skip
 
-# Scores that the paper prints.
+# Scores that the paper reports.
 SCORES = {"accuracy": "accuracy", "fwt": "FWT", "bwt": "BWT", "forgetting": "forgetting"}
 
-# Scores that it does not: the first of every accuracy matrix, the second of runs with curves.
+# Scores that it does not report. The second one needs curves.
 MORE_SCORES = {
     "average_incremental_accuracy": "average incremental accuracy",
     "anytime_accuracy": "any-time accuracy",
@@ -55,7 +55,7 @@ SCORE_TITLES = {
 
 
 def setting_title(name: str) -> str:
-    """The title of a setting; its name, if it is not one of the paper's.
+    """Return the title of a setting or measure; an unknown one is its own title.
 
     >>> setting_title("class"), setting_title("rmse"), setting_title("odd")
     ('Class-IL', 'RMSE', 'odd')
@@ -64,7 +64,7 @@ def setting_title(name: str) -> str:
 
 
 def score_title(score: str, setting: str) -> str:
-    """The title of a score beside that of its setting; a measure is not an accuracy.
+    """Return the title of a score, for display next to the title of its setting or measure.
 
     >>> score_title("accuracy", "class"), score_title("average_incremental_accuracy", "rmse")
     ('accuracy', 'average incremental')
@@ -76,12 +76,12 @@ def score_title(score: str, setting: str) -> str:
 
 
 def of_classes(run: Result) -> bool:
-    """Whether a run is scored by accuracy: figures and the report show no other measures."""
+    """Return True if a run is scored by accuracy, the only measure in figures and the report."""
     return not MEASURE_TITLES.keys() & run.accuracy.keys()
 
 
 def lower_is_better(score: str, setting: str) -> bool:
-    """Whether the lower of two scores is the better one.
+    """Return True if lower values of a score are better.
 
     >>> lower_is_better("forgetting", "class"), lower_is_better("bwt", "rmse")
     (True, False)
@@ -90,7 +90,7 @@ def lower_is_better(score: str, setting: str) -> bool:
 
 
 def amount(size: float, setting: str) -> str:
-    """A difference in words: points of a percentage, or in the units of a measure.
+    """Format a difference: percentage points, or a number in the units of a measure.
 
     >>> amount(3.14159, "class"), amount(0.0314159, "rmse")
     ('3.1 points', '0.0314')
@@ -99,7 +99,7 @@ def amount(size: float, setting: str) -> str:
 
 
 def decimals(value: float, setting: str) -> int:
-    """How many decimals show a score: two of a percentage, three digits of small values.
+    """Number of decimals to show: two for percentages, three significant digits for small values.
 
     >>> decimals(0.5, "class"), decimals(120.0, "rmse"), decimals(0.00123, "rmse")
     (2, 2, 5)
@@ -110,7 +110,7 @@ def decimals(value: float, setting: str) -> int:
 
 
 def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:
-    """Those of these scores that some of the runs have in some setting."""
+    """Return the scores that at least one run has in some setting."""
     runs = list(results)
     return [
         score
@@ -120,12 +120,12 @@ def measured(results: Iterable[Result], scores: Iterable[str]) -> list[str]:
 
 
 def method_title(run: Result) -> str:
-    """The title of a run's method, also of a method of one's own."""
+    """Return the title of a run's method, including custom methods."""
     return run.method_title or title_of(run.method)
 
 
 def meaningful(settings: Iterable[str]) -> list[str]:
-    """Settings without Task-IL where all tasks have the same classes: to know the task is no help.
+    """Drop Task-IL if all tasks have the same classes, where knowing the task does not help.
 
     >>> meaningful(["class", "task"]), meaningful(["task", "domain"])
     (['class', 'task'], ['domain'])
@@ -136,12 +136,12 @@ def meaningful(settings: Iterable[str]) -> list[str]:
 
 
 def settings_of(results: Iterable[Result]) -> list[str]:
-    """The settings and measures in which any of the runs was scored, in the usual order."""
+    """Return the settings and measures of the runs, in display order."""
     return known_first((s for run in results for s in run.accuracy), SETTINGS | MEASURE_TITLES)
 
 
 def known_first(names: Iterable[str], known: Iterable[str]) -> list[str]:
-    """Names in the order in which they are known, each once; others follow by name.
+    """Sort unique names in the order of `known`; unknown names follow alphabetically.
 
     >>> known_first(["mine", "b", "a", "b"], ["b", "a", "c"])
     ['b', 'a', 'mine']

@@ -1,4 +1,4 @@
-"""Fleets on a Ray cluster: more machines than one, any of which may die."""
+"""Train fleets on a Ray cluster, and retry the work of nodes that fail."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ RETRIES = 5
 POLL_SECONDS = 1.0
 PATIENCE = 5.0
 ANYWHERE = ("auto", "local")
-# HTTP/2, which Ray speaks: what a client says first, with empty settings, and a server's reply.
+# Ray uses HTTP/2: the client's connection preface with an empty SETTINGS frame.
 GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])
 SETTINGS_FRAME = 4
 
 
 @final
 class OnRay:
-    """Trains pieces on a Ray cluster: one at a given address, or one of this machine's own.
+    """Train pieces of work on the Ray cluster at an address, or on a local one.
 
-    A worker or a node that dies costs the pieces that it had: they are trained again elsewhere.
-    Pieces come back as they finish. Every node needs recollect, in the same version.
+    The pieces of a worker or node that fails are trained again elsewhere. Results arrive as pieces
+    finish. Every node needs the same version of recollect.
     """
 
     def __init__(self, address: str | None = None) -> None:
@@ -56,17 +56,17 @@ class OnRay:
 
     @property
     def workers(self) -> int:
-        """How many pieces can train at once."""
+        """Number of pieces that can train at the same time."""
         found = self._ray.cluster_resources()
         return max(int(found.get("GPU", 0)) or int(found.get("CPU", 1)), 1)
 
     @property
     def device(self) -> torch.device:
-        """Where pieces train: on GPUs, if the cluster has any."""
+        """Device that pieces train on: a GPU if the cluster has any."""
         return torch.device("cuda" if self._ray.cluster_resources().get("GPU") else "cpu")
 
     def __call__(self, work: Work) -> Events:
-        """The events of `Work`: results of pieces, in the order in which they finish."""
+        """Train all pieces, and yield their results in the order in which they finish."""
         ray = self._ray
         gpus = 1 if any(piece.device.type == "cuda" for piece in work.pieces) else 0
         remote = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0)(_trained)
@@ -98,7 +98,7 @@ class OnRay:
                                 f"a piece of work failed {tries[index]} times on the Ray cluster: "
                                 f"{str(error).splitlines()[0]}"
                             ) from None
-                        work.notice("a worker of the Ray cluster died: its work is done again")
+                        work.notice("a worker of the Ray cluster failed: retrying its work")
                         send(index)
                         continue
                     yield index, "steps", work.pieces[index].steps
@@ -107,8 +107,8 @@ class OnRay:
                     return
                 if running and work.checkpoints is not None and work.checkpoints.time_is_up():
                     limit = TimeUp(
-                        f"the time limit came with {len(running)} pieces of work left; "
-                        f"the same command continues with them"
+                        f"the time limit was reached with {len(running)} pieces of work left; "
+                        f"run the same command to continue with them"
                     )
                     yield next(iter(running.values())), "stopped", limit
                     return
@@ -118,7 +118,7 @@ class OnRay:
 
 
 def _check_reachable(address: str) -> None:
-    """Refuse an address where nothing listens: Ray itself would try, and warn, for minutes."""
+    """Refuse an address that no cluster listens on; Ray itself would retry for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not (host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
         raise InputError(f"{address!r} is not the address of a Ray cluster: give HOST:PORT")
@@ -131,7 +131,7 @@ def _check_reachable(address: str) -> None:
         except (OSError, UnicodeError) as error:
             found.append(str(getattr(error, "strerror", None) or error))
 
-    # In a thread, because looking a name up takes as long as it likes.
+    # In a thread, because a DNS lookup has no timeout.
     asking = threading.Thread(target=connect, daemon=True)
     asking.start()
     asking.join(PATIENCE)
@@ -144,7 +144,7 @@ def _check_reachable(address: str) -> None:
 
 
 def _greet(connection: socket.socket) -> str:
-    """Why what listens cannot be Ray; empty if it can. A gateway may accept any connection."""
+    """Return why the server cannot be Ray; empty if it can. A gateway may accept any connection."""
     if os.environ.get("RAY_USE_TLS", "0") == "1":
         return ""
     connection.sendall(GREETING)
@@ -155,18 +155,18 @@ def _greet(connection: socket.socket) -> str:
 def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
     names = {field.name for field in fields(Job)}
     job = Job(stream=stream, **{name: parts[name] for name in names & parts.keys()})
-    vars(job).update(parts)  # the fingerprints that it has: files may differ on another machine
+    vars(job).update(parts)  # keep the fingerprints: source files may differ on another machine
     with one_thread():
         return train(job, lambda steps: None, None)
 
 
 def _but_stream(piece: Job) -> dict[str, Any]:
-    """A piece without the data, which travel once for all pieces."""
+    """Return the piece without its data, which are sent once for all pieces."""
     return {name: value for name, value in vars(piece).items() if name != "stream"}
 
 
 def _cause(error: Any) -> Exception:
-    """What went wrong in a worker, as it would have gone wrong here."""
+    """Unwrap the exception that a worker raised."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, RecollectError):
         return cause

@@ -1,4 +1,4 @@
-"""Paired differences: a confidence interval by Student's t, the paired t test and sign flips."""
+"""Statistics of paired differences: confidence interval, paired t test, sign-flip test."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FRACTIONS, TINY, PRECISE = 1000, 1e-300, 1e-15
 
 
 def t_two_sided(t: float, degrees: int) -> float:
-    """The probability that Student's t with so many degrees of freedom is at least as far from 0.
+    """Two-sided tail probability of Student's t distribution.
 
     >>> round(t_two_sided(2.262157, 9), 6)
     0.05
@@ -25,7 +25,7 @@ def t_two_sided(t: float, degrees: int) -> float:
 
 
 def t_quantile(confidence: float, degrees: int) -> float:
-    """How far from 0 Student's t lies with this probability at most.
+    """Two-sided quantile of Student's t distribution: P(|T| <= quantile) = confidence.
 
     >>> round(t_quantile(0.95, 9), 6)
     2.262157
@@ -43,7 +43,7 @@ def t_quantile(confidence: float, degrees: int) -> float:
 
 
 def interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """The confidence interval of the mean of paired differences; None for fewer than two."""
+    """Confidence interval of the mean of paired differences; None for fewer than two pairs."""
     n = len(differences)
     if n < 2:
         return None
@@ -53,10 +53,9 @@ def interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[fl
 
 
 def t_p(differences: Sequence[float]) -> float | None:
-    """The two-sided p value of the paired t test.
+    """Two-sided p-value of the paired t test.
 
-    None for fewer than two pairs, and where all differences are equal: nothing is known of their
-    spread then.
+    None for fewer than two pairs, and if all differences are equal, so that they have no variance.
     """
     n = len(differences)
     if n < 2 or max(differences) == min(differences):
@@ -66,10 +65,10 @@ def t_p(differences: Sequence[float]) -> float | None:
 
 
 def sign_flip_p(differences: Sequence[float]) -> float | None:
-    """The two-sided p value of the exact sign-flip permutation test; None for more than 16 pairs.
+    """Two-sided p-value of the exact sign-flip permutation test; None for more than 16 pairs.
 
-    It is the share of all sign patterns whose mean is at least as far from 0 as the one found, and
-    assumes no distribution. With n pairs it cannot be below 2 / 2**n.
+    It is the fraction of all sign patterns whose mean is at least as far from 0 as the observed
+    mean. The test assumes no distribution. With n pairs the p-value is at least 2 / 2**n.
 
     >>> sign_flip_p([1.0, 2.0, 3.0])
     0.25
@@ -84,7 +83,7 @@ def sign_flip_p(differences: Sequence[float]) -> float | None:
 
 
 def p_words(p: float) -> str:
-    """A p value as it is printed.
+    """Format a p-value.
 
     >>> p_words(0.0213), p_words(0.0021), p_words(2e-7)
     ('= 0.02', '= 0.002', '< 0.0001')
@@ -97,10 +96,10 @@ def p_words(p: float) -> str:
 
 
 def _incomplete_beta(x: float, a: float, b: float) -> float:
-    """The regularised incomplete beta function, by its continued fraction."""
+    """Regularised incomplete beta function, by its continued fraction."""
     if x <= 0 or x >= 1:
         return 0.0 if x <= 0 else 1.0
-    if x > (a + 1) / (a + b + 2):  # where the fraction of the complement converges faster
+    if x > (a + 1) / (a + b + 2):  # the continued fraction of the complement converges faster
         return 1 - _incomplete_beta(1 - x, b, a)
     scale = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     front = math.exp(scale + a * math.log(x) + b * math.log1p(-x)) / a

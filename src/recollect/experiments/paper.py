@@ -1,4 +1,4 @@
-"""The paper as data: its results, the hyper-parameters it chose and the rule for comparing."""
+"""The paper's published results and hyper-parameters, and the criterion for comparing with them."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 Kind = Literal["equal", "close", "above", "below"]
 
 MARKS: dict[Kind, str] = {"equal": "✓", "close": "≈", "above": "▲", "below": "▼"}
-SEEDS = 10  # how many stand behind each of the paper's figures
+SEEDS = 10  # number of seeds behind each published mean
 ERRORS = 3.0
 MARGIN = 0.5
 
-# The paper prints no hyper-parameters for JOINT. These are the best of its grid for SGD on the
+# The paper gives no hyper-parameters for JOINT. These are the best of its SGD grid on the
 # validation split: `recollect run BENCHMARK joint --validation --lr ...` (docs/results/joint.md).
 JOINT: dict[str, dict[str, float]] = {
     "seq-mnist": {"lr": 0.1},
@@ -39,11 +39,11 @@ JOINT: dict[str, dict[str, float]] = {
 }
 
 
-# The paper prints batch sizes only where it searched for them, and calls 10 the size on Sequential
-# MNIST. These are what its authors' public code runs these methods with (utils/best_args.py of
-# github.com/aimagelab/mammoth); its figures come out with them, and not without. HAL's memory is a
-# reservoir in that code: so are its figures on Sequential MNIST, and its transfer (but not its
-# accuracies) on Permuted and Rotated MNIST (docs/methods/hal.md).
+# The paper gives batch sizes only where it searched for them, and states 10 for Sequential MNIST.
+# These are the sizes in its authors' public code (utils/best_args.py of
+# github.com/aimagelab/mammoth); they reproduce the published results, and other sizes do not. That
+# code gives HAL a reservoir, which reproduces the published results on Sequential MNIST, and the
+# transfer (but not the accuracies) on Permuted and Rotated MNIST (docs/methods/hal.md).
 UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
     ("seq-mnist", "mer"): {None: {"mbs": 128}},
     ("seq-mnist", "agem"): {None: {"mbs": 128}},
@@ -53,21 +53,21 @@ UNPRINTED: dict[tuple[str, str], dict[int | None, dict[str, float]]] = {
     ("seq-mnist", "gss"): {None: {"bs": 128, "mbs": 10}, 5120: {"bs": 128, "mbs": 128}},
     ("perm-mnist", "gss"): {200: {"mbs": 10}},
     ("rot-mnist", "gss"): {200: {"mbs": 10}},
-    # As in that code's first public state (7ab9db9, October 2020). A commit of November 2020, after
-    # the paper, set these to 32 (d20f640), so its figures should belong to 128.
+    # As in that code's first public commit (7ab9db9, October 2020). A commit of November 2020,
+    # after the paper, set these to 32 (d20f640), so the published results should belong to 128.
     ("seq-cifar10", "er"): {None: {"mbs": 128}},
     ("seq-cifar10", "agem"): {500: {"mbs": 128}, 5120: {"mbs": 128}},
     ("seq-cifar10", "hal"): {None: {"reservoir": 1}},
 }
 
 
-# The authors' code reads FDR's alpha and never applies it, so the published figures belong to a
-# weight of 1, whatever the table of hyper-parameters says. It takes a step on the stream and then
+# The authors' code reads FDR's alpha but never applies it, so the published results belong to a
+# weight of 1, whatever the table of hyper-parameters states. It takes one step on the stream and
 # one on the distance, and stores logits in training mode, on augmented images: that moves the
-# statistics of batch normalisation towards the task that just ended, right before evaluation.
-# It takes an inner batch of MER, 128 memories and the example that arrives, as one step. In
-# GSS it lets the mean gradient of a batch decide whether its examples may replace memories, where
-# the publication judges each by its own.
+# batch normalisation statistics towards the task that just ended, right before evaluation.
+# It takes an inner batch of MER, 128 stored examples and the incoming one, as one step. In GSS it
+# uses the mean gradient of a batch to decide whether its examples may replace stored ones, where
+# the publication uses the gradient of each example.
 EFFECTIVE: dict[str, dict[str, float]] = {
     "fdr": {"alpha": 1.0, "two_steps": 1, "training_mode": 1},
     "mer": {"inner": 129},
@@ -75,7 +75,7 @@ EFFECTIVE: dict[str, dict[str, float]] = {
 }
 
 
-# Methods that the paper has no figures for learn as the one that is most like them.
+# Methods that are not in the paper use the hyper-parameters of the most similar one.
 ALIKE = {
     "er-ring": "er", "er-kmeans": "er", "er-mof": "er", "er-hybrid": "er", "ewc": "oewc",
     "pc": "sgd", "hat": "pnn", "packnet": "pnn",
@@ -84,9 +84,9 @@ ALIKE = {
 
 @dataclass(frozen=True)
 class Published:
-    """A mean and a standard deviation over ten seeds, as the paper prints them.
+    """Published mean and standard deviation over ten seeds.
 
-    The table of single epochs has no deviations.
+    The paper's single-epoch table has no standard deviations.
 
     >>> print(Published(85.61, 1.4), Published(41.93, None), sep=", ")
     85.61 ±1.40, 41.93
@@ -101,11 +101,11 @@ class Published:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How our mean compares with the paper's.
+    """Result of comparing our mean with the published one.
 
-    `equal`: within three standard errors of the difference, `allowed`. `close`: not equal, but
-    within half a point more. `above` and `below`: further away. A verdict over fewer than ten
-    seeds is `weak`, and so is one with a run that diverged or lies far below the others.
+    `equal`: the difference is within `allowed`, three standard errors of the difference. `close`:
+    within `allowed` plus half a point. `above` and `below`: further away. A verdict is `weak` with
+    fewer than ten seeds, or with a run that diverged or is far below the others.
 
     >>> verdict = Verdict("close", weak=True, allowed=1.0)
     >>> verdict.reproduced, verdict.mark
@@ -118,12 +118,12 @@ class Verdict:
 
     @property
     def reproduced(self) -> bool:
-        """Whether the two means are equal or close."""
+        """True if the two means are equal or close."""
         return self.kind in ("equal", "close")
 
     @property
     def mark(self) -> str:
-        """The sign that stands for it in tables, in parentheses if it is weak."""
+        """Symbol of the verdict in tables, in parentheses if it is weak."""
         return f"({MARKS[self.kind]})" if self.weak else MARKS[self.kind]
 
 
@@ -149,7 +149,7 @@ def _chosen() -> dict[tuple[str, str], dict[int | None, dict[str, float]]]:
 def published(
     benchmark: str, setting: str, method: str, buffer: int | None, metric: str = "accuracy"
 ) -> Published | None:
-    """The paper's figure, or None where it has none.
+    """Return a published result, or None if the paper does not have it.
 
     >>> published("seq-mnist", "class", "derpp", 200)
     Published(mean=85.61, std=1.4)
@@ -158,7 +158,7 @@ def published(
 
 
 def printed(benchmark: str) -> bool:
-    """Whether the paper has any figure on a benchmark.
+    """Return True if the paper has results on a benchmark.
 
     >>> printed("seq-cifar10"), printed("seq-cifar100")
     (True, False)
@@ -167,7 +167,7 @@ def printed(benchmark: str) -> bool:
 
 
 def has(benchmark: str, method: str, metric: str) -> bool:
-    """Whether the paper has any figure of this kind for a method.
+    """Return True if the paper has results of a method on a benchmark in this metric.
 
     >>> has("seq-cifar10", "der", "accuracy"), has("seq-cifar10", "der", "accuracy-single-epoch")
     (True, False)
@@ -176,7 +176,7 @@ def has(benchmark: str, method: str, metric: str) -> bool:
 
 
 def buffers(benchmark: str, method: str) -> tuple[int, ...]:
-    """The buffer sizes that the paper has for a method.
+    """Return the buffer sizes of a method in the paper.
 
     >>> buffers("mnist-360", "er")
     (200, 500, 1000)
@@ -187,7 +187,7 @@ def buffers(benchmark: str, method: str) -> tuple[int, ...]:
 
 @cache
 def search_space(benchmark: str, method: str) -> dict[str, list[float]]:
-    """The values that the paper tried for a method, by hyper-parameter; none if it did not say.
+    """Return the paper's search grid for a method, by hyper-parameter; empty if not published.
 
     >>> search_space("seq-mnist", "derpp")
     {'lr': [0.03, 0.1], 'alpha': [0.2, 0.5, 1.0], 'beta': [0.2, 0.5, 1.0]}
@@ -200,7 +200,7 @@ def search_space(benchmark: str, method: str) -> dict[str, list[float]]:
 
 
 def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str, float]:
-    """What the paper chose for a method, at this buffer or else at the nearest one it has.
+    """Return the paper's hyper-parameters of a method at this buffer size, or the nearest one.
 
     >>> hyperparameters("seq-mnist", "derpp", 200)
     {'lr': 0.03, 'alpha': 0.2, 'beta': 1.0}
@@ -223,10 +223,10 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
 
 
 def verdict(mean: float, std: float, seeds: int, paper: Published) -> Verdict | None:
-    """Compare our mean with the paper's; None if neither has a deviation.
+    """Compare our mean with the published one; None if neither has a standard deviation.
 
-    Few seeds say little about their own deviation, and one seed nothing: below ten, ours counts
-    as the larger of ours and the paper's. Where the paper prints none, only ours counts.
+    As few seeds estimate their standard deviation poorly, below ten seeds ours is the larger of our
+    and the published one. If the paper has no standard deviation, only ours is used.
 
     >>> verdict(85.4, 1.0, 10, Published(85.61, 1.40)).kind
     'equal'

@@ -1,4 +1,4 @@
-"""From what a person asks for to the jobs that do it."""
+"""Turn a method, a benchmark and hyper-parameter values into training jobs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Network = Callable[[], nn.Module] | nn.Module
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train, checked and complete, before any data are loaded."""
+    """Validated description of what to train, made before any data are loaded."""
 
     fleets: tuple[tuple[int, int, tuple[Run, ...]], ...]  # batch size, replay size, runs
     buffer: int | None
@@ -50,11 +50,11 @@ class Plan:
         device: torch.device = CPU,
         full_precision: bool = False,
     ) -> list[Job]:
-        """The jobs that carry the plan out on a stream; the network is the paper's by default."""
+        """Build the jobs for a stream; the default network is the paper's."""
         if network is None and (packing := packing_of(stream)) is not None:
             raise InputError(
-                f"an example of {stream.name} is {packing}, and no network is known that takes "
-                f"these: pass one as network=..."
+                f"there is no default network for {stream.name}, whose examples are {packing}: "
+                f"pass one as network=..."
             )
         return [
             Job(
@@ -85,11 +85,11 @@ def plan(
     validation: bool = False,
     optimisation: Optimisation = PLAIN_SGD,
 ) -> Plan:
-    """The plan for a method with one buffer: every seed with every combination of the values.
+    """Plan the runs of a method with one buffer: every seed with every combination of values.
 
-    Values that are not given are the paper's for that benchmark and buffer. Several mappings of
-    values are tried one after the other. Rates and weights vary within a fleet; batch sizes change
-    its shapes, so each has a fleet of its own.
+    Values that are not given default to the paper's for that benchmark and buffer. `values` may
+    also be several mappings, such as the points of a search. Learning rates and weights vary
+    within a fleet; each batch size needs a fleet of its own, as it changes tensor shapes.
     """
     numbers, own = checked_seeds(seeds), hyperparameters(kind)
     size = checked_buffer(kind, buffer)
@@ -117,7 +117,7 @@ def plan(
 
 
 def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
-    """Every combination of some values.
+    """Return all combinations of the values of several axes.
 
     >>> points_of({"lr": [0.1, 0.2], "alpha": [1.0]})
     [{'lr': 0.1, 'alpha': 1.0}, {'lr': 0.2, 'alpha': 1.0}]
@@ -133,7 +133,7 @@ def _default_network(kind: type[Method], benchmark: Benchmark | None) -> str:
 
 _NETWORKS: dict[str, Callable[[Stream], Network]] = {
     "mlp": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes),
-    # A linear layer alone, whose features are the examples.
+    # A single linear layer, whose features are the inputs.
     "none": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes, hidden=()),
     "resnet18": lambda stream: partial(ResNet18, stream.classes),
 }

@@ -1,4 +1,4 @@
-"""The paper's table for a benchmark, beside our own numbers."""
+"""Reproduce the paper's table for a benchmark, and compare it with the published numbers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOUNDS = ("joint", "sgd")
 
 @dataclass(frozen=True)
 class Cell:
-    """One row of the table: a method with one buffer, or without."""
+    """Table row: a method with one buffer size, or without a buffer."""
 
     method: str
     buffer: int | None
@@ -33,7 +33,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Our mean in one setting, the paper's, and the verdict where there is one to compare."""
+    """Our mean in one setting, the published one, and the verdict if both exist."""
 
     ours: Mean
     paper: Published | None
@@ -41,7 +41,7 @@ class Comparison:
 
 
 def metric_of(benchmark: Benchmark, epochs: int | None) -> str | None:
-    """Which of the paper's tables has runs with so many epochs; None if none has.
+    """Return the paper's table for runs with this number of epochs; None if there is none.
 
     >>> from recollect.streams import benchmark
     >>> cifar10 = benchmark("seq-cifar10")
@@ -59,7 +59,7 @@ def cells(
     buffers: Sequence[int] | None = None,
     epochs: int | None = None,
 ) -> list[Cell]:
-    """The rows of a benchmark's table: by default every published method, with every buffer."""
+    """Return the rows of a benchmark's table: by default all published methods and buffers."""
     found = []
     metric = metric_of(benchmark, epochs) or "accuracy"
     printed = [name for name in METHODS if paper.has(benchmark.paper, name, metric)]
@@ -80,7 +80,7 @@ def stream_or_stand_in(
     notice: Callable[[str], None],
     class_order: int | str | None = None,
 ) -> tuple[Benchmark, Stream]:
-    """The benchmark's stream, or that of its twin over bundled data where it cannot be had."""
+    """Load the benchmark's stream, or its substitute over bundled data if it is unavailable."""
     try:
         return benchmark, benchmark.stream(False, folder, notice, class_order)
     except DataUnavailable as error:
@@ -88,14 +88,14 @@ def stream_or_stand_in(
         if other is None:
             raise
         notice(f"{error}")
-        notice(f"{other.name} stands in for {benchmark.name}: not the paper's data")
+        notice(f"using {other.name} instead of {benchmark.name}: these are not the paper's data")
         return other, other.stream(class_order=class_order)
 
 
 def plans_of(
     benchmark: Benchmark, rows: Sequence[Cell], seeds: Sequence[int], epochs: int | None = None
 ) -> list[Plan]:
-    """What fills the table, one plan per row, with the paper's hyper-parameters."""
+    """Build one plan for each table row, with the paper's hyper-parameters."""
     ours = partial(plan, benchmark=benchmark, seeds=seeds, epochs=epochs)
     return [ours(method_named(row.method), buffer=row.buffer) for row in rows]
 
@@ -103,9 +103,9 @@ def plans_of(
 def compare(
     benchmark: Benchmark, summary: Summary, setting: str, score: str = "accuracy"
 ) -> Comparison:
-    """Our score in a setting against the paper's; no verdict on a stand-in's data.
+    """Compare our score in a setting with the published one; no verdict on substitute data.
 
-    A score is `accuracy`, `fwt`, `bwt` or `forgetting`.
+    `score` is `accuracy`, `fwt`, `bwt` or `forgetting`.
     """
     ours = summary.mean(score, setting)
     if ours is None:
@@ -118,7 +118,7 @@ def compare(
     if theirs is None or benchmark.stands_in:
         return Comparison(ours, None, None)
     found = paper.verdict(ours.mean, ours.std, ours.seeds, theirs)
-    # A run that broke down widens our deviation, and with it what counts as equal.
+    # A failed run increases our standard deviation, and with it what counts as equal.
     if found is not None and summary.remarks:
         found = replace(found, weak=True)
     return Comparison(ours, theirs, found)

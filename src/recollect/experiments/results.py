@@ -1,4 +1,4 @@
-"""Results of many runs, and what they come to."""
+"""Results of several runs, and their summaries over seeds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 
 from recollect.experiments.labels import decimals, meaningful, of_classes, setting_title
 from recollect.extras import needs
-from recollect.files import write_json
 from recollect.train import Result
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ __all__ = ["Mean", "Results", "Summary", "apart", "distinct", "optimiser_words"]
 FEWEST = 4
 POINTS = 15.0
 DEVIATIONS = 5.0
-SHOWN = 8  # letters of a fingerprint
+SHOWN = 8  # characters of a fingerprint
 FINGERPRINTS = {
     "stream": "data", "network": "network", "code": "code", "precision": "precision",
     "optimiser": "optimiser",
@@ -33,7 +32,7 @@ FINGERPRINTS = {
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean over seeds and its standard deviation, shown with so many decimals.
+    """Mean and standard deviation over seeds, printed with `decimals` decimals.
 
     >>> print(Mean(80.25, 1.5, seeds=10), Mean(80.25, 0.0, seeds=1))
     80.25 ±1.50 80.25
@@ -45,14 +44,12 @@ class Mean:
     decimals: int = 2
 
     def __str__(self) -> str:
-        # One run has no deviation, and a zero would claim that there is none.
-        parts = (
-            [self.mean, self.std] if self.seeds > 1 and math.isfinite(self.mean) else [self.mean]
-        )
+        known = self.seeds > 1 and math.isfinite(self.mean)  # one run has no deviation, not zero
+        parts = [self.mean, self.std] if known else [self.mean]
         return " ±".join(f"{part:.{self.decimals}f}" for part in parts)
 
     def beside(self, runs: int) -> str:
-        """The mean in a row about so many runs: it says so if only some of them have the score.
+        """Format the mean for a row of `runs` runs, with its seeds if only some have the score.
 
         >>> Mean(80.25, 1.5, seeds=2).beside(3)
         '80.25 ±1.50 (2 seeds)'
@@ -61,7 +58,7 @@ class Mean:
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> Mean | None:
-        """The mean of what is there; None if something is missing.
+        """Compute mean and standard deviation; None if a value is missing.
 
         >>> str(Mean.of([1.0, 3.0])), str(Mean.of([0.001, math.inf]))
         ('2.00 ±1.41', 'inf')
@@ -76,11 +73,10 @@ class Mean:
 
 @dataclass(frozen=True)
 class Summary:
-    """Runs that differ in their seed alone.
+    """Runs of one configuration, which differ only in their seed.
 
-    Where others have the same names and hyper-parameters, `apart` says what is different, such as
-    `network 7ced1d1e`, or `network MyNet` if that class is your own. `chosen` has epochs and split
-    in words where some of the results differ in them.
+    `apart` states how it differs from configurations with the same names and hyper-parameters, such
+    as `network MyNet`. `chosen` describes epochs and split if they vary among the results.
     """
 
     runs: tuple[Result, ...]
@@ -89,24 +85,24 @@ class Summary:
 
     @property
     def first(self) -> Result:
-        """One of the runs, for what they have in common."""
+        """The first run, for the attributes that all runs share."""
         return self.runs[0]
 
     @property
     def seeds(self) -> str:
-        """How many runs there are, such as `10 seeds`."""
+        """Number of runs in words, such as `10 seeds`."""
         return _seeds(len(self.runs))
 
     @property
     def settings(self) -> list[str]:
-        """The settings in which any of the runs was scored."""
+        """Settings in which at least one run was scored."""
         return list(dict.fromkeys(setting for run in self.runs for setting in run.accuracy))
 
     def mean(self, metric: str, setting: str) -> Mean | None:
-        """The mean over seeds of a score in a setting, such as `accuracy` in `class`.
+        """Return the mean over seeds of a score in a setting, such as `accuracy` in `class`.
 
         The scores are `accuracy`, `fwt`, `bwt`, `forgetting`, `average_incremental_accuracy` and
-        `anytime_accuracy`. Runs that were not scored in that setting do not count.
+        `anytime_accuracy`. Runs without a score in that setting are ignored.
         """
         scores = (getattr(run, metric) for run in self.runs)
         found = Mean.of([score[setting] for score in scores if setting in score])
@@ -114,28 +110,28 @@ class Summary:
 
     @property
     def values(self) -> str:
-        """The hyper-parameters in words, and what else tells these runs apart from others."""
+        """Hyper-parameters in words, and whatever else identifies the configuration."""
         values = [f"{name} {value:g}" for name, value in self.first.hyperparameters.items()]
         return ", ".join([*values, *self.optimiser, *self.chosen, *filter(None, [self.apart])])
 
     @property
     def optimiser(self) -> list[str]:
-        """Optimiser and schedule in words, unless it is plain SGD or `apart` says them."""
+        """Optimiser and schedule in words; empty for plain SGD or if `apart` has them."""
         said = self.first.optimiser == "sgd" or "optimiser " in self.apart
         return [] if said else optimiser_words(self.first)
 
     @property
     def seconds(self) -> float:
-        """The training time of one run."""
+        """Mean training time of a run, in seconds."""
         return float(np.mean([run.train_seconds for run in self.runs]))
 
     @property
     def far_below(self) -> tuple[Result, ...]:
-        """The runs whose accuracy lies far below that of the others, though they did not diverge.
+        """Runs that did not diverge, but whose accuracy is far below the other runs (outliers).
 
-        Far is more than 15 points, and more than five deviations, below the median in any setting.
-        The deviation is a robust one, 1.4826 times the median distance from the median, and at
-        least one point. Among fewer than four runs none is. Means include these runs.
+        Far is more than 15 points and five standard deviations below the median in any setting. The
+        standard deviation is 1.4826 times the median absolute deviation, and at least one point.
+        Among fewer than four runs there are no outliers. Means include these runs.
         """
         bounds = {}
         for setting in self.settings:
@@ -150,14 +146,14 @@ class Summary:
 
     @property
     def remarks(self) -> str:
-        """How many runs diverged, and how many lie far below the others; empty if none does."""
+        """Number of runs that diverged or are far below the others, in words; may be empty."""
         diverged = sum(run.diverged for run in self.runs)
         counts = {"diverged": diverged, "far below": len(self.far_below)}
         return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 class Results(Sequence[Result]):
-    """The results of a command, one per run, in order.
+    """Sequence of results, one per run.
 
     >>> from recollect import run
     >>> results = run("seq-digits", "sgd", seeds=2, lr=[0.03, 0.1])
@@ -173,7 +169,7 @@ class Results(Sequence[Result]):
     @overload
     def __getitem__(self, index: slice) -> Results: ...
     def __getitem__(self, index: int | slice) -> Result | Results:
-        """One run, or a slice of them."""
+        """Return one run, or a slice as `Results`."""
         return Results(self._runs[index]) if isinstance(index, slice) else self._runs[index]
 
     def __len__(self) -> int:
@@ -183,7 +179,7 @@ class Results(Sequence[Result]):
         return iter(self._runs)
 
     def __str__(self) -> str:
-        """A table: one row per configuration, means over seeds."""
+        """Format as one line per configuration, with means over seeds."""
         rows = []
         for summary in self.summaries():
             run = summary.first
@@ -199,10 +195,10 @@ class Results(Sequence[Result]):
         return "\n".join(rows)
 
     def summaries(self) -> list[Summary]:
-        """The runs grouped by everything but the seed, in order of first appearance.
+        """Group the runs by configuration (all but the seed), in order of first appearance.
 
-        Runs of another network, other data or other code are another group, also under the same
-        names; `Summary.apart` says what is different.
+        Runs with a different network, data or code are separate groups even under the same names;
+        `Summary.apart` states the difference.
         """
         groups: dict[str, list[Result]] = {}
         for run in distinct(self._runs):
@@ -217,21 +213,24 @@ class Results(Sequence[Result]):
         ]
 
     def save(self, path: Path | str) -> None:
-        """Write one JSON object per run with its provenance; the file appears whole or not at all.
+        """Write the runs to a file, atomically, in the format that its suffix names.
 
-        `recollect results --import` and `recollect report --from` read it.
+        `.json` (or no suffix) and `.jsonl` have one object per run with its provenance; `load` and
+        `recollect results --import` read them. `.csv` has a row per run, `.md` and `.tex` means.
         """
-        write_json(path, [run.as_json() for run in self._runs])
+        from recollect.experiments.exports import save
+
+        save(self, path)
 
     @classmethod
     def load(cls, *paths: Path | str) -> Results:
-        """Read what `save` or `--json` wrote: files, files of one run a line, folders of them."""
+        """Read runs from `.json` and `.jsonl` files that `save` or `--json` wrote, or folders."""
         from recollect.experiments.files import read_json
 
         return cls([row.result for path in paths for row in read_json(path)])
 
     def to_pandas(self) -> DataFrame:
-        """The runs as a pandas DataFrame, one row per run, with the columns of a CSV export."""
+        """Return a pandas DataFrame with one row per run and the columns of a CSV export."""
         from recollect.experiments.exports import columns
 
         with needs("pandas", extra="pandas", what="Results.to_pandas"):
@@ -240,7 +239,7 @@ class Results(Sequence[Result]):
 
 
 def distinct(runs: Iterable[Result]) -> list[Result]:
-    """The runs in order; of the same run with the same accuracies, found twice, only the first."""
+    """Drop duplicates: the same run with the same accuracies."""
     kept: list[Result] = []
     met: dict[str, list[Result]] = {}
     for run in runs:
@@ -252,7 +251,7 @@ def distinct(runs: Iterable[Result]) -> list[Result]:
 
 
 def optimiser_words(run: Result) -> list[str]:
-    """Optimiser and schedule as a table says them: the stored text, in two parts.
+    """Split the stored description of optimiser and schedule into words for a table.
 
     >>> from types import SimpleNamespace
     >>> optimiser_words(SimpleNamespace(optimiser="Adam, cosine per task"))
@@ -264,7 +263,7 @@ def optimiser_words(run: Result) -> list[str]:
 
 
 def _chosen(run: Result, among: Iterable[Result]) -> tuple[str, ...]:
-    """Epochs and split in words, where results on the same stream differ in them."""
+    """Describe epochs and split if they vary among the results on the same benchmark."""
     others = [each for each in among if each.benchmark == run.benchmark]
     words = []
     if any(each.epochs != run.epochs for each in others):
@@ -275,7 +274,7 @@ def _chosen(run: Result, among: Iterable[Result]) -> tuple[str, ...]:
 
 
 def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRINTS) -> str:
-    """What tells a run from others with the same names: as few fingerprints as are enough."""
+    """Describe how a run differs from others of the same name, by as few fingerprints as needed."""
     parts = []
     for name in among:
         value = getattr(run.identity, name)

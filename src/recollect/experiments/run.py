@@ -1,4 +1,4 @@
-"""Train a method on a benchmark: the researcher's one call."""
+"""Train a method on a benchmark."""
 
 from __future__ import annotations
 
@@ -52,32 +52,34 @@ def run(
     callbacks: Sequence[Callback] | Callback = (),
     **hyperparameters: float | Iterable[float],
 ) -> Results:
-    """Train a method on a benchmark, all seeds (and all given values) as one fleet.
+    """Train a method on a benchmark, with all seeds and values in one fleet.
 
-    `benchmark` is a name or a stream of your own (`recollect.from_arrays`); `method` a name, a
-    class, or an instance, whose hyper-parameters are then used. What is not given is the paper's
-    choice for that benchmark and buffer. A hyper-parameter may be a list: the fleet then spans
-    the grid. So may the buffer: one fleet for each. `class_order="seed"` gives every seed of a
-    benchmark with new classes another order of them, and a number one random order to all.
+    `benchmark` is a name or a custom stream (`recollect.from_arrays`). `method` is a name, a class,
+    or an instance, whose hyper-parameters are then used. Hyper-parameters that are not given
+    default to the paper's for that benchmark and buffer. If hyper-parameters are lists, all
+    combinations are trained. `buffer` may be a list too, with one fleet for each size. For
+    benchmarks whose tasks add classes, `class_order="seed"` gives each seed a random class order,
+    and an integer gives all seeds the same random order.
 
-    With `store`, a file (or True: the usual one), runs that are there are taken from it instead of
-    being trained again, and new ones go there, as with the command `recollect run`.
+    With `store`, a file (or True for the default one), runs that it contains are not trained again,
+    and new ones are added to it, as by the command `recollect run`.
 
     `optimiser` is SGD (with `momentum`, `weight_decay`, `nesterov`), Adam or AdamW (with `beta1`,
-    `beta2`, `eps`, `weight_decay`); `clip` limits the norm of gradients. `schedule` is constant,
-    step or cosine, over the stream or anew per task (`schedule_per`), after `warmup` steps. Their
-    numbers are hyper-parameters like any other and may be lists.
+    `beta2`, `eps`, `weight_decay`); `clip` limits the gradient norm. `schedule` is constant, step
+    or cosine, after `warmup` steps; it runs once over the stream or restarts in each task
+    (`schedule_per`). Their numbers are hyper-parameters and may be lists.
 
-    `device` is a GPU if there is one; there, convolutional networks compute in bfloat16 unless
-    `full_precision`. A long run saves its state into the folder `checkpoint` every two minutes
-    and at Ctrl+C or SIGTERM, and the same call continues from it; after `time_limit` seconds it
-    raises `TimeUp`.
+    `device="auto"` uses a GPU if available; there, convolutional networks compute in bfloat16
+    unless `full_precision=True`. With `checkpoint`, a folder, the state is saved every two minutes
+    and on Ctrl+C or SIGTERM, and the same call resumes from it. After `time_limit` seconds the
+    call saves its state and raises `TimeUp`.
 
     `curves=100` records loss and accuracy every 100 steps (`True`: every 200), on at most
-    `curve_examples` test examples of each task, and `confusion=True` confusion matrices; both are
-    fields of `Result`. `save_networks` is a folder for the trained networks, which
-    `Result.module` gives back. `callbacks` are called while training, in this process alone: all
-    runs are then trained, and stored only if every callback says that it only observes.
+    `curve_examples` test examples of each task; `confusion=True` records confusion matrices. Both
+    are fields of `Result`. `save_networks` is a folder for the trained networks, which
+    `Result.module` loads. `callbacks` are called during training, which then uses this process
+    only. With callbacks, stored runs are trained again, and results are stored only if all
+    callbacks declare `only_observes`.
 
     >>> results = run("seq-digits", "derpp", buffer=50, seeds=2, lr=[0.03, 0.1])
     >>> [(r.seed, r.hyperparameters["lr"]) for r in results]
@@ -124,8 +126,8 @@ def run(
 
 def _not_stored(callback: Callback) -> str:
     return (
-        f"results are not stored, because {type(callback).__name__} may change what is trained: "
-        f"if it does not, give the class the line `only_observes = True`"
+        f"results are not stored, because the callback {type(callback).__name__} may change the "
+        f"training: if it does not, set `only_observes = True` in its class"
     )
 
 
@@ -136,7 +138,7 @@ def _checkpoints(folder: Path | str | None, time_limit: float | None) -> Checkpo
         raise InputError(f"the time limit must be a number of seconds above 0, not {time_limit!r}")
     if folder is None:
         if time_limit is not None:
-            raise InputError("a time limit needs a folder for the state: give one as checkpoint")
+            raise InputError("a time limit needs a folder to save the state in: pass checkpoint")
         return None
     deadline = None if time_limit is None else time.monotonic() + time_limit
     return Checkpoints(Path(folder), deadline=deadline)

@@ -1,6 +1,7 @@
-"""Search hyper-parameters: many configurations on the validation split, the best on the test set.
+"""Hyper-parameter search: score configurations on the validation split, test the best one.
 
-A grid trains as fleets at once; a Bayesian search with Optuna asks for batches of trials.
+A grid search trains all configurations as fleets; a Bayesian search with Optuna trains batches of
+trials.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import final
 from recollect.errors import InputError
 from recollect.experiments.bayes import bayesian
 from recollect.experiments.defaults import search_space
+from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network, Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
 from recollect.experiments.values import Values, axes_of, checked_seeds
-from recollect.methods import Method, hyperparameters, static, symbol, untold
+from recollect.methods import Method, hyperparameters, omitted_defaults, static, symbol
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.optimisation import Optimisation
@@ -38,6 +40,10 @@ __all__ = [
 ]
 
 SHOWN = 10
+CHOSEN_BY = {
+    "rmse": -1,
+    "f1": 1,
+}  # of other targets than classes; -1: lower is better
 
 
 def search(
@@ -62,16 +68,17 @@ def search(
     schedule_per: str = "stream",
     **hyperparameters: float | Iterable[float],
 ) -> Search:
-    """Search hyper-parameters on the validation split, and score the best on the test set.
+    """Search hyper-parameters on the validation split, and evaluate the best on the test set.
 
-    As the paper did, and as the command `recollect search` does: every configuration trains with
-    `search_seeds` and is scored on the validation split by the mean of its accuracies; the best
-    then trains on all training examples with `seeds`, and is scored on the test set.
+    This is the paper's protocol, as in the command `recollect search`. Each configuration trains
+    with `search_seeds` and is scored on the validation split by its mean accuracy over settings.
+    The best one then trains on all training examples with `seeds`, and is evaluated on the test
+    set.
 
-    A hyper-parameter that is a list is tried with each of its values, in all combinations. With
-    `trials`, so many points between its least and its largest value are tried instead, chosen by
-    Optuna. What is not given has the method's default on a stream of your own, and the values of
-    the paper's grid on a benchmark. The other arguments are those of `recollect.run`.
+    Lists of values are tried in all combinations. With `trials`, Optuna instead chooses that many
+    points between the smallest and largest value of each list. Hyper-parameters that are not given
+    default to the paper's search grid on a benchmark, and to the method's defaults on a custom
+    stream. The other arguments are those of `recollect.run`.
 
     >>> found = search("seq-digits", "er", buffer=50, lr=[0.001, 0.1], seeds=2, workers=1)
     >>> found.best, len(found.tried), len(found.results)
@@ -83,7 +90,7 @@ def search(
     names = Optimisation(optimiser, nesterov, schedule, schedule_per)
     axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)
     planned = partial(plan, kind, benchmark=known, buffer=buffer, epochs=epochs, optimisation=names)
-    planned(values=points_of(axes), seeds=few)  # what is wrong is an error before data are loaded
+    planned(values=points_of(axes), seeds=few)  # validate before loading data
     split, tests = (stream_of(benchmark, held, data_dir, class_order) for held in (True, False))
     recording = recorder(store)
 
@@ -103,11 +110,11 @@ def search(
 @final
 @dataclass(frozen=True)
 class Search:
-    """What a search found: all configurations best first, and the best of them on the test set.
+    """Result of a hyper-parameter search.
 
-    `best` has the values of what was searched, `tried` every configuration with its score on the
-    validation split, `validation` the runs behind them, and `results` those of the best on the
-    test set.
+    `best` has the best values of the searched hyper-parameters, `tried` all configurations with
+    their validation scores, best first. `validation` has the runs on the validation split, and
+    `results` the runs of the best configuration on the test set.
     """
 
     best: Mapping[str, float]
@@ -116,9 +123,9 @@ class Search:
     results: Results
 
     def __str__(self) -> str:
-        """The best configurations on the validation split, and the best one on the test set."""
+        """Format the ranking on the validation split, and the result on the test set."""
         lines = [
-            f"{rank}. {said({name: one.values[name] for name in self.best})}: {one.score}"
+            f"{rank}. {said({name: one.values[name] for name in self.best})}: {one}"
             for rank, one in enumerate(self.tried[:SHOWN], 1)
         ]
         more = len(self.tried) - SHOWN
@@ -135,9 +142,9 @@ def searched(
     validate: Callable[[Sequence[Mapping[str, float]]], Results],
     test: Callable[[Mapping[str, float]], Results],
 ) -> Search:
-    """Search these axes: `validate` trains points on the validation split, `test` the best one."""
+    """Search over `axes`: `validate` scores points, `test` evaluates the best one."""
     found: list[Result] = []
-    left_out = untold(kind)
+    left_out = omitted_defaults(kind)
 
     def scores(points: Sequence[Mapping[str, float]]) -> list[float]:
         results = validate(points)
@@ -163,12 +170,12 @@ def searched(
 
 
 def agrees(values: Mapping[str, float], some: Mapping[str, float]) -> bool:
-    """Whether values include these."""
+    """Return True if `values` contains all entries of `some`."""
     return all(values.get(name) == value for name, value in some.items())
 
 
 def said(values: Mapping[str, float]) -> str:
-    """Values in words.
+    """Format hyper-parameter values in words.
 
     >>> said({"lr": 0.1, "lambda_": 2.0})
     'lr 0.1, lambda 2'
@@ -179,26 +186,32 @@ def said(values: Mapping[str, float]) -> str:
 @final
 @dataclass(frozen=True)
 class Tried:
-    """A configuration, and how it did on the validation split."""
+    """Configuration with its score on the validation split; a higher `score` is better."""
 
     values: Mapping[str, float]
     score: Mean
     summary: Summary
 
+    def __str__(self) -> str:
+        """Format the score, or the measure behind it, such as the RMSE."""
+        for measure in CHOSEN_BY.keys() & self.summary.first.accuracy.keys():
+            return f"{setting_title(measure)} {self.summary.mean('accuracy', measure)}"
+        return str(self.score)
+
 
 def criterion(run: Result) -> float:
-    """What the paper chooses by: the mean over its settings of the final average accuracy.
+    """Selection criterion of the paper: final average accuracy, averaged over settings.
 
-    Of values it is minus the RMSE, and of several labels F1.
+    For regression it is the negative RMSE, for multi-label classification F1.
     """
-    for measure, sign in (("rmse", -1), ("f1", 1)):
+    for measure, sign in CHOSEN_BY.items():
         if measure in run.accuracy:
             return sign * run.accuracy[measure]
     return sum(run.accuracy.values()) / len(run.accuracy)
 
 
 def by_criterion(results: Results) -> list[Tried]:
-    """The configurations of some results, best first; of two alike, the one that came first."""
+    """Rank the configurations of some results, best first; ties stay in order."""
     tried = []
     for summary in results.summaries():
         score = Mean.of([criterion(run) for run in summary.runs])
@@ -210,7 +223,7 @@ def by_criterion(results: Results) -> list[Tried]:
 def grid(
     benchmark: Benchmark, kind: type[Method], given: Mapping[str, Sequence[float]] | None = None
 ) -> dict[str, list[float]]:
-    """The values to try: the paper's for a benchmark and method, and those given instead."""
+    """Return the search grid: the paper's for a benchmark and method, updated with `given`."""
     space = search_space(benchmark.paper, kind.name)
     if not space and not given:
         raise InputError(

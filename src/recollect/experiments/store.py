@@ -1,4 +1,4 @@
-"""The result store: every run that was ever finished, in one SQLite file."""
+"""Result store: all finished runs in one SQLite file."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["CommandStore", "Store", "store_file", "write_json"]
 
 PATIENCE = 60.0
 MOST = 500
-VERSION = 1  # 0: keys of version 0.1.0, which left out network and data
+VERSION = 1  # 0: keys without network and data, of early versions of 0.1.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS runs (
     key TEXT NOT NULL,          -- the key of the run's identity without its code
@@ -49,20 +49,20 @@ INSERT = f"INSERT OR {{}} INTO runs VALUES ({', '.join('?' * 11)})"
 
 @final
 class Store:
-    """A file of runs that several processes may read and write at once.
+    """SQLite file of runs that several processes can read and write at the same time.
 
-    A run is there once for every code that made it. What is written is on the disk when the call
-    returns, whole or not at all.
+    It has each run once for every version of the code that trained it. Writes are atomic, and
+    durable when the call returns.
     """
 
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else store_file()
 
     def add(self, rows: Iterable[tuple[Result, Provenance]], *, replace: bool = False) -> int:
-        """Store runs and return how many were new.
+        """Store runs, and return the number of new ones.
 
-        A run with the same identity as a stored one is left out, or replaces it. What is left out
-        gives the stored run the curves or confusion matrices that it lacks.
+        A run with the same identity as a stored one is skipped, or with `replace` replaces it. A
+        skipped run still adds curves or confusion matrices that the stored run lacks.
         """
         verb = "REPLACE" if replace else "IGNORE"
         given = [Stored(*row) for row in rows]
@@ -85,9 +85,10 @@ class Store:
         epochs: int | None = None,
         all_codes: bool = False,
     ) -> list[Stored]:
-        """The runs that fit, in order of their arrival.
+        """Return the runs that match, in the order in which they were stored.
 
-        Of runs that differ in code alone, only the newest is returned unless `all_codes`.
+        Of runs that differ only in the version of the code, the newest is returned, or with
+        `all_codes` all of them.
         """
         wanted = {
             "benchmark": benchmark, "method": method, "epochs": epochs, "validation": validation,
@@ -100,11 +101,11 @@ class Store:
         return found if all_codes else newest_code(found)
 
     def results(self, **filters: Any) -> Results:
-        """The same, as results."""
+        """Return all runs as `Results`."""
         return Results([row.result for row in self.rows(**filters)])
 
     def find(self, identities: Sequence[Identity]) -> list[Result | None]:
-        """The result of each of these runs, or None where it is not stored."""
+        """Return the result of each run, or None if it is not stored."""
         found: dict[str, Result] = {}
         for start in range(0, len(identities), MOST):
             keys = [each.key_without("code") for each in identities[start : start + MOST]]
@@ -138,20 +139,20 @@ class Store:
                 yield database
         except (sqlite3.Error, OSError) as error:
             raise DataError(
-                f"the result store {self.path} cannot be used: {error}; name another one with "
+                f"the result store {self.path} cannot be used: {error}; choose another one with "
                 f"--store or RECOLLECT_STORE"
             ) from None
 
     def _is_read_only(self) -> bool:
-        """Whether the file is there and cannot be written, or nothing beside it."""
+        """Return True if the file exists but it or its folder is not writable."""
         places = (self.path, self.path.parent)
         return self.path.exists() and not all(os.access(each, os.W_OK) for each in places)
 
     def _connect_read_only(self) -> sqlite3.Connection:
-        """A connection that writes no file, also none beside the store."""
+        """Connect without writing any file, including the files that SQLite puts next to it."""
         address = f"{self.path.absolute().as_uri()}?mode=ro"
         if not self.path.with_name(f"{self.path.name}-wal").exists():
-            # Nobody is writing; otherwise SQLite would want to create files for those who do.
+            # Without other writers `immutable` is safe; SQLite would otherwise create shared files.
             address += "&immutable=1"
         return sqlite3.connect(address, timeout=PATIENCE, uri=True)
 
@@ -159,18 +160,19 @@ class Store:
 @final
 @dataclass(frozen=True)
 class CommandStore:
-    """The store as a command uses it: stored runs are not trained again, new ones are stored."""
+    """Result store of a command: skips runs that it contains, and adds new ones."""
 
     store: Store
     command: str
     fresh: bool = False
 
     def find(self, job: Job) -> list[Result | None]:
-        """The stored result of each run of a job, or None where it must be trained.
+        """Return the stored result of each run of a job, or None if it must be trained.
 
-        That is all of them if the command starts over, and those that lack what the job asks for.
+        Runs must be trained if the command starts over, or if they lack details that the job
+        requests.
         """
-        # Code and commit must be known before training: files may be edited meanwhile.
+        # Read code and commit before training, as files may be edited meanwhile.
         identities, _ = job.identities, commit()
         if self.fresh:
             return [None] * len(identities)
@@ -178,7 +180,7 @@ class CommandStore:
         return [None if run is None or job.details.lacking(run) else run for run in found]
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
-        """Store what was trained; curves and the like that are there already stay there."""
+        """Store trained runs; curves and other details already stored are retained."""
         provenance = Provenance.here(job, self.command)
         before = self.store.find([run.identity for run in results])
         runs = [_with_details(run, old) for run, old in zip(results, before, strict=True)]
@@ -191,7 +193,7 @@ def _with_details(run: Result, old: Result | None) -> Result:
 
 
 def _add_details(database: sqlite3.Connection, given: Iterable[Stored]) -> None:
-    """Give stored runs the curves and the like of these, as far as they have none."""
+    """Add curves and other details to stored runs that lack them."""
     for run, _ in given:
         if all(getattr(run, name) is None for name in DETAILS):
             continue
@@ -206,7 +208,7 @@ def _add_details(database: sqlite3.Connection, given: Iterable[Stored]) -> None:
 
 
 def store_file() -> Path:
-    """Where the store is: RECOLLECT_STORE, else in the user's folder for data."""
+    """Return the path of the store: RECOLLECT_STORE, or a file in the user's data folder."""
     if named := os.environ.get("RECOLLECT_STORE"):
         return Path(named).expanduser().absolute()
     if os.environ.get("RECOLLECT_CACHE"):
@@ -216,7 +218,7 @@ def store_file() -> Path:
 
 
 def newest_code(rows: Sequence[Stored]) -> list[Stored]:
-    """The rows in order, and of runs that differ in code alone only the one that was made last."""
+    """Of rows that differ only in the version of the code, retain the newest."""
     newest: dict[str, Stored] = {}
     for row in rows:
         key = row.result.identity.key_without("code")
@@ -227,7 +229,7 @@ def newest_code(rows: Sequence[Stored]) -> list[Stored]:
 
 
 def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
-    """Write runs with the provenance that the store has of them: `read_json` reads it anywhere."""
+    """Write runs to a JSON file with their provenance from the store."""
     known = {row.result.identity.key: row.provenance for row in store.rows(all_codes=True)}
     write_runs(path, [(run, known.get(run.identity.key, Provenance())) for run in results])
 
@@ -249,11 +251,11 @@ def _stored(made: str, result: str) -> Stored:
         run = Result.from_json({**json.loads(result), "made": origin})
         return Stored(run, Provenance.from_json(origin))
     except (ValueError, TypeError, AttributeError) as error:
-        raise DataError(f"the result store holds a run that cannot be read: {error}") from None
+        raise DataError(f"the result store has a run that cannot be read: {error}") from None
 
 
 def _update_keys(database: sqlite3.Connection) -> None:
-    """Give the rows that an older version wrote the keys of this one."""
+    """Update the keys of rows that an older version wrote."""
     if database.execute("PRAGMA user_version").fetchone()[0] >= VERSION:
         return
     database.execute("BEGIN IMMEDIATE")

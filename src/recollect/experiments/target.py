@@ -1,4 +1,4 @@
-"""Which method and which stream a call means."""
+"""Resolve the method and benchmark arguments of a call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["kind_and_values", "known_benchmark", "stream_of"]
 
 
 def kind_and_values(method: str | Method | type[Method]) -> tuple[type[Method], dict[str, float]]:
-    """The class of a method, and of an instance its hyper-parameters."""
+    """Return the class of a method, and the hyper-parameters if an instance is given."""
     if isinstance(method, Method):
         kind = _checked(type(method))
         return kind, {name: float(getattr(method, name)) for name in hyperparameters(kind)}
@@ -25,13 +25,13 @@ def kind_and_values(method: str | Method | type[Method]) -> tuple[type[Method], 
 
 
 def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
-    """The benchmark of a name; None for a stream."""
+    """Return the benchmark of that name; None for a custom stream."""
     if isinstance(benchmark, str):
         return benchmark_named(benchmark)
     if not hasattr(benchmark, "pick"):
         raise InputError(
-            f"the benchmark must be a name or a stream, such as recollect.from_arrays(x, y) makes, "
-            f"not a {type(benchmark).__name__}"
+            f"the benchmark must be a name or a stream (see recollect.from_arrays), not "
+            f"{type(benchmark).__name__}"
         )
     return None
 
@@ -42,11 +42,13 @@ def stream_of(
     folder: Path | str | None = None,
     class_order: int | str | None = None,
 ) -> Stream:
-    """The stream of a name, or the given one; with `validation`, its validation split."""
+    """Return a benchmark's stream, or the given one; with `validation`, its validation split."""
     if isinstance(benchmark, str):
         return benchmark_named(benchmark).stream(validation, folder, class_order=class_order)
     if class_order is not None:
-        raise InputError("class_order is for benchmarks by name: give it to from_arrays")
+        raise InputError(
+            "class_order applies to benchmarks by name: for a custom stream, pass it to from_arrays"
+        )
     return validation_of(benchmark) if validation else benchmark
 
 
@@ -57,14 +59,14 @@ def _checked(kind: object) -> type[Method]:
         )
     for name in ("name", "title"):
         if not hasattr(kind, name):
-            raise InputError(f'{kind.__name__} has no {name}: give it one, as in {name} = "mine"')
+            raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
     if kind.loss is Method.loss and kind.update is Method.update:
         raise InputError(f"{kind.__name__} must define loss or update")
     known = {field.name for field in fields(kind)}
     for name, said in inspect.get_annotations(kind).items():
         if name not in known and "ClassVar" not in str(said):
             raise InputError(
-                f"{name!r} is not a hyper-parameter of {kind.__name__} yet: put "
-                f"@dataclass(frozen=True) above the class"
+                f"{name!r} is not yet a hyper-parameter of {kind.__name__}: decorate "
+                f"the class with @dataclass(frozen=True)"
             )
     return kind

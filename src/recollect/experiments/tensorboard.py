@@ -1,4 +1,4 @@
-"""Results for TensorBoard: accuracies over tasks, curves, confusion matrices, final scores."""
+"""Log results to TensorBoard: accuracies over tasks, curves, confusion matrices, final scores."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from recollect.train import Result
 __all__ = ["folder_of", "log_results", "summary_writer"]
 
 LETTERS = 6
-PIXELS = 8  # of a cell of a confusion matrix, each way
+PIXELS = 8  # side of a confusion matrix cell
 
 
 def log_results(results: Iterable[Result], folder: Path | str) -> None:
-    """Write a folder for every run, named by what it was.
+    """Write each run to a TensorBoard folder, named after its configuration.
 
-    The step of an accuracy is the number of tasks that were learned, and that of a point of a
-    curve (`curve ...`) the number of steps. Where there is one row of accuracies only (a stream
-    without boundaries), it is the last. A confusion matrix is an image, the lighter the more of a
-    row's class; the step of an accuracy per class is the class. Tags name settings and scores as
-    tables do, such as `Class-IL/task 1` and `final any-time accuracy/Class-IL`.
+    The global step of an accuracy is the number of tasks learned so far, or the last task for a
+    stream without boundaries; for curves (`curve ...`) it is the number of training steps. A
+    confusion matrix is an image in which lighter cells have a larger fraction of their row; the
+    step of a class accuracy is the class. Tags use the titles of settings and scores, such as
+    `Class-IL/task 1` and `final any-time accuracy/Class-IL`.
     """
     kind = summary_writer()
     for run in results:
@@ -72,17 +72,17 @@ def _add_details(writer: Any, run: Result) -> None:
 
 
 def folder_of(run: Result) -> str:
-    """The folder of a run, named by what it was."""
+    """Return the folder name of a run."""
     values = "-".join(f"{name}{value:g}" for name, value in run.hyperparameters.items())
     split = "-validation" if run.validation else ""
     buffer = f"-{run.buffer}" if run.buffer else ""
-    # The key keeps runs apart that differ in what has no name: network, data, code.
+    # The key distinguishes runs that differ in network, data or code, which have no names.
     key = run.identity.key_without("seed")[:LETTERS]
     return f"{run.benchmark}/{run.method}{buffer}{split}/{values}-{key}/seed{run.seed}"
 
 
 def summary_writer() -> Any:
-    """The class that writes; an error says what is missing, before any work is done."""
+    """Import TensorBoard's writer class, or raise an error that names the missing package."""
     with needs("tensorboard", extra="tensorboard", what="--tensorboard"):
         from torch.utils.tensorboard import SummaryWriter
     return SummaryWriter

@@ -1,4 +1,4 @@
-"""Seeds, buffers and hyper-parameters as a person gives them, checked before any work is done."""
+"""Validate seeds, buffers and hyper-parameter values before training."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Values = Mapping[str, float | Iterable[float]]
 
 LEARNING_RATE, BATCH = 0.1, 10
 MOST_SEEDS = 100_000
-# Arguments of `run` that are not hyper-parameters, of which a misspelt one may be meant.
+# Arguments of `run` that are not hyper-parameters, suggested for misspelt names.
 OPTIONS = (
     "buffer", "callbacks", "checkpoint", "confusion", "curves", "device", "epochs",
     "full_precision", "nesterov", "network", "optimiser", "save_networks", "schedule",
@@ -39,7 +39,7 @@ OPTIONS = (
 
 
 def seeds_from(text: str) -> list[int]:
-    """The seeds that a person means: `10` is 0 to 9, `3-5` a range, `3,7` a list.
+    """Parse seeds: `10` means 0 to 9, `3-5` is a range, `3,7` a list.
 
     >>> seeds_from("3"), seeds_from("3-5"), seeds_from("3,7")
     ([0, 1, 2], [3, 4, 5], [3, 7])
@@ -51,7 +51,7 @@ def seeds_from(text: str) -> list[int]:
         ranges = [range(int(bound[0]), int(bound[-1]) + 1) for bound in bounds]
     else:
         raise InputError(
-            f"cannot read the seeds {text!r}: give a number (10), a range (3-5) or a list (3,7)"
+            f"cannot parse the seeds {text!r}: give a number (10), a range (3-5) or a list (3,7)"
         )
     if not all(ranges):
         raise InputError(f"the seeds {text!r} are an empty range: give at least one")
@@ -61,26 +61,28 @@ def seeds_from(text: str) -> list[int]:
 
 
 def checked_seeds(seeds: int | Iterable[int]) -> list[int]:
-    """The seeds as whole numbers, each once; a number means so many, from 0."""
+    """Return a list of unique seeds; a single number n means 0 to n - 1."""
     try:
         given = seeds if isinstance(seeds, Iterable) else range(seeds)
         found = [operator.index(seed) for seed in given]
     except TypeError:
-        raise InputError(f"seeds must be whole numbers, or how many, not {seeds!r}") from None
+        raise InputError(
+            f"seeds must be a list of integers, or their number, not {seeds!r}"
+        ) from None
     if not found:
         raise InputError("there are no seeds: give at least one")
     if len(set(found)) != len(found):
-        raise InputError("a seed is given twice: each makes the same run")
+        raise InputError("a seed is given twice: remove the duplicate")
     if min(found) < 0 or max(found) >= 1 << 63:
         raise InputError(f"a seed must be in 0..2**63-1, not {min(found)}..{max(found)}")
     return found
 
 
 def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
-    """The buffer of a method that has a memory, and None for one that has none."""
+    """Validate the buffer size; it is None for a method without a memory."""
     if kind.replay is None:
         if buffer is not None:
-            raise InputError(f"{kind.title} has no memory: leave the buffer out")
+            raise InputError(f"{kind.title} has no memory: omit the buffer")
         return None
     if buffer is None:
         raise InputError(f"{kind.title} needs a memory: give a buffer, such as 200")
@@ -88,7 +90,7 @@ def checked_buffer(kind: type[Method], buffer: int | None) -> int | None:
 
 
 def checked_sizes(buffer: int | Iterable[int] | None) -> list[int | None]:
-    """The buffers of a call, each once: one, several, or none for a method without a memory."""
+    """Return a list of unique buffer sizes; `[None]` if no buffer is given."""
     if not isinstance(buffer, Iterable) or getattr(buffer, "ndim", 1) == 0:
         return [buffer]  # type: ignore[list-item]
     if not (sizes := list(dict.fromkeys(buffer))):
@@ -97,7 +99,7 @@ def checked_sizes(buffer: int | Iterable[int] | None) -> list[int | None]:
 
 
 def checked_epochs(epochs: int | None, benchmark: Benchmark | None) -> int:
-    """How many passes over each task: what is given, or the benchmark's."""
+    """Return the number of passes over each task; by default the benchmark's."""
     if epochs is None:
         return benchmark.epochs if benchmark else 1
     return _count("the number of epochs", epochs)
@@ -110,9 +112,9 @@ def axes_of(
     values: Values,
     optimisation: Optimisation = PLAIN_SGD,
 ) -> dict[str, list[float]]:
-    """The values of every hyper-parameter: those given, or the paper's, or the method's own.
+    """Return the values of every hyper-parameter: given ones, the paper's or the method's defaults.
 
-    `mbs` is missing where nothing says how many examples to replay: then as many as arrive.
+    `mbs` is missing if nothing specifies it; the replay batch is then as large as the batch.
     """
     declared = hyperparameters(kind)
     numbers = [name for name in optimisation.numbers if name not in declared]
@@ -121,7 +123,9 @@ def axes_of(
     given = {by_symbol.get(name, name): value for name, value in values.items()}
     for name in given:
         if name not in names:
-            hint = ": put @dataclass(frozen=True) above the class" if hasattr(kind, name) else ""
+            hint = (
+                ": decorate the class with @dataclass(frozen=True)" if hasattr(kind, name) else ""
+            )
             if name in NUMBERS:
                 raise optimisation.foreign(name)
             near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.75)
@@ -142,7 +146,7 @@ def axes_of(
         if name not in chosen:
             known = symbol(name)
             raise InputError(f"the hyper-parameter {known} has no default here: give a value")
-    # A whole number whose default is 0 is a switch that is off; all others count something.
+    # An integer whose default is 0 is a switch; all other integers are counts.
     least = {name: min(1, own.get(name, 1)) for name in ("bs", "mbs", *static(kind))}
     return {
         name: _checked_values(symbol(name), chosen[name], least.get(name))
@@ -160,7 +164,7 @@ def _checked_values(name: str, given: float | Iterable[float], least: float | No
         raise InputError(f"{name} must be a number or several numbers, not {given!r}")
     for value in column:
         if least == 0 and value not in (0, 1):
-            raise InputError(f"{name} is 1 (on) or 0 (off), not {value:g}")
+            raise InputError(f"{name} must be 1 (on) or 0 (off), not {value:g}")
         if least is not None and not (math.isfinite(value) and value == int(value) >= least):
             kind = "number of examples" if name in ("bs", "mbs") else "whole number"
             raise InputError(f"{name} is a {kind} and must be at least {least:g}, not {value:g}")

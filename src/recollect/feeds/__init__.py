@@ -1,4 +1,4 @@
-"""Readers of streams: rows, JSON lines, Parquet and folders of images, one example at a time."""
+"""Read CSV, JSON lines, Parquet and image folders as streams, one example at a time."""
 
 from recollect.feeds.delimited import Delimited
 from recollect.feeds.feed import KINDS, Feed, Reading, open_feed

@@ -1,4 +1,4 @@
-"""What one value of a row is: a number, a truth value, text, a time, a list, or missing."""
+"""Detect the type of a single cell: number, boolean, text, time, list or missing value."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import numpy as np
 __all__ = ["LARGEST", "as_text", "as_truth", "is_missing", "kind_of", "leaves"]
 
 LARGEST = float(np.finfo(np.float32).max)
-# An empty cell, and these words in any case. A value of that name must be called otherwise.
+# Words that mean "missing", in any case. A category cannot have one of these names.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?"})
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
 TIME = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:.*)?")
 TIMES = (datetime.date, datetime.time, datetime.timedelta)
-MOST_LETTERS = 100  # by which categories are told apart
+MOST_LETTERS = 100  # longer category names are truncated
 
 Kind = Literal["missing", "number", "boolean", "text", "time", "list", "nested"]
 
 
 def is_missing(value: Any) -> bool:
-    """Whether there is no value: None, NaN, or text that says so.
+    """Return whether a value is missing: None, NaN, or a word such as "NA" or "null".
 
     >>> is_missing(" NA "), is_missing(None), is_missing(float("nan")), is_missing("0")
     (True, True, True, False)
@@ -36,7 +36,7 @@ def is_missing(value: Any) -> bool:
 
 
 def kind_of(value: Any, untyped: bool) -> Kind:
-    """What a value is; in a format without types, text that reads as a number is one.
+    """Return the kind of a value; with `untyped`, numeric text counts as a number.
 
     >>> kind_of("1.5", True), kind_of("1.5", False), kind_of("yes", True), kind_of("9:30", True)
     ('number', 'text', 'boolean', 'time')
@@ -65,14 +65,14 @@ def kind_of(value: Any, untyped: bool) -> Kind:
 
 
 def as_truth(value: Any) -> float | None:
-    """1 or 0 for a word, a truth value or a number of a boolean column; None for others."""
+    """Convert a cell of a boolean column to 1.0 or 0.0; None if it is not a boolean."""
     if isinstance(value, str):
         return TRUTH.get(value.strip().lower(), {"1": 1.0, "0": 0.0}.get(value.strip()))
     return float(value) if isinstance(value, bool | int) and value in (0, 1) else None
 
 
 def as_text(value: Any) -> str:
-    """The name of a category; a whole number is the same with and without a point.
+    """Return the category name of a value; 3 and 3.0 are the same category.
 
     >>> as_text(" red"), as_text(3.0), as_text(True)
     ('red', '3', 'true')
@@ -85,7 +85,7 @@ def as_text(value: Any) -> str:
 
 
 def leaves(value: Any) -> Iterator[Any]:
-    """The values in nested lists, one after the other."""
+    """Iterate over the values of nested lists, depth first."""
     if isinstance(value, list):
         for part in value:
             yield from leaves(part)

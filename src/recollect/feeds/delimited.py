@@ -1,4 +1,4 @@
-"""Rows of numbers with a label, separated by commas or another character (CSV)."""
+"""Read CSV files, or text files with another delimiter."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ from typing import final
 
 from recollect.errors import DataError, InputError
 from recollect.feeds.cells import is_missing
-from recollect.feeds.lines import ANEW, STDIN, FileLines, Lines, numbered, text_of
-from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.columns import saved_kinds
+from recollect.feeds.lines import NEW_FILE, STDIN, FileLines, Lines, decoded_line, numbered
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
 from recollect.feeds.rows import chosen_columns, column_of
-from recollect.feeds.sniff import Handling, look_ahead, settled
-from recollect.feeds.table import Table, kinds_of, table_of
+from recollect.feeds.sniff import Handling, inferred_columns, look_ahead
+from recollect.feeds.table import Table, table_of
 
 __all__ = ["Delimited"]
 
 MOST_LINES = 100
+OTHER_DELIMITERS = ";\t|,"
 
 Row = tuple[list[str] | Malformed, tuple[int, int]]
 
@@ -26,12 +28,13 @@ Row = tuple[list[str] | Malformed, tuple[int, int]]
 @final
 @dataclass
 class Delimited:
-    """Reads rows of text: one column is the label, the others (or `features`) are learned from.
+    """Read CSV: one column is the label, the other columns (or `features`) are the features.
 
-    A column is named as in the header, or by its number from 1 on; the label is the last one unless
-    it is given. Whether the first row is a `header` is seen from its features: names are not
-    numbers, and do not come again. What the columns are, the first rows show: see `Handling`. A
-    record without a label has an empty cell there.
+    Columns are given by their name in the header or by number, starting at 1. The default label is
+    the last column. Without `header`, the first row is taken for a header if it contains the name
+    of the label, or if none of its features is a number and none of its cells occurs again in the
+    same column. The column types are inferred from the first rows: see `Handling`. An empty label
+    cell means that the row has no label.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -54,21 +57,21 @@ class Delimited:
     _table: Table | None = field(default=None, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
-        """The records after a position, which is the byte and the line where one ends."""
-        start = parts(source, position, int, int)
-        # Only the first row of a file can be a header; a pipe is new, and may begin with one.
+        """Yield the records after a position: the byte and the line at which a record ends."""
+        start = position_parts(source, position, int, int)
+        # Only the first row of a file can be a header. A pipe always starts anew, maybe with one.
         first = not start[0] or source == STDIN
         rows: Iterator[Row | None] = self._rows(source, *start)
-        held: list[Row] = []
+        buffered: list[Row] = []
         while self.layout is None:
-            looked = yield from look_ahead(
+            found = yield from look_ahead(
                 rows, lambda row: len(row[0]) if isinstance(row[0], list) else 1
             )
-            held = self._settled([*held, *looked], source, final=not looked)
+            buffered = self._infer_columns([*buffered, *found], source, final=not found)
             first = False
-            if not looked:
+            if not found:
                 break
-        for each in chain(held, rows):
+        for each in chain(buffered, rows):
             if each is None:
                 yield None
                 continue
@@ -79,7 +82,7 @@ class Delimited:
             if not row:
                 first = True
                 continue
-            headed, first = first and self._headed(row, source), False
+            headed, first = first and self._is_repeated_header(row, source), False
             if headed:
                 continue
             try:
@@ -89,7 +92,7 @@ class Delimited:
 
     @property
     def table(self) -> Table | None:
-        """What makes features of rows."""
+        """The table that converts rows to features."""
         if self._table is None and self.layout is not None:
             names = [self.layout["columns"][number] for number in self.layout["features"]]
             self._table = table_of(self.layout, names, self.how, untyped=True)
@@ -97,24 +100,24 @@ class Delimited:
 
     @property
     def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The names of the label and of the features."""
+        """The name of the label column and the names of the feature columns."""
         if self.layout is None or self.table is None:
             return None
         label = self.layout["label"]
         return None if label is None else self.layout["columns"][label], self.table.names
 
     def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
-        """The cells of every row, and where it ends; None whenever nothing came for a moment.
+        """Yield the cells of every row and where it ends; None while no data arrives.
 
-        A row without cells, which no file has, says that what follows is another file.
+        An empty list of cells marks the start of another file.
         """
-        unclosed: list[str] = []  # the lines of a row whose quote is not yet closed
-        never = Malformed("a quote is never closed")
+        unclosed: list[str] = []  # the lines so far of a row with an open quote
+        never = Malformed("a quoted cell is never closed")
         for raw, end in numbered(self.source, source, offset, number):
             if raw is None:
                 yield None
                 continue
-            if raw == ANEW:
+            if raw == NEW_FILE:
                 if unclosed:
                     yield never, (end[0], number)
                 unclosed = []
@@ -122,7 +125,7 @@ class Delimited:
                 continue
             number = end[1]
             try:
-                text = text_of(raw, first=end[0] == len(raw))
+                text = decoded_line(raw, first=end[0] == len(raw))
                 row = self._cells([*unclosed, text]) if unclosed or text.strip() else []
             except Malformed as why:
                 unclosed = []
@@ -135,7 +138,7 @@ class Delimited:
             yield never, (offset, number)
 
     def _cells(self, lines: list[str]) -> list[str] | None:
-        """The cells of a row; None if a quote is still open at its end."""
+        """Split a row into cells; None if a quote is still open at its end."""
         if len(lines) == 1 and '"' not in lines[0]:
             return lines[0].split(self.delimiter)
         try:
@@ -144,26 +147,34 @@ class Delimited:
             if "unexpected end" not in str(error):
                 raise Malformed(str(error)) from None
         if len(lines) == MOST_LINES:
-            raise Malformed(f"a quote is not closed within {MOST_LINES} lines")
+            raise Malformed(f"a quoted cell is not closed within {MOST_LINES} lines")
         return None
 
-    def _settled(self, held: list[Row], source: str, *, final: bool) -> list[Row]:
-        """Let the first rows say what the columns are; those that are still to be read.
+    def _infer_columns(self, buffered: list[Row], source: str, *, final: bool) -> list[Row]:
+        """Infer the columns from the first rows, and return the rows that are still to be read.
 
-        Without a row of values nothing is settled, unless these rows are all there is.
+        If there is no row of values yet, nothing is inferred unless the source has ended (`final`).
         """
-        while held and not isinstance(held[0][0], list):
-            self.faults.meet(f"{source}, line {held[0][1][1]}", held[0][0])
-            del held[0]
-        if held and not held[0][0]:  # another file begins
-            return self._settled(held[1:], source, final=final)
-        there = takewhile(lambda row: not isinstance(row, list) or row, (row for row, _ in held))
+        while buffered and not isinstance(buffered[0][0], list):
+            self.faults.meet(f"{source}, line {buffered[0][1][1]}", buffered[0][0])
+            del buffered[0]
+        if buffered and not buffered[0][0]:  # the start of another file
+            return self._infer_columns(buffered[1:], source, final=final)
+        there = takewhile(
+            lambda row: not isinstance(row, list) or row, (row for row, _ in buffered)
+        )
         rows = [row for row in there if isinstance(row, list)]
         if not rows:
-            return held
+            return buffered
         names = [cell.strip() for cell in rows[0]]
         if names[0].startswith("{"):
-            raise InputError(f"{source} has JSON lines, it seems: give kind='jsonl'")
+            raise InputError(f"{source} looks like JSON lines: give kind='jsonl'")
+        others = [each for each in OTHER_DELIMITERS if each in rows[0][0]]
+        if len(names) == 1 and others:
+            raise InputError(
+                f"the first row of {source} does not contain {self.delimiter!r}, but "
+                f"{others[0]!r}: give delimiter={others[0]!r}"
+            )
         headed = self._is_header(names, rows[1:])
         columns = names if headed else [str(n + 1) for n in range(len(names))]
         values = [row for row in rows[headed:] if len(row) == len(names)]
@@ -176,30 +187,30 @@ class Delimited:
             for each in (self.how.categorical, self.how.keep)
         )
         if not values:
-            wrong = Malformed(f"it has another number of columns than {len(names)}")
-            rest = [(wrong if isinstance(row, list) else row, end) for row, end in held[1:]]
-            return [*rest] if final else held
+            wrong = Malformed(f"its number of columns is not {len(names)}")
+            rest = [(wrong if isinstance(row, list) else row, end) for row, end in buffered[1:]]
+            return [*rest] if final else buffered
         cells = {n: [row[n] for row in values] for n in features}
-        found = settled(columns, cells, self.how, categorical, kept, untyped=True)
+        found = inferred_columns(columns, cells, self.how, categorical, kept, untyped=True)
         self.layout = {
             "columns": columns, "headed": headed, "label": label, "features": [*found],
-            **kinds_of([*found.values()]),
+            **saved_kinds([*found.values()]),
         }  # fmt: skip
-        return held[headed:]
+        return buffered[headed:]
 
     def _is_header(self, names: list[str], rows: list[list[str]]) -> bool:
         if self.header is not None:
             return self.header
         if self.label in names and not _is_number(self.label or ""):
             return True
-        # A name is not a value: it does not come again in its column, where a category does.
+        # A name does not occur again in its column; a category does.
         return self._without_numbers(names) and not any(
             name and any(len(row) > n and row[n].strip() == name for row in rows)
             for n, name in enumerate(names)
         )
 
-    def _headed(self, row: list[str], source: str) -> bool:
-        """Whether the first row of a further source is a header; refused if it has other names."""
+    def _is_repeated_header(self, row: list[str], source: str) -> bool:
+        """Return whether the first row of a later source is a header; raise if the names differ."""
         assert self.layout is not None
         names, before = [cell.strip() for cell in row], [*self.layout["columns"]]
         if names == before:
@@ -208,15 +219,18 @@ class Delimited:
             gone = [name for name in before if name not in names]
             new = [name for name in names if name not in before]
             changes = [f"{', '.join(each)} {what}" for each, what in
-                       ((gone, "vanished"), (new, "appeared")) if each]  # fmt: skip
+                       ((gone, "missing"), (new, "new")) if each]  # fmt: skip
             raise DataError(
-                f"{source} has other columns ({', '.join(names)}) than what was read before "
-                f"({', '.join(before)}): {'; '.join(changes) or 'their order changed'}"
+                f"{source} has other columns ({', '.join(names)}) than the rows before it "
+                f"({', '.join(before)}): {'; '.join(changes) or 'the order is different'}"
             )
         return False
 
     def _is_other_header(self, names: list[str], before: list[str]) -> bool:
-        """Whether a row has names instead of values; with categories alone, known names tell."""
+        """Return whether a row has names, not values.
+
+        Without a numeric feature, it is a header if more than half of the known names occur in it.
+        """
         assert self.layout is not None
         assert self.table is not None
         features = zip(self.layout["features"], self.table.columns, strict=True)
@@ -226,7 +240,6 @@ class Delimited:
         return self._without_numbers(names) and not all(map(is_missing, numeric))
 
     def _without_numbers(self, cells: list[str]) -> bool:
-        """Whether no feature is a number."""
         named = [str(number + 1) for number in range(len(cells))]
         label = named.index(self.label) if self.label in named else len(cells) - 1
         label = label if self.how.labelled else -1

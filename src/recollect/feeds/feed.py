@@ -1,4 +1,4 @@
-"""Sources of one format, read one after the other."""
+"""Open sources of one format as a single stream of records."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from threading import Event
 from typing import Any, Literal, final
 
 from recollect.errors import InputError
+from recollect.feeds.columns import described
 from recollect.feeds.delimited import Delimited
 from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
@@ -16,7 +17,7 @@ from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Position, Record
 from recollect.feeds.sniff import Handling
-from recollect.feeds.table import Moment, described
+from recollect.feeds.table import TableState
 
 __all__ = ["KINDS", "Feed", "Reading", "open_feed"]
 
@@ -32,12 +33,13 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 @dataclass(frozen=True)
 class Reading:
-    """How sources are to be read; what is left out is seen from them.
+    """Options for reading sources; options that are None are inferred from the sources.
 
-    `follow` waits at the end of the last source for more. `replayed` says that standard input
-    begins again with what was read before. Messages, such as that a followed file was replaced,
-    go to `say`. What is done with columns that are not numbers, or have holes, says `Handling`.
-    Rows that are not `labelled` have no label among their columns: it comes from elsewhere.
+    `follow` waits for more data at the end of the last source. `replayed` means that standard input
+    starts from its beginning, so that the part that was read before is skipped. `say` is called
+    with messages, such as that a followed file was replaced. `Handling` describes the options for
+    categories, text and missing values. With `labelled=False`, no column is a label: the labels
+    come from another source.
     """
 
     kind: Kind | None = None
@@ -64,7 +66,7 @@ class Reading:
 @final
 @dataclass
 class Feed:
-    """The records of several sources, which are read one after the other.
+    """A stream of records from one or several sources, read in order.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -83,44 +85,44 @@ class Feed:
     stopping: Event = field(default_factory=Event, repr=False, compare=False)
 
     def stop(self) -> None:
-        """Take no more from standard input; what has been taken is still given."""
+        """Stop reading standard input; data that was already read is still returned."""
         self.stopping.set()
 
     def records(self, positions: Mapping[str, Position] | None = None) -> Iterator[Record | None]:
-        """All records, in each source after its position; None if nothing came for a moment."""
+        """Yield the records of each source after its position; None while no data arrives."""
         for source in self.sources:
             after = (positions or {}).get(source)
             yield from self.reader.read(source, tuple(after) if isinstance(after, list) else after)
 
-    def now(self) -> Moment | None:
-        """The state of the columns after the records that were given; nothing changes it."""
+    def now(self) -> TableState | None:
+        """Return an immutable snapshot of the column state after the records read so far."""
         return self.reader.table and self.reader.table.now()
 
     def continue_from(self, layout: Layout | None, state: Mapping[str, Any] | None) -> None:
-        """Read on as the feed did of which this is the layout and the saved state."""
+        """Restore the layout and the column state that were saved from an earlier feed."""
         self.reader.layout = layout
         if self.reader.table is not None and state is not None:
             self.reader.table.restore(state)
 
     @property
     def numbers(self) -> int | None:
-        """How many of the features are numbers: those that come first; None if all are."""
+        """The number of numeric features, which come first; None if all features are numeric."""
         table = self.reader.table
         return None if table is None or table.size == table.numbers else table.numbers
 
     def described(self) -> str | None:
-        """The columns that are learned from, in one line."""
+        """Summarise the feature columns in one line."""
         if self.reader.columns is None or self.reader.table is None:
             return None
         return described(*self.reader.columns, self.reader.table.columns)
 
     @property
     def lasting(self) -> bool:
-        """Whether what was read can be read again, unlike what came through a pipe."""
+        """Whether the sources can be read again, which standard input cannot."""
         return STDIN not in self.sources
 
     def where(self, record: Record) -> str:
-        """Where a record is, in words."""
+        """Describe where a record was read, for messages."""
         if self.kind == "images":
             return str(Path(record.source) / str(record.position[-1]))
         unit = "row" if self.kind == "parquet" else "line"
@@ -132,17 +134,17 @@ def open_feed(
     reading: Reading | None = None,
     layout: Layout | None = None,
 ) -> Feed:
-    """A feed of files, of folders of images, or of standard input (`-`).
+    """Open files, image folders or standard input (`-`) as a feed.
 
-    The format follows from a file's name, unless the reading says it. `layout` is that of an
-    earlier feed which this one continues.
+    Without `reading.kind`, the format is inferred from the file name. To continue an earlier feed,
+    give its `layout`.
     """
     how = reading or Reading()
     names = [str(each) for each in ([sources] if isinstance(sources, str | Path) else sources)]
     if not names:
-        raise InputError("there is nothing to read: give a file, a folder of images, or -")
+        raise InputError("no source is given: give a file, a folder of images, or -")
     if STDIN in names and len(names) > 1:
-        raise InputError("standard input (-) is read alone, not with files")
+        raise InputError("standard input (-) cannot be combined with files")
     for source in names:
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
@@ -151,7 +153,7 @@ def open_feed(
     lines: Lines = FileLines(followed, how.say)
     if STDIN in names:
         if kind in ("parquet", "images"):
-            raise InputError(f"{kind} cannot come from standard input: give a path")
+            raise InputError(f"{kind} cannot be read from standard input: give a path")
         lines = InputLines(how.replayed, stopping.is_set)
     columns = how.features, how.ignore
     handling = Handling(
@@ -170,14 +172,14 @@ def open_feed(
     elif kind == "images":
         reader = ImageFolder(how.order, how.size, followed, faults, layout)
     elif followed is not None:
-        raise InputError("a Parquet file does not grow: leave follow=True out")
+        raise InputError("a Parquet file cannot be followed: leave out follow=True")
     else:
         reader = Parquet(how.label, *columns, faults, layout, handling)
     return Feed(names, kind, reader, faults, how.id is not None, stopping=stopping)
 
 
 def _kind(sources: Sequence[str]) -> Kind:
-    """The one format of all sources, from their names; a pipe has rows unless the reading says."""
+    """Infer the format from the names of the sources; standard input is CSV."""
     kinds: dict[Kind, str] = {}
     for source in sources:
         path = Path(source)
@@ -185,14 +187,17 @@ def _kind(sources: Sequence[str]) -> Kind:
         found = "csv" if source == STDIN else found
         if found is None and path.suffix.lower() in COMPRESSED:
             raise InputError(
-                f"{source} is compressed: unpack it, or give what gunzip -c prints to standard "
+                f"{source} is compressed: unpack it, or pipe the output of gunzip -c to standard "
                 f"input (-)"
             )
         if found is None:
             raise InputError(
-                f"cannot see from its name what {source} is: give kind, one of {', '.join(KINDS)}"
+                f"cannot infer the format of {source} from its name: give kind, one of "
+                f"{', '.join(KINDS)}"
             )
         kinds.setdefault(found, source)
     if len(kinds) > 1:
-        raise InputError(f"all sources must be of one format, not {' and '.join(kinds.values())}")
+        raise InputError(
+            f"all sources must have the same format: {' and '.join(kinds.values())} differ"
+        )
     return next(iter(kinds))

@@ -1,4 +1,4 @@
-"""Folders of images, one folder for each class, in the order of their arrival."""
+"""Read folders of images with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.lines import POLL
-from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
 
 __all__ = ["ImageFolder"]
 
@@ -27,13 +27,12 @@ SETTLED = 0.5
 @final
 @dataclass
 class ImageFolder:
-    """Reads `folder/class/image.png`: the name of the inner folder is the label.
+    """Read images as `folder/class/image.png`: the name of the subfolder is the label.
 
-    Images come in the `order` of the time they were last changed, or of their names. All are to be
-    like the first one in size and in being grey or coloured, unless a `size` (height, width) is
-    given to which they are brought. Images that lie in no inner folder have no label. The folder
-    that is `followed` is looked at again and again; an image counts once it has not changed for a
-    moment.
+    Images are read in the `order` of their modification time or of their names. All are converted
+    to greyscale or to colour like the first one, and must have its size unless they are resized to
+    `size` (height, width). Images outside a subfolder have no label. The `followed` folder is
+    polled; a new image is read once it has not changed for half a second.
     """
 
     order: Literal["time", "name"] = "time"
@@ -45,8 +44,8 @@ class ImageFolder:
     columns: None = None
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
-        """The images after a position, which is the time (or name) and the path of one."""
-        parts(source, position, int if self.order == "time" else str, str)
+        """Yield the images after a position: the modification time (or name) and path of one."""
+        position_parts(source, position, int if self.order == "time" else str, str)
         while True:
             for key, path in self._listed(Path(source), position, source == self.followed):
                 position = (key, path)
@@ -66,13 +65,13 @@ class ImageFolder:
         self, root: Path, after: Position | None, growing: bool
     ) -> list[tuple[int | str, str]]:
         try:
-            folders = [root, *(Path(e.path) for e in os.scandir(root) if _is(e, stat.S_ISDIR))]
+            folders = [root, *(Path(e.path) for e in os.scandir(root) if _is_kind(e, stat.S_ISDIR))]
             found = [
                 (self._key(entry), str(Path(entry.path).relative_to(root)))
                 for folder in folders
                 for entry in os.scandir(folder)
                 if entry.name.lower().endswith(KINDS) and entry.name[0] != "."
-                if _is(entry, stat.S_ISREG) and not (growing and _is_young(entry))
+                if _is_kind(entry, stat.S_ISREG) and not (growing and _is_recent(entry))
             ]
         except OSError as error:
             raise DataError(f"cannot read {root}: {error.strerror or error}") from None
@@ -82,12 +81,12 @@ class ImageFolder:
         return entry.stat().st_mtime_ns if self.order == "time" else entry.name
 
     def _pixels(self, path: Path) -> NDArray[np.uint8]:
-        """An image as `[channels, height, width]`."""
+        """Decode an image as `[channels, height, width]`."""
         from PIL import Image
 
         try:
             with warnings.catch_warnings():
-                # Pillow only warns of an image that would take hundreds of megabytes.
+                # Pillow only warns about an image that would take hundreds of megabytes.
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
                 with Image.open(path) as image:
                     image.load()
@@ -95,8 +94,8 @@ class ImageFolder:
                     if self.layout is not None:
                         grey = self.layout["shape"][0] == 1
                     shown: Any = image.convert("L" if grey else "RGB")
-        except Exception as error:  # what decoders raise for damaged files is not documented
-            raise Malformed(f"it is not an image that can be read ({error})") from None
+        except Exception as error:  # the errors that decoders raise are not documented
+            raise Malformed(f"the image cannot be decoded ({error})") from None
         if self.size is not None:
             shown = shown.resize(self.size[::-1], Image.Resampling.BILINEAR)
         pixels = np.asarray(shown, dtype=np.uint8)
@@ -107,19 +106,19 @@ class ImageFolder:
         if pixels.shape[1:] != (height, width):
             seen = f"{pixels.shape[1]}x{pixels.shape[2]}"
             raise Malformed(
-                f"it has {seen} pixels, not {height}x{width} as the first image: "
-                f"size=(height, width) brings all to one size"
+                f"it has {seen} pixels, but the first image has {height}x{width}: "
+                f"size=(height, width) resizes all images"
             )
         return pixels
 
 
-def _is(entry: os.DirEntry[str], kind: Callable[[int], bool]) -> bool:
-    """Whether an entry is a file (or a folder), or leads to one; not if it leads nowhere."""
+def _is_kind(entry: os.DirEntry[str], kind: Callable[[int], bool]) -> bool:
+    """Return whether an entry, or the target of a link, is of a kind; a broken link is not."""
     try:
         return kind(entry.stat().st_mode)
-    except OSError:  # it is a link that is broken, or was removed meanwhile
+    except OSError:  # a broken link, or it was removed in the meantime
         return False
 
 
-def _is_young(entry: os.DirEntry[str]) -> bool:
+def _is_recent(entry: os.DirEntry[str]) -> bool:
     return 0 <= time.time() - entry.stat().st_mtime < SETTLED

@@ -1,4 +1,4 @@
-"""One JSON object on every line."""
+"""Read JSON lines: files with one JSON object per line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, final
 
 from recollect.errors import InputError
 from recollect.feeds.cells import leaves
-from recollect.feeds.lines import FileLines, Lines, numbered, text_of
-from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.columns import saved_kinds
+from recollect.feeds.lines import FileLines, Lines, decoded_line, numbered
+from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
 from recollect.feeds.rows import chosen_columns, numbers, plain_label
-from recollect.feeds.sniff import Handling, look_ahead, settled
-from recollect.feeds.table import Table, kinds_of, table_of
+from recollect.feeds.sniff import Handling, inferred_columns, look_ahead
+from recollect.feeds.table import Table, table_of
 
 __all__ = ["JSONLines"]
 
@@ -26,13 +27,13 @@ Row = tuple[dict[str, Any] | Malformed, tuple[int, int]]
 @final
 @dataclass
 class JSONLines:
-    """Reads objects, one on every line: one key has the label, others the features.
+    """Read one JSON object per line: one key holds the label, other keys the features.
 
-    Without `features` they are all keys of the first records, in the order of their arrival, but
-    for the label and what is to be ignored. What their values are, these records show: see
-    `Handling`. A key that a record lacks is missing; one that comes later is left out, after a
-    message. If the only feature holds nested lists of numbers, its shape stays. A record without a
-    label has null there, or no such key.
+    Without `features`, these are all keys of the first records, in order of appearance, except the
+    label and `ignore`. Their types are inferred from the first records: see `Handling`. A key that
+    a record does not have is a missing value; a key that first appears later is ignored, with a
+    message. If the only feature is a nested list of numbers, its shape is preserved. A record
+    without a label has no label key, or null.
 
     >>> from tempfile import TemporaryDirectory
     >>> from pathlib import Path
@@ -52,19 +53,19 @@ class JSONLines:
     how: Handling = field(default_factory=Handling)
     _table: Table | None = field(default=None, init=False, repr=False, compare=False)
     _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
-    _told: int = field(default=0, init=False, repr=False, compare=False)
+    _reported: int = field(default=0, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
-        """The records after a position, which is the byte and the line where one ends."""
-        rows: Iterator[Row | None] = self._rows(source, *parts(source, position, int, int))
-        held: list[Row] = []
+        """Yield the records after a position: the byte and the line at which a record ends."""
+        rows: Iterator[Row | None] = self._rows(source, *position_parts(source, position, int, int))
+        buffered: list[Row] = []
         while self.layout is None:
-            looked = yield from look_ahead(rows, lambda row: _cells(row[0]))
-            if not looked:
+            more = yield from look_ahead(rows, lambda row: _cells(row[0]))
+            if not more:
                 break
-            held += looked
-            self._settle(held, source)
-        for each in chain(held, rows):
+            buffered += more
+            self._infer_columns(buffered, source)
+        for each in chain(buffered, rows):
             if each is None:
                 yield None
                 continue
@@ -76,25 +77,25 @@ class JSONLines:
 
     @property
     def table(self) -> Table | None:
-        """What makes features of rows."""
+        """The table that converts rows to features."""
         if self._table is None and self.layout is not None:
             self._table = table_of(self.layout, self.layout["keys"], self.how)
         return self._table
 
     @property
     def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The names of the label and of the features."""
+        """The name of the label key and the names of the feature keys."""
         label = self.label if self.how.labelled else None
         return None if self.layout is None else (label, self.layout["keys"])
 
     def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
         for raw, end in numbered(self.source, source, offset, number):
-            if not raw:  # nothing came, or another file begins
+            if not raw:  # no data yet, or the start of another file
                 if raw is None:
                     yield None
                 continue
             try:
-                text = text_of(raw, first=end[0] == len(raw))
+                text = decoded_line(raw, first=end[0] == len(raw))
                 if text.strip():
                     yield _object(text), end
             except Malformed as why:
@@ -108,7 +109,7 @@ class JSONLines:
         if isinstance(found, Malformed):
             raise found
         assert self.layout is not None
-        self._infer(found)
+        self._infer_list_sizes(found)
         assert self.table is not None
         keys = self.layout["keys"]
         if not found.keys() & {*keys}:
@@ -116,19 +117,19 @@ class JSONLines:
         if self.how.missing == "refuse" or self.layout["shape"] != [self.table.size]:
             for key in keys:
                 if key not in found:
-                    raise Malformed(f"it has no {key!r}")
-        self._tell_new(found, source, end)
+                    raise Malformed(f"it has no key {key!r}")
+        self._report_new_keys(found, source, end)
         label = plain_label(found.get(self.label)) if self.how.labelled else None
         x = self.table.features([found.get(key) for key in keys])
         return Record(x, label, source, end, *self.how.parted({k: found.get(k) for k in
                                                                self.how.passed}))  # fmt: skip
 
-    def _settle(self, held: list[Row], source: str) -> None:
-        """Let the first records say which keys are read, and what comes of them."""
-        while held and isinstance(held[0][0], Malformed):
-            self.faults.meet(f"{source}, line {held[0][1][1]}", held[0][0])
-            del held[0]
-        rows = [row for row, _ in held if isinstance(row, dict)]
+    def _infer_columns(self, buffered: list[Row], source: str) -> None:
+        """Infer the keys to read and their types from the first records."""
+        while buffered and isinstance(buffered[0][0], Malformed):
+            self.faults.meet(f"{source}, line {buffered[0][1][1]}", buffered[0][0])
+            del buffered[0]
+        rows = [row for row, _ in buffered if isinstance(row, dict)]
         if not rows:
             return
         names = list(dict.fromkeys(key for row in rows for key in row))
@@ -137,25 +138,24 @@ class JSONLines:
         for key in wanted:
             if key not in names:
                 raise InputError(
-                    f"the first records have no {key!r} (they have: {', '.join(names[:12])}): give "
-                    f"label, features and ignore as they are called there; a label that is not "
-                    f"known is null"
+                    f"the first records have no key {key!r} (they have: {', '.join(names[:12])}): "
+                    f"give label, features and ignore as they are spelled there, and write null "
+                    f"for an unknown label"
                 )
         ignored = [key for key in (*self.ignore, self.how.id) if key is not None]
         _, chosen = chosen_columns(
             names, self.label, self.features, ignored, labelled=self.how.labelled
         )
         wanted_keys = {names[number] for number in chosen}
-        rows = [
-            row for row in rows if row.keys() & wanted_keys
-        ]  # others are bad, not full of holes
+        # A record with none of the keys is a bad row, not a row of missing values.
+        rows = [row for row in rows if row.keys() & wanted_keys]
         values = {number: [row.get(names[number]) for row in rows] for number in chosen}
         categorical, kept = (
             [names.index(key) for key in each] for each in (self.how.categorical, self.how.keep)
         )
-        columns = settled(names, values, self.how, categorical, kept, untyped=False)
+        columns = inferred_columns(names, values, self.how, categorical, kept, untyped=False)
         keys = [names[number] for number in columns]
-        layout = {"keys": keys, **kinds_of([*columns.values()])}
+        layout = {"keys": keys, **saved_kinds([*columns.values()])}
         if [column.kind for column in columns.values()] == ["list"]:
             first = next(row[keys[0]] for row in rows if isinstance(row.get(keys[0]), list))
             try:
@@ -166,8 +166,8 @@ class JSONLines:
             layout["shape"] = [table_of(layout, keys, self.how).size]
         self._known, self.layout = {*names}, layout
 
-    def _infer(self, found: dict[str, Any]) -> None:
-        """The sizes of lists, if an earlier version saved the layout without them."""
+    def _infer_list_sizes(self, found: dict[str, Any]) -> None:
+        """Infer the lengths of lists for a layout that an earlier version saved without them."""
         assert self.layout is not None
         keys, shape = self.layout["keys"], self.layout["shape"]
         if "kinds" in self.layout or shape == [len(keys)] or self._table is not None:
@@ -177,17 +177,17 @@ class JSONLines:
                  for v in values]  # fmt: skip
         self._table = table_of({**self.layout, "kinds": kinds}, keys, self.how)
 
-    def _tell_new(self, found: dict[str, Any], source: str, end: tuple[int, int]) -> None:
-        """Say once that a key is not among those of the first records."""
+    def _report_new_keys(self, found: dict[str, Any], source: str, end: tuple[int, int]) -> None:
+        """Report each key that the first records did not have, once."""
         assert self.layout is not None
-        if not self._known:  # the first record after a stream was continued
+        if not self._known:  # the first record after a stream was resumed
             self._known = {*found, *self.layout["keys"]}
-        if not found.keys() <= self._known and self._told < MOST_NOTICES:
+        if not found.keys() <= self._known and self._reported < MOST_NOTICES:
             for key in found.keys() - self._known:
-                self._told += 1
+                self._reported += 1
                 self.how.say(
-                    f"{source}, line {end[1]}: the key {key!r:.60} is new and is left out: a "
-                    f"stream that starts over can learn from it"
+                    f"{source}, line {end[1]}: the new key {key!r:.60} is ignored; start over to "
+                    f"learn from it"
                 )
             self._known |= found.keys()
 
@@ -202,7 +202,7 @@ def _object(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise Malformed(f"it is not JSON, of which every line is one object: {error}") from None
+        raise Malformed(f"it is not valid JSON ({error}): every line must be one object") from None
     if not isinstance(found, dict):
-        raise Malformed(f"it is not a JSON object but {text[:20]}: every line must be one")
+        raise Malformed(f"it is not a JSON object but {text[:20]}: every line must be one object")
     return found

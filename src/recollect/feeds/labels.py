@@ -1,4 +1,4 @@
-"""Labels by id, in files of their own."""
+"""Read labels from separate files, matched to examples by id."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ LONGEST = 1000
 
 
 def open_labels(sources: str | Path | Sequence[str | Path], reading: Reading) -> Feed:
-    """A feed of ids and labels, for the `labels` of a `LiveStream`.
+    """Open a feed of ids and labels, for the `labels` argument of `LiveStream`.
 
-    The reading names the column of the `id`, and that of the `label` unless it is the last one
-    ("label" in JSON lines). Other columns are left out.
+    `reading.id` names the id column, and `reading.label` the label column; its default is the last
+    column, or the key "label" in JSON lines. Other columns are ignored.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -32,20 +32,20 @@ def open_labels(sources: str | Path | Sequence[str | Path], reading: Reading) ->
     """
     name = reading.id
     if name is None:
-        raise InputError("labels are joined by id: give the column of it, as in Reading(id='...')")
-    # The id is read as a category and passed through: nothing is learned from these rows.
+        raise InputError("labels are matched by id: give the id column, as in Reading(id='...')")
+    # The id is read as a category and passed through; these rows are not used as features.
     how = replace(
         reading, features=[name], ignore=(), missing="auto", categorical=[name], categories=1,
         drop_text=False, id=None, keep=[name], labelled=True,
     )  # fmt: skip
     feed = open_feed(sources, how)
     if feed.kind == "images":
-        raise InputError("labels come as CSV, JSON lines or Parquet, not as images")
+        raise InputError("labels must be CSV, JSON lines or Parquet, not images")
     return replace(feed, of_labels=True)
 
 
 def labels_of(record: Record) -> tuple[str, Any]:
-    """The id and the label of a record of `open_labels`; `Malformed` if it lacks one."""
+    """Return the id and the label of a record; raise `Malformed` if one is missing."""
     key = key_of(*record.kept.values())
     if key is None:
         raise Malformed("it has no id")
@@ -55,15 +55,15 @@ def labels_of(record: Record) -> tuple[str, Any]:
 
 
 def key_of(value: Any) -> str | None:
-    """An id as the text by which files of all formats are joined; None if there is none.
+    """Convert an id to text, which is compared across file formats; None if it is missing.
 
-    >>> key_of(7), key_of(7.0), key_of("7"), key_of("")
-    ('7', '7', '7', None)
+    >>> key_of(7), key_of(7.0), key_of("7"), key_of(""), key_of(float("nan"))
+    ('7', '7', '7', None, None)
     """
-    if value is None or value == "":
+    if value is None or value == "" or value != value:  # NaN marks a missing cell
         return None
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, list | dict) or len(str(value)) > LONGEST:
-        raise Malformed(f"an id is a number or a text of at most {LONGEST} characters")
+        raise Malformed(f"an id must be a number or a text of at most {LONGEST} characters")
     return str(value)

@@ -1,4 +1,4 @@
-"""Lines of files that may still grow, and of standard input, with bounded memory."""
+"""Read lines from growing files and from standard input in bounded memory."""
 
 from __future__ import annotations
 
@@ -14,51 +14,60 @@ from typing import BinaryIO, final
 from recollect.errors import DataError
 from recollect.feeds.record import OTHER_FILE, Malformed
 
-__all__ = ["ANEW", "POLL", "STDIN", "FileLines", "InputLines", "Lines", "numbered", "text_of"]
+__all__ = [
+    "NEW_FILE",
+    "POLL",
+    "STDIN",
+    "FileLines",
+    "InputLines",
+    "Lines",
+    "decoded_line",
+    "numbered",
+]
 
 STDIN = "-"
-ANEW = b""  # is not a line: what follows is another file, from its first byte on
+NEW_FILE = b""  # not a line: the next line is the first one of another file
 POLL = 0.1
 CHUNK = 1 << 18
 PIPE = 1 << 16
 LONGEST = 1 << 24
 
-# What other files than text begin with, and what to do with them.
+# The first bytes of files that are not UTF-8 text, and what to do with such a file.
 OTHER_FILES = {
-    b"\x1f\x8b": "it is compressed: unpack it, or give what gunzip -c prints to standard input",
-    b"\xff\xfe": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "it is UTF-16 text: make UTF-8 of it, as by iconv -f UTF-16 -t UTF-8",
+    b"\x1f\x8b": "it is compressed: unpack it, or pipe the output of gunzip -c to standard input",
+    b"\xff\xfe": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
 }
 
 
 @final
 @dataclass(frozen=True)
 class FileLines:
-    """The lines of a file; of the one that is `followed`, also those that are yet to be written.
+    """Read the lines of a file, and follow the `followed` file as it grows.
 
-    While a file is followed, a line without its end is not yet a line. If another file takes its
-    name, or if it is truncated, as happens to logs, reading goes on there, after a message to
-    `say`.
+    In a followed file, a line counts only once its end has been written. If the file is truncated
+    or replaced by another of the same name, as in log rotation, reading continues with the new
+    content, and `say` is called with a message.
     """
 
     followed: str | None = None
     say: Callable[[str], None] = lambda text: None
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines from a byte on, each with its end; None whenever nothing came for a moment."""
+        """Yield the lines from a byte offset, with line ends; None while no data arrives."""
         try:
-            yield from self._of_one(source, offset)
+            yield from self._read_once(source, offset)
             while source == self.followed:
-                yield ANEW
-                yield from self._of_one(source, 0)
+                yield NEW_FILE
+                yield from self._read_once(source, 0)
         except OSError as error:
             raise DataError(f"cannot read {source}: {error.strerror or error}") from None
 
-    def _of_one(self, source: str, offset: int) -> Iterator[bytes | None]:
+    def _read_once(self, source: str, offset: int) -> Iterator[bytes | None]:
         with Path(source).open("rb", buffering=0) as file:
-            if offset and file.seekable() and (why := _misplaced(file, offset)):
+            if offset and file.seekable() and (why := _seek_error(file, offset)):
                 if source != self.followed:
-                    raise DataError(f"{source} {why} before: {OTHER_FILE}")
+                    raise DataError(f"{source} {why}: {OTHER_FILE}")
                 self.say(f"{source} {why}: reading it from its start")
                 return
             yield from _split(source, self._chunks(source, file))
@@ -70,14 +79,14 @@ class FileLines:
                 yield chunk
             elif source != self.followed:
                 return
-            elif _is_other(source, file):
-                while chunk := file.read(CHUNK):  # its last words
+            elif _was_replaced(source, file):
+                while chunk := file.read(CHUNK):  # written before it was replaced
                     yield chunk
-                self.say(f"{source} is another file now: reading that one")
+                self.say(f"{source} was replaced: reading the new file")
                 return
             elif os.fstat(file.fileno()).st_size < file.tell():
                 self.say(f"{source} was truncated: reading it from its start")
-                yield ANEW  # what was read of an unfinished line is not to be finished
+                yield NEW_FILE  # discards the unfinished line
                 return
             else:
                 yield None
@@ -87,21 +96,23 @@ class FileLines:
 @final
 @dataclass(frozen=True)
 class InputLines:
-    """The lines of standard input, until it ends or `stopping` says so.
+    """Read the lines of standard input until it ends or `stopping` returns True.
 
-    What arrives is new, whatever was read before; if it is `replayed`, it begins again with what
-    was, and that is passed over. What has been taken in when it is to stop is still given.
+    All input is new, unless it is `replayed`: then it starts from its beginning, and the part that
+    was read before is skipped. Data that was read before stopping is still returned.
     """
 
     replayed: bool = False
     stopping: Callable[[], bool] = lambda: False
 
     def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """The lines that arrive; None whenever nothing came for a moment."""
-        yield from _split("standard input", _after(offset if self.replayed else 0, self._chunks()))
+        """Yield the lines with their ends; None while no data arrives."""
+        yield from _split(
+            "standard input", _skip_bytes(offset if self.replayed else 0, self._chunks())
+        )
 
     def _chunks(self) -> Iterator[bytes | None]:
-        # Past Python's own buffer: what waits in it would not count as ready.
+        # Bypasses Python's buffer: select() does not see data that waits there.
         number = sys.stdin.fileno()
         while not self.stopping():
             chunk = os.read(number, PIPE) if _ready(number) else None
@@ -116,19 +127,19 @@ Lines = FileLines | InputLines
 def numbered(
     lines: Lines, source: str, offset: int, number: int
 ) -> Iterator[tuple[bytes | None, tuple[int, int]]]:
-    """What `lines` gives from a byte and a line on, and the byte and the line where each ends."""
+    """Yield the lines after a byte and a line number, each with the byte and number of its end."""
     for raw in lines.lines(source, offset):
-        if raw == ANEW:
+        if raw == NEW_FILE:
             offset = number = 0
         elif raw is not None:
             offset, number = offset + len(raw), number + 1
         yield raw, (offset, number)
 
 
-def text_of(raw: bytes, first: bool) -> str:
-    """A line as text, without its end, and without the mark that some programs put first.
+def decoded_line(raw: bytes, first: bool) -> str:
+    """Decode a line without its end, and without a byte order mark if it is the first.
 
-    >>> text_of(b"\\xef\\xbb\\xbfa,b\\r\\n", first=True)
+    >>> decoded_line(b"\\xef\\xbb\\xbfa,b\\r\\n", first=True)
     'a,b'
     """
     if first:
@@ -147,19 +158,21 @@ def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None
         if chunk is None:
             yield None
             continue
-        if chunk == ANEW:
+        if chunk == NEW_FILE:
             rest = b""
             continue
         *whole, rest = (rest + chunk).split(b"\n")
         for line in whole:
             yield line + b"\n"
         if len(rest) > LONGEST:
-            raise DataError(f"{source} has a line of more than {LONGEST >> 20} MiB: is it text?")
+            raise DataError(
+                f"{source} has a line of more than {LONGEST >> 20} MiB: check that it is text"
+            )
     if rest:
         yield rest
 
 
-def _after(offset: int, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
+def _skip_bytes(offset: int, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
     left = offset
     for chunk in chunks:
         if chunk is None or len(chunk) > left:
@@ -167,33 +180,33 @@ def _after(offset: int, chunks: Iterator[bytes | None]) -> Iterator[bytes | None
         left -= min(left, len(chunk or b""))
     if left:
         raise DataError(
-            f"standard input ended after {offset - left} bytes, and {offset} were read before: "
-            f"leave replayed=True out if what arrives is new"
+            f"standard input ended after {offset - left} bytes, but {offset} were read before: "
+            f"leave out replayed=True if the input is new"
         )
 
 
 def _ready(number: int) -> bool:
     try:  # waits a moment
         return bool(select.select([number], [], [], POLL)[0])
-    except OSError:  # not every system can wait for every file
+    except OSError:  # some systems cannot wait for every kind of file
         return True
 
 
-def _is_other(source: str, file: BinaryIO) -> bool:
+def _was_replaced(source: str, file: BinaryIO) -> bool:
     try:
         return not os.path.samestat(Path(source).stat(), os.fstat(file.fileno()))
-    except FileNotFoundError:  # there is none of that name yet
+    except FileNotFoundError:  # the new file does not exist yet
         return False
 
 
-def _misplaced(file: BinaryIO, offset: int) -> str | None:
-    """Why reading cannot go on at a byte; None if it can, and the file is at that byte then."""
+def _seek_error(file: BinaryIO, offset: int) -> str | None:
+    """Seek to a byte offset; return why reading cannot continue there, or None if it can."""
     if os.fstat(file.fileno()).st_size < offset:
-        return "is shorter than what was read of it"
+        return "is shorter than the part that was read before"
     file.seek(offset - 1)
     last, following = file.read(1), file.read(1)
     file.seek(offset)
-    # The last line of a file may have had no end when it was read.
+    # The last line may not have had a line end when it was read.
     if last == b"\n" or following in (b"", b"\r", b"\n"):
         return None
-    return "has no end of a line where reading ended"
+    return "has no line end where reading stopped before"

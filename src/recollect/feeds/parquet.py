@@ -1,4 +1,4 @@
-"""Rows of Parquet files, a few at a time."""
+"""Read Parquet files in batches of rows."""
 
 from __future__ import annotations
 
@@ -13,10 +13,19 @@ from numpy.typing import NDArray
 from recollect.errors import DataError, InputError
 from recollect.extras import needs
 from recollect.feeds.cells import kind_of
-from recollect.feeds.record import OTHER_FILE, Faults, Layout, Malformed, Position, Record, parts
+from recollect.feeds.columns import saved_kinds
+from recollect.feeds.record import (
+    OTHER_FILE,
+    Faults,
+    Layout,
+    Malformed,
+    Position,
+    Record,
+    position_parts,
+)
 from recollect.feeds.rows import chosen_columns, column_of, numbers, plain_label
-from recollect.feeds.sniff import CELLS, Handling, settled
-from recollect.feeds.table import Table, kinds_of, table_of
+from recollect.feeds.sniff import CELLS, Handling, inferred_columns
+from recollect.feeds.table import Table, table_of
 
 __all__ = ["Parquet"]
 
@@ -26,12 +35,12 @@ ROWS = 1024
 @final
 @dataclass
 class Parquet:
-    """Reads the rows of a Parquet file: one column is the label, the others are learned from.
+    """Read a Parquet file: one column is the label, the other columns are the features.
 
-    A column is named, or given by its number from 1 on; the label is the last one unless it is
-    given. What the columns are, the first rows show: see `Handling`. If the only feature holds
-    nested lists of numbers, its shape stays. A record without a label has null there.
-    It needs pyarrow: `pip install "recollect[parquet]"`.
+    Columns are given by name or by number, starting at 1. The default label is the last column. The
+    column types are inferred from the first rows: see `Handling`. If the only feature is a nested
+    list of numbers, its shape is preserved. A null label means that the row has no label.
+    This needs pyarrow: `pip install "recollect[parquet]"`.
     """
 
     label: str | None = None
@@ -44,8 +53,8 @@ class Parquet:
     _all: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
-        """The records after a position, which is how many rows come before."""
-        (start,) = parts(source, position, int)
+        """Yield the records after a position: the number of rows before it."""
+        (start,) = position_parts(source, position, int)
         pyarrow = _pyarrow()
         try:
             with pyarrow.parquet.ParquetFile(source) as file:
@@ -56,17 +65,17 @@ class Parquet:
 
     @property
     def table(self) -> Table | None:
-        """What makes features of rows."""
+        """The table that converts rows to features."""
         if self._table is None and self.layout is not None:
             layout = dict(self.layout)
             if "kinds" not in layout and layout.get("shape") not in (None, [len(self._names)]):
-                layout["kinds"] = [["list", 0]]  # as an earlier version saved it
+                layout["kinds"] = [["list", 0]]  # a layout that an earlier version saved
             self._table = table_of(layout, self._names, self.how)
         return self._table
 
     @property
     def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The names of the label and of the features."""
+        """The name of the label column and the names of the feature columns."""
         return None if self.layout is None else (self.layout["label"], self._names)
 
     @property
@@ -75,17 +84,16 @@ class Parquet:
 
     @property
     def _labels(self) -> list[str]:
-        """The column of the label, if there is one."""
         label = self.layout["label"] if self.layout is not None else None
         return [] if label is None else [label]
 
     def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
         if file.metadata.num_rows < start:
-            raise DataError(f"{source} has fewer rows than were read of it before: {OTHER_FILE}")
+            raise DataError(f"{source} has fewer rows than were read before: {OTHER_FILE}")
         if not file.metadata.num_rows:
             return
         if self.layout is None:
-            self._settle(file)
+            self._infer_columns(file)
         self._check(source, file.schema_arrow)
         assert self.layout is not None
         names = file.schema_arrow.names
@@ -108,8 +116,8 @@ class Parquet:
                     except Malformed as why:
                         self.faults.meet(f"{source}, row {row}", why)
 
-    def _settle(self, file: Any) -> None:
-        """Let the schema and the first rows say what the columns are."""
+    def _infer_columns(self, file: Any) -> None:
+        """Infer the columns from the schema and the first rows."""
         names: list[str] = file.schema_arrow.names
         ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
         label, chosen = chosen_columns(
@@ -122,11 +130,11 @@ class Parquet:
         few = max(min(ROWS, CELLS // len(names)), 1)
         sample = next(file.iter_batches(few, columns=[names[number] for number in chosen]))
         found = dict(zip(chosen, sample.to_pydict().values(), strict=True))
-        columns = settled(names, found, self.how, categorical, kept, untyped=False)
+        columns = inferred_columns(names, found, self.how, categorical, kept, untyped=False)
         features = [names[number] for number in columns]
         layout = {
             "label": None if label is None else names[label], "features": features,
-            **kinds_of([*columns.values()]),
+            **saved_kinds([*columns.values()]),
         }  # fmt: skip
         if [column.kind for column in columns.values()] == ["list"]:
             first = next(v for v in found[next(iter(columns))] if kind_of(v, False) == "list")
@@ -139,7 +147,7 @@ class Parquet:
         self.layout, self._all = layout, {*names}
 
     def _check(self, source: str, schema: Any) -> None:
-        """Refuse a file that lacks a column, or has another type in it."""
+        """Raise `DataError` if a column is missing or has an incompatible type."""
         assert self.layout is not None
         assert self.table is not None
         names: list[str] = schema.names
@@ -149,17 +157,20 @@ class Parquet:
         for name, column in zip(self._names, self.table.columns, strict=True):
             if column.kind == "number" and not _may_be_number(schema.field(name).type):
                 raise DataError(
-                    f"{source} has {schema.field(name).type} in column {name!r}, which has had "
-                    f"numbers so far"
+                    f"column {name!r} of {source} has the type {schema.field(name).type}, but the "
+                    f"rows before it have numbers there"
                 )
         for name in sorted({*names} - self._all) if self._all else ():
-            self.how.say(f"{source}: the column {name!r} is new and is left out")
+            self.how.say(f"{source}: the new column {name!r} is ignored")
         self._all |= {*names}
 
     def _parsed(
         self, batch: Any, passed: list[str]
     ) -> Iterator[tuple[Callable[[Any], NDArray[Any]], Any, Any, tuple[Any, ...]]]:
-        """Of every row what makes features of its values, these, its label, and id and kept."""
+        """Yield for every row: its feature function and values, its label, and its id and `kept`.
+
+        The feature function is the fast one for purely numeric rows where possible.
+        """
         table = self.table
         assert self.layout is not None
         assert table is not None

@@ -1,4 +1,4 @@
-"""The last values of every column, whose median takes the place of a missing one."""
+"""Impute missing numbers with the median of a column's recent values."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from recollect.errors import DataError
 
 __all__ = ["LAST", "Recent", "Window"]
 
-LAST = 31  # the median of so many is robust, follows a drift, and is quickly saved
+LAST = 31  # enough for a robust median, few enough to follow drift and to save quickly
 
 
 class Window(NamedTuple):
-    """What `Recent` holds, which never changes: `[LAST, F]` values, and rows that came after."""
+    """An immutable snapshot of `Recent`: values `[LAST, F]`, and the rows added after them."""
 
     values: NDArray[np.float32]
     rows: tuple[NDArray[np.float32], ...]
@@ -25,10 +25,10 @@ class Window(NamedTuple):
 
 @final
 class Recent:
-    """The last 31 known values of every column; NaN where there were fewer.
+    """Store the last 31 known values of every column; NaN where there were fewer.
 
-    A whole row costs no more than a reference: it is sorted in when a value is missing. What comes
-    out does not depend on when that happens, so a stream that was stopped continues exactly.
+    Adding a complete row only stores a reference; rows are merged when a value is missing. The
+    result does not depend on when that happens, so a resumed stream continues exactly.
 
     >>> recent = Recent(2)
     >>> for value in (1, 2, 900):
@@ -42,15 +42,15 @@ class Recent:
         self._rows: deque[NDArray[np.float32]] = deque(maxlen=LAST)
 
     def add(self, row: NDArray[np.float32]) -> None:
-        """Count a row `[F]` in that has all its values."""
+        """Add a row `[F]` without missing values."""
         self._rows.append(row)
 
     def filled(self, row: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The row `[F]` with medians for NaN (0 if a column has had no value); counts it in."""
-        values, hole = self._sorted_in(), np.isnan(row)
-        ranked = np.sort(values[:, hole], axis=0)  # NaN comes last
+        """Add a row `[F]` and return it with NaN replaced by medians, or by 0 without any value."""
+        values, hole = self._merge_rows(), np.isnan(row)
+        ranked = np.sort(values[:, hole], axis=0)  # NaN is sorted to the end
         count = (~np.isnan(ranked)).sum(0)
-        # The lower one of two middle values: a value that the column had.
+        # The lower of two middle values, so that it is one that occurred in the column.
         middle = ranked[np.maximum(count - 1, 0) // 2, np.arange(ranked.shape[1])]
         whole = row.copy()
         whole[hole] = np.where(count > 0, middle, 0)
@@ -58,33 +58,35 @@ class Recent:
         return whole
 
     def now(self) -> Window:
-        """What is held at this moment."""
+        """Return a snapshot."""
         return Window(self._values, tuple(self._rows))
 
-    def _sorted_in(self) -> NDArray[np.float32]:
+    def _merge_rows(self) -> NDArray[np.float32]:
         if self._rows:
             self._values = merged(self._values, tuple(self._rows))
             self._rows.clear()
         return self._values
 
     def restore(self, text: object) -> None:
-        """Hold what was saved as text."""
+        """Restore the values that `as_text` encoded."""
         try:
             data = base64.b64decode(str(text), validate=True)
             self._values = np.frombuffer(data, "<f4").reshape(self._values.shape).astype(np.float32)
         except ValueError:
-            raise DataError("what was saved of earlier rows does not fit the columns") from None
+            raise DataError(
+                "the saved recent values, used to impute missing ones, do not match the columns"
+            ) from None
         self._rows.clear()
 
 
 def merged(
     values: NDArray[np.float32], rows: tuple[NDArray[np.float32], ...]
 ) -> NDArray[np.float32]:
-    """The last values `[LAST, F]` once whole rows were added."""
+    """Return the last values `[LAST, F]` after complete rows are added."""
     return np.concatenate([values, np.stack(rows)])[-LAST:] if rows else values
 
 
 def as_text(window: Window) -> str:
-    """A window as text, for a file."""
+    """Encode a window as text, for a file."""
     whole = merged(*window).astype("<f4")
     return base64.b64encode(whole.tobytes()).decode()

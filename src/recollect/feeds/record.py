@@ -1,4 +1,4 @@
-"""What a reader gives: one example after the other, and where each of them ended."""
+"""Records that readers yield, positions to resume from, and the handling of bad rows."""
 
 from __future__ import annotations
 
@@ -14,21 +14,30 @@ from recollect.errors import DataError
 if TYPE_CHECKING:
     from recollect.feeds.table import Table
 
-__all__ = ["Faults", "Format", "Label", "Layout", "Malformed", "Position", "Record", "parts"]
+__all__ = [
+    "Faults",
+    "Format",
+    "Label",
+    "Layout",
+    "Malformed",
+    "Position",
+    "Record",
+    "position_parts",
+]
 
-Label = str | int | float | bool
+Label = str | int | float | bool | tuple[str | int | float | bool, ...]
 Position = tuple[int | str, ...]
 Layout = Mapping[str, Any]
 
-OTHER_FILE = "it is another file now (fresh=True of a LiveStream starts over)"
+OTHER_FILE = "it is not the same file as before (fresh=True of a LiveStream starts over)"
 
 
 class Record(NamedTuple):
-    """One example: its features, its label (None if it has none), and where it came from.
+    """One example: its features, its label (None if unlabelled), and where it was read.
 
-    `x` is a float32 array, or a uint8 array `[channels, height, width]` for an image. Reading can
-    continue behind it from `position`, which is plain data, in the source of that name. `id` and
-    `kept` are the columns that were asked to pass through.
+    `x` is a float32 array, or a uint8 array `[channels, height, width]` for an image. `position` is
+    plain data from which reading `source` can continue after this record. `id` and `kept` are the
+    columns to pass through (`Handling.id` and `Handling.keep`).
     """
 
     x: NDArray[Any]
@@ -40,12 +49,12 @@ class Record(NamedTuple):
 
 
 class Malformed(Exception):  # noqa: N818 - not an error for the user until its position is added
-    """Why a row cannot be used, in a few words; the reader adds where it is."""
+    """A row cannot be used, with the reason; the reader adds its position."""
 
 
 @dataclass
 class Faults:
-    """What happens to a row that cannot be used: an error, or it is left out and counted.
+    """Handle bad rows: raise an error, or with `skip` leave them out and count them.
 
     >>> faults = Faults(skip=True)
     >>> faults.meet("a.csv, line 3", Malformed("it has 2 columns, not 4"))
@@ -57,40 +66,39 @@ class Faults:
     count: int = 0
 
     def meet(self, where: str, why: Malformed) -> None:
-        """Count the row, or raise a DataError that says where it is and what is wrong with it."""
+        """Count a bad row, or raise `DataError` with its position and what is wrong with it."""
         if not self.skip:
             raise DataError(f"{where}: {why} (skip_bad=True leaves such rows out)")
         self.count += 1
 
 
 class Format(Protocol):
-    """A way to read a source.
+    """The interface of a reader of one file format.
 
-    `layout` says, as plain data, what the first record fixed for all that follow (which columns,
-    which shape). It is None before that, unless it is given. `table` makes features of rows, if
-    they have columns, and has a state.
+    `layout` is plain data that the first records determine for all others, such as the columns or
+    the shape. It is None before that, unless it is given.
     """
 
     layout: Layout | None
 
     @property
     def table(self) -> Table | None:
-        """What makes features of rows; None for images, and before the first record."""
+        """The table that converts rows to features; None for images and before the first record."""
 
     @property
     def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The names of the label, if there is one, and of the features; None as for `table`."""
+        """The label name (None if unlabelled) and the feature names; None if `table` is None."""
 
     def read(self, source: str, position: Position | None) -> Iterator[Record | None]:
-        """The records of a source after a position; None whenever nothing came for a moment."""
+        """Yield the records of a source after a position; None while no data arrives."""
 
 
-def parts(source: str, position: object, *kinds: type) -> list[Any]:
-    """The parts of a position; refused unless they are of these kinds, and none is below 0.
+def position_parts(source: str, position: object, *kinds: type) -> list[Any]:
+    """Return the parts of a position; raise `DataError` on a wrong type or a negative number.
 
-    >>> parts("a.csv", (20, 2), int, int), parts("a.csv", None, int, int)
+    >>> position_parts("a.csv", (20, 2), int, int), position_parts("a.csv", None, int, int)
     ([20, 2], [0, 0])
-    >>> parts("a.csv", (20, "2"), int, int)
+    >>> position_parts("a.csv", (20, "2"), int, int)
     Traceback (most recent call last):
     recollect.errors.DataError: reading a.csv cannot continue from (20, '2'): no record ends there
     """

@@ -1,35 +1,39 @@
-"""Which columns are learned from, and how, as the first rows show it."""
+"""Infer the feature columns and their types from the first rows."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, TypeVar
 
 from recollect.errors import InputError
 from recollect.feeds.cells import as_text, is_missing, kind_of, leaves
+from recollect.feeds.columns import Column
 
-__all__ = ["CELLS", "ROWS", "Column", "Handling", "look_ahead", "settled"]
+__all__ = ["CELLS", "ROWS", "Handling", "inferred_columns", "look_ahead"]
 
-ROWS, CELLS = 1000, 100_000  # how much is looked at before the first record is given
-FEW = 20  # so many different texts are always categories
+ROWS, CELLS = 1000, 100_000  # how much is read before the first record is returned
+FEW = 20  # a text column with at most this many distinct values is always categorical
 SHOWN = 30
+WITH_COMMAS = re.compile(r"[+-]?\d+([ .']\d+)*(,\d+)+(\.\d+)?")  # 1,5 or 1.234,5 or 1,234.5
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class Handling:
-    """What is done with columns that are more than numbers in every row.
+    """Options for missing values, categorical columns, text columns, and columns to pass through.
 
-    `missing`: a number that is missing is imputed by the median of the column's last values. A
-    further input says that it was, for the columns with holes among the first rows ("auto") or for
-    all ("impute"); with "refuse", such a row is bad. `categorical` names columns of categories that
-    the rows do not show to be such; each has at most `categories` inputs, and one for all others.
-    Columns of text and times are refused, or left out with `drop_text`. `id` and `keep` name
-    columns that pass through to a record; the id is not learned from. Rows that are not `labelled`
-    have no column with labels.
+    `missing`: a missing number is imputed with the median of the column's recent values. A
+    missing-value indicator is added as a further feature for the columns that have missing values
+    among the first rows ("auto") or for all columns ("impute"); with "refuse", a row with a missing
+    number is a bad row. `categorical` names columns to one-hot encode that are not detected as
+    categorical, such as numeric codes. Every categorical column has an input for each of its first
+    `categories` categories, and one for all others. Columns of text or times raise an error, or are
+    left out with `drop_text`. `id` and `keep` name columns to pass through to the records; the id
+    is not a feature. With `labelled=False`, no column is a label.
     """
 
     missing: Literal["auto", "impute", "refuse"] = "auto"
@@ -43,38 +47,28 @@ class Handling:
 
     def __post_init__(self) -> None:
         if self.missing not in ("auto", "impute", "refuse"):
-            raise InputError(f"missing is 'auto', 'impute' or 'refuse', not {self.missing!r}")
+            raise InputError(f"missing must be 'auto', 'impute' or 'refuse', not {self.missing!r}")
         if not 1 <= self.categories <= 10_000:
             raise InputError(f"categories must be in 1..10000, not {self.categories}")
 
     @property
     def passed(self) -> list[str]:
-        """The columns that pass through: the id first, if there is one."""
+        """The columns to pass through: `id`, if it is given, and then `keep`."""
         return [*([] if self.id is None else [self.id]), *self.keep]
 
     def parted(self, values: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """The id, and the columns that are kept, of the values of those that pass through."""
+        """Split the values of the columns to pass through into the id and the `keep` columns."""
         return (
             None if self.id is None else values[self.id], {name: values[name] for name in self.keep}
         )  # fmt: skip
 
 
-class Column(NamedTuple):
-    """A feature: its kind, and the size of a list or the inputs for categories.
-
-    For a number or a truth value, a size of 1 says that it has an indicator.
-    """
-
-    kind: Literal["number", "boolean", "category", "list"]
-    size: int = 0
-
-
 def look_ahead(
     items: Iterator[Item | None], cells: Callable[[Item], int]
 ) -> Generator[None, None, list[Item]]:
-    """The first items, as far as they are there: up to `ROWS`, or about `CELLS` cells.
+    """Collect the first items that are available: at most `ROWS`, or about `CELLS` cells.
 
-    None is passed on while nothing has come; the list is what this generator returns.
+    This generator yields None until an item arrives, and returns the list.
     """
     found: list[Item] = []
     total = 0
@@ -91,7 +85,7 @@ def look_ahead(
     return found
 
 
-def settled(
+def inferred_columns(
     names: Sequence[str],
     columns: Mapping[int, Sequence[Any]],
     how: Handling,
@@ -100,7 +94,10 @@ def settled(
     *,
     untyped: bool,
 ) -> dict[int, Column]:
-    """The columns to learn from, of `columns` with their first values; refused if one has text."""
+    """Infer the feature columns from their first values, by column index.
+
+    Raises `InputError` for a column of text or times, unless it is dropped or passed through.
+    """
     found: dict[int, Column] = {}
     named, passed = {*categorical}, {*kept}
     for number, values in columns.items():
@@ -111,14 +108,14 @@ def settled(
             raise InputError(_advice(names[number], column, values))
     if not found:
         raise InputError(
-            f"there is nothing to learn from in the columns {_few(names)}: text and times are left "
-            f"out, and so is what is ignored"
+            f"none of the columns {_shortened(names)} is a feature: they are ignored, or left out "
+            f"as text or times"
         )
     return found
 
 
 def _column(values: Sequence[Any], how: Handling, named: bool, untyped: bool) -> Column | str:
-    """What a column is, or else why it cannot be learned from: it has "text", "times", ..."""
+    """Infer a column, or return what makes it unusable: "text", "times", ..."""
     kinds = Counter(kind_of(value, untyped) for value in values)
     holes = kinds.pop("missing", 0)
     known = sum(kinds.values())
@@ -130,31 +127,36 @@ def _column(values: Sequence[Any], how: Handling, named: bool, untyped: bool) ->
     indicator = int(how.missing == "impute" or (how.missing == "auto" and holes > 0))
     if 2 * kinds["boolean"] > known or (known and kinds["boolean"] == known):
         return Column("boolean", indicator)
-    # A few cells of something else are bad rows, not another kind of column.
+    # A few cells of another kind are bad rows and do not change the kind of the column.
     if 2 * (kinds["number"] + kinds["boolean"]) >= known:
         return Column("number", indicator)
     if 2 * kinds["time"] >= known:
         return "times"
     if 2 * kinds["nested"] >= known:
-        return "objects or lists of other things than numbers"
-    different = len({as_text(value) for value in values if not is_missing(value)})
+        return "objects or lists that are not numeric"
+    texts = [as_text(value) for value in values if not is_missing(value)]
+    if 2 * sum(WITH_COMMAS.fullmatch(text) is not None for text in texts) >= known:
+        return "numbers with commas"
+    different = len({*texts})
     return "text" if different > max(FEW, known / 2) else Column("category", how.categories)
 
 
 def _advice(name: str, what: str, values: Sequence[Any]) -> str:
     known = [value for value in values if not is_missing(value)]
     text = (
-        f"column {name!r} has {what}, such as {as_text(known[0])[:SHOWN]!r}, which cannot be "
-        f"learned from: ignore=[{name!r}] leaves it out, drop_text=True all such columns"
+        f"column {name!r} has {what}, such as {as_text(known[0])[:SHOWN]!r}, which cannot be used "
+        f"as features: ignore=[{name!r}] leaves it out, drop_text=True all such columns"
     )
+    if what == "numbers with commas":
+        text += f", and categorical=[{name!r}] makes it categorical; write 1,5 as 1.5"
     if what == "text":
         different = len({as_text(value) for value in known})
         text += (
-            f", id={name!r} passes it through, and categorical=[{name!r}] makes categories of it "
+            f", id={name!r} passes it through, and categorical=[{name!r}] makes it categorical "
             f"({different} different values in {len(known)} rows)"
         )
     return text
 
 
-def _few(names: Sequence[str]) -> str:
+def _shortened(names: Sequence[str]) -> str:
     return ", ".join([*names[:12], "..."] if len(names) > 12 else names)

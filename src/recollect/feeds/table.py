@@ -1,4 +1,4 @@
-"""A row of named values as features: numbers, then indicators, then categories."""
+"""Convert rows of a table to features: numbers, missing-value indicators, one-hot categories."""
 
 from __future__ import annotations
 
@@ -10,42 +10,37 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves
+from recollect.feeds.columns import Column
 from recollect.feeds.recent import Recent, Window
 from recollect.feeds.recent import as_text as window_text
 from recollect.feeds.record import Malformed
 from recollect.feeds.rows import numbers
-from recollect.feeds.sniff import Column, Handling
+from recollect.feeds.sniff import Handling
 
-__all__ = ["Moment", "Table", "described", "kinds_of", "table_of"]
+__all__ = ["Table", "TableState", "table_of"]
 
 PLAIN = frozenset({int, float, bool})
-SHOWN = 12
-WORDS = {
-    "number": ("number", "numbers"), "boolean": ("boolean", "booleans"),
-    "list": ("list of numbers", "lists of numbers"), "category": ("category", "categories"),
-}  # fmt: skip
 
 
-class Moment(NamedTuple):
-    """The state of a table after some rows; nothing changes it."""
+class TableState(NamedTuple):
+    """An immutable snapshot of the state of a table."""
 
     window: Window | None
     words: tuple[Mapping[str, int], ...]
 
     def saved(self) -> dict[str, Any]:
-        """As plain data, for a file."""
+        """Return the state as plain data, for a file."""
         recent = None if self.window is None else window_text(self.window)
         return {"recent": recent, "words": [[*known] for known in self.words]}
 
 
 @final
 class Table:
-    """Turns the values of a row, in the order of the columns, into float32 features `[F]`.
+    """Convert the values of a row, in column order, to float32 features `[F]`.
 
-    Numbers, truth values and lists come first, in the order of their columns. After them come the
-    indicators of missing numbers, and for every column of categories an input for each of the
-    first that arrive, and one for all others; a category that is missing has zeros there. A table
-    of numbers alone has no other inputs than these.
+    Numbers, booleans and lists come first, in column order. They are followed by the missing-value
+    indicators, and by the one-hot encoding of every categorical column: an input for each of the
+    first categories that occur, and one for all others. A missing category is all zeros.
 
     >>> table = Table(["speed", "colour"], [Column("number", 1), Column("category", 2)], Handling())
     >>> for row in ([1.0, "red"], [None, "blue"], [3.0, "green"], [4.0, None]):
@@ -69,7 +64,7 @@ class Table:
         self._how, self._untyped, self._shape = how, untyped, shape
         self._sole = len(columns) == 1 and columns[0].kind == "list"
         self.numbers = sum(c.size if c.kind == "list" else 1 for c in columns if _numeric(c))
-        # Of all numbers, those with an indicator; those of lists have none.
+        # The indices of the numbers that have an indicator; those in lists do not.
         own = [[0] * c.size if c.kind == "list" else [c.size] for c in columns if _numeric(c)]
         self._indicated = np.flatnonzero([flag for flags in own for flag in flags])
         self._slots = [c.size for c in columns if c.kind == "category"]
@@ -78,10 +73,10 @@ class Table:
         self._words: list[dict[str, int]] = [{} for _ in self._slots]
         imputes = how.missing != "refuse" and not self._sole and self.numbers > 0
         self._recent = Recent(self.numbers) if imputes else None
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
-        """The features of a row; `Malformed` if it cannot be used, and then nothing changes."""
+        """Return the features of a row; raise `Malformed`, without any change, if it is bad."""
         if self._sole:
             return numbers(values[0], self._shape)
         if self.plain and (self._untyped or {*map(type, values)} <= PLAIN):
@@ -89,7 +84,7 @@ class Table:
                 return self.of_numbers(np.array([*map(float, values)]))
             except OverflowError:
                 raise Malformed("a number is too large") from None
-            except ValueError:  # a word for a missing value, or not a number
+            except ValueError:  # a word such as NA, or not a number
                 pass
         found: list[float] = []
         texts: list[str | None] = []
@@ -97,15 +92,15 @@ class Table:
             if column.kind == "category":
                 texts.append(None if is_missing(value) else as_text(value))
             elif column.kind == "list":
-                found += _listed(name, value, column.size)
+                found += _list_values(name, value, column.size)
             else:
                 found.append(self._number(name, value, column.kind == "boolean"))
         x = self._filled(np.array(found, np.float64))
         return x if self.plain else self._with_categories(x, texts)
 
     def of_numbers(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The features of a row of numbers `[F]` alone, in which NaN is missing."""
-        # One test that all but extreme rows pass; a comparison with NaN is false.
+        """Return the features of a purely numeric row `[F]`, in which NaN is a missing value."""
+        # A fast test that all but extreme rows pass; a comparison with NaN is false.
         if self.plain and np.vdot(wide, wide) <= LARGEST:
             x = wide.astype(np.float32)
             if self._recent is not None:
@@ -116,24 +111,24 @@ class Table:
 
     @property
     def has_categories(self) -> bool:
-        """Whether there is more than numbers."""
+        """Whether there are categorical columns."""
         return bool(self._slots)
 
-    def now(self) -> Moment:
-        """The state after the rows so far."""
-        return Moment(self._recent and self._recent.now(), tuple(self._words))
+    def now(self) -> TableState:
+        """Return a snapshot of the state after the rows so far."""
+        return TableState(self._recent and self._recent.now(), tuple(self._words))
 
     def restore(self, saved: Mapping[str, Any]) -> None:
-        """Continue from a state that was saved."""
+        """Restore a state that `TableState.saved` returned."""
         try:
             words = [{str(w): n for n, w in enumerate(known)} for known in saved["words"]]
             recent = saved["recent"]
         except (TypeError, KeyError):
-            raise DataError("the state of the columns is damaged") from None
+            raise DataError("the saved state of the columns is damaged") from None
         if len(words) != len(self._slots) or any(
             len(known) > most for known, most in zip(words, self._slots, strict=True)
         ):
-            raise DataError("the categories that were saved are not those of the columns")
+            raise DataError("the saved categories do not match the categorical columns")
         self._words = words
         if self._recent is not None and recent is not None:
             self._recent.restore(recent)
@@ -151,23 +146,23 @@ class Table:
                 pass
         if found is None:
             raise Malformed(
-                f"{value!r:.40} in column {name!r} is not a {'truth value' if truth else 'number'}"
-                f": ignore=[{name!r}] leaves the column out, and categorical=[{name!r}] makes "
-                f"categories of it"
+                f"{value!r:.40} in column {name!r} is not a {'boolean' if truth else 'number'}"
+                f": ignore=[{name!r}] leaves the column out, and categorical=[{name!r}] makes it "
+                f"categorical"
             )
         return found
 
     def _filled(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
-        """The numbers, indicators and zeros for categories `[F]` of numbers that may be NaN."""
+        """Impute NaN, and append the indicators and zeros for the categories: `[F]`."""
         hole = np.isnan(wide)
         if not bool((np.abs(wide[~hole]) <= LARGEST).all()):
-            raise Malformed("a feature is not a finite number of 32 bits")
+            raise Malformed("a feature is not a finite 32-bit number")
         x = wide.astype(np.float32)
         if hole.any():
             if self._recent is None:
-                raise Malformed(f"{self._first(hole)} is missing: missing='impute' fills it")
+                raise Malformed(f"{self._first(hole)} is missing: missing='impute' imputes it")
             x = self._recent.filled(x)
-            self._tell(hole)
+            self._report_imputed(hole)
         elif self._recent is not None:
             self._recent.add(x)
         if self.plain:
@@ -183,7 +178,7 @@ class Table:
             most, known = self._slots[number], self._words[number]
             if text is not None:
                 if text not in known and len(known) < most:
-                    # Another object: a state that was taken before does not change.
+                    # A new dictionary: snapshots share the old one.
                     known = self._words[number] = {**known, text: len(known)}
                 x[start + known.get(text, most)] = 1
             start += most + 1
@@ -194,62 +189,34 @@ class Table:
         names = [n for n, c in zip(self.names, self.columns, strict=True) if _numeric(c)]
         return f"column {str(np.repeat(names, sizes)[hole][0])!r}"
 
-    def _tell(self, hole: NDArray[np.bool_]) -> None:
-        """Say once if a column without an indicator has its first hole."""
-        if self._how.missing == "auto" and not self._told:
+    def _report_imputed(self, hole: NDArray[np.bool_]) -> None:
+        """Report the first missing value in a column without an indicator, once."""
+        if self._how.missing == "auto" and not self._reported:
             own = np.zeros(self.numbers, bool)
             own[self._indicated] = True
             if (hole & ~own).any():
                 first = self._first(hole & ~own)
-                self._told.add(first)
+                self._reported.add(first)
                 self._how.say(
-                    f"{first} has a missing value for the first time: it is imputed, without an "
-                    f"input that says so (missing='impute' has one for every column)"
+                    f"{first} has its first missing value: it is imputed, without a missing-value "
+                    f"indicator (missing='impute' adds one for every column)"
                 )
-
-
-def kinds_of(columns: Sequence[Column]) -> dict[str, Any]:
-    """What a layout has of the columns: nothing, if all are numbers without holes."""
-    plain = all(column == Column("number") for column in columns)
-    return {} if plain else {"kinds": [[*column] for column in columns]}
 
 
 def table_of(
     layout: Mapping[str, Any], names: Sequence[str], how: Handling, *, untyped: bool = False
 ) -> Table:
-    """The table of a layout."""
+    """Create the table that a layout describes."""
     kinds = layout.get("kinds") or [("number",)] * len(names)
     columns = [Column(*kind) for kind in kinds]
     return Table(names, columns, how, untyped=untyped, shape=layout.get("shape"))
-
-
-def described(label: str | None, names: Sequence[str], columns: Sequence[Column]) -> str:
-    """The columns in one line, however many they are.
-
-    >>> described("kind", ["a", "b"], [Column("number", 1), Column("category", 8)])
-    "learning 'kind' from 1 number (a?), 1 category (b); ? may be missing"
-    """
-    parts = []
-    for kind, (one, several) in WORDS.items():
-        chosen = [
-            f"{name}{'?' if column.size and kind in ('number', 'boolean') else ''}"
-            for name, column in zip(names, columns, strict=True)
-            if column.kind == kind
-        ]
-        if chosen:
-            few = [*chosen[: SHOWN - 1], "...", chosen[-1]] if len(chosen) > SHOWN else chosen
-            word = one if len(chosen) == 1 else several
-            parts.append(f"{len(chosen)} {word} ({', '.join(few)})")
-    end = "; ? may be missing" if any("?" in part for part in parts) else ""
-    what = "learning" if label is None else f"learning {label!r}"
-    return f"{what} from {', '.join(parts)}{end}"
 
 
 def _numeric(column: Column) -> bool:
     return column.kind != "category"
 
 
-def _listed(name: str, value: Any, size: int) -> list[float]:
+def _list_values(name: str, value: Any, size: int) -> list[float]:
     found = [*leaves(value)]
     if not isinstance(value, list) or any(type(leaf) not in PLAIN for leaf in found):
         raise Malformed(f"{value!r:.40} in column {name!r} is not a list of numbers")

@@ -1,4 +1,4 @@
-"""A lock that threads get in the order in which they asked for it."""
+"""A fair lock: threads acquire it in the order in which they requested it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["FairLock"]
 
 @final
 class FairLock:
-    """A lock that a thread which releases and acquires it in a loop cannot keep from others.
+    """A first-come, first-served lock, so that no waiting thread is starved.
 
-    A `threading.Lock` alone is not enough: the thread that releases it can acquire it again before
-    one that waits has woken up.
+    A `threading.Lock` alone is not enough: a thread that releases and acquires it in a loop can
+    acquire it again before a waiting thread has woken up.
     """
 
     def __init__(self) -> None:
@@ -34,10 +34,15 @@ class FairLock:
         self._lock.release()
 
     def _start_after_fork(self) -> None:
-        """Begin anew in a process that was forked; threads that hold the locks are not there."""
+        """Create new locks in a forked process, where the threads that held the old ones are gone.
+
+        Raises:
+            InputError: The process was forked during a step, so the state may be inconsistent.
+        """
         if self._lock.locked():
             raise InputError(
-                f"this process was forked from process {self._pid} while the learner was at work "
-                f"there, so that its state is not whole here: load it from a file, or fork before"
+                f"this process was forked from process {self._pid} during a step of the learner, "
+                f"so its state here may be inconsistent: load the learner from a file, or fork "
+                f"before it learns"
             )
         self._pid, self._next, self._lock = os.getpid(), Lock(), Lock()

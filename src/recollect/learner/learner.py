@@ -1,10 +1,9 @@
-"""A network that learns from a stream of examples, and can predict at any time."""
+"""The `Learner`: online learning from a stream, with predictions at any time."""
 
 from __future__ import annotations
 
 import copy
-import math
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Unpack, final
@@ -15,18 +14,15 @@ from torch import nn
 from recollect.core.targets import target_named
 from recollect.core.transforms import Transform
 from recollect.files import unpack
-from recollect.learner import snapshot
-from recollect.learner.answers import USUAL_NUMBERS, empty_answers
-from recollect.learner.arriving import arriving, check_on_outlier
-from recollect.learner.checkpoints import Checkpoints, has_versions, newest
-from recollect.learner.encoder import encoder_of
-from recollect.learner.examples import device_of
-from recollect.learner.ids import named_as
-from recollect.learner.image import reading
+from recollect.learner.inputs.encoder import encoder_of
+from recollect.learner.inputs.examples import device_of
 from recollect.learner.learning import Learning
 from recollect.learner.optimising import Numbers, Optimising
-from recollect.learner.parts import pair_of
+from recollect.learner.saving import snapshot
+from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newest
+from recollect.learner.saving.image import reading
 from recollect.learner.settings import Settings, check_arguments, check_passed_again
+from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
 from recollect.methods import Method
 
 __all__ = ["Learner"]
@@ -34,35 +30,60 @@ __all__ = ["Learner"]
 
 @final
 class Learner(Learning):
-    """Wraps a network and a method, learns from a stream, and predicts at any time.
+    """Train a network online, on a stream of examples, and predict at any time.
 
-    `memory` is a number of examples or a size ("64 MB"); `replay` is how many of them each draw
-    of a step takes. Optimisers, `schedule` and numbers such as `momentum` or `clip` have the names
-    that they have in `recollect.run`; a schedule runs over `schedule_steps` steps. Any other
-    optimiser of torch's takes `optimiser_options`. `lr` may be set at any time.
+    New classes may arrive at any time. A new label is assigned an unused output of the network;
+    when none is left, the last linear layer is extended. An example is a tensor, or a mapping or
+    tuple of tensors that the network takes as keyword or positional arguments.
 
-    With `target="regression"`, y is a number or several, scaled as they come (`clip` is 5); with
-    "labels", a set of labels. Otherwise labels are any hashable values. A new one gets an unused
-    output of the network; when there is none, the last linear layer gets more, with `spare` of them
-    unused. Unused outputs are trained like those of classes that do not occur. With `classes`,
-    which lists all labels there will be, no output is added; without, more than `max_classes` are
-    refused. Examples that are not finite, or far outside of what the stream has shown, are left out
-    and counted (`on_outlier="skip"`), or raise an error ("raise"); "learn" accepts finite ones.
+    One thread may call `observe` while other threads call `predict`; predictions do not wait for a
+    step. `lr`, `drift` and `notes` may be assigned at any time.
 
-    An example is a tensor, or a mapping or tuple of several, which the network gets as keyword or
-    positional arguments. An `encoder` is frozen; its features are what is learned and stored.
-    `transform` and `replay_transform` change the batches that are learned and replayed, but not
-    what is stored or predicted. With a folder for `checkpoints`, the state is saved there after
-    every `checkpoint_every` steps, in the background, and the newest `keep` files stay (3 unless
-    the folder was made with another number). No other learner may use the folder until this one is
-    closed, by `close`, `with` or garbage collection. Of predictions with ids, the last `pending`
-    wait for a `label`, and none for more than `expires` seconds.
+    Args:
+        module: The network. It is copied, so the original is not trained.
+        method: The continual learning method, such as `DERpp(alpha=0.1, beta=0.5)`.
+        memory: Size of the replay memory: a number of examples, or bytes such as "64 MB"
+            (default 500 examples).
+        lr: The learning rate (default 0.03).
+        seed: Seed of the learner's random numbers (default 0).
+        replay: Number of stored examples in each draw from the memory, at every step (default 32).
+        optimiser: "SGD" (default), "Adam", "AdamW", or the name of another one in `torch.optim`.
+        optimiser_options: Arguments passed to an optimiser of `torch.optim`.
+        nesterov: Whether SGD uses Nesterov momentum (default False).
+        schedule: The learning rate schedule: "constant" (default), "step" or "cosine".
+        schedule_steps: Number of steps over which the schedule runs.
+        classes: All labels there will be. No output is ever added, and other labels are refused.
+            By default, new labels may arrive at any time.
+        encoder: A frozen network in front of `module`. Its features are learned and stored.
+        transform: Augmentation of the batches that arrive; the memory stores the originals.
+        replay_transform: Augmentation of the batches that are replayed.
+        device: The device to compute on (default "cpu"), such as "cuda"; "auto" selects one.
+        spare: Number of unused outputs added when the last layer is extended (default 10).
+        window: Number of latest examples for the recent values of `metrics` (default 1000).
+        max_classes: Largest number of classes (default 1000); a label beyond it is refused.
+        on_outlier: What to do with examples that are not finite or far outside the range of the
+            stream so far: "skip" (default) leaves them out and counts them, "raise" raises an
+            `InputError`, and "learn" accepts them if they are finite.
+        checkpoints: Folder for checkpoints. It is locked until the learner is closed (`close`,
+            `with` or garbage collection).
+        checkpoint_every: Number of steps between checkpoints, which are saved in the background; by
+            default, only `checkpoint` saves.
+        keep: Number of checkpoints to retain; older ones are deleted. By default, the number that
+            the folder was created with, or 3.
+        drift: A River drift detector or its name, such as "ADWIN", that monitors the error; see
+            `alarms`.
+        pending: Largest number of predictions with ids that wait for a `label` (default 10,000).
+        expires: Seconds after which a waiting prediction is discarded; by default never.
+        target: What is predicted: "class" (default), "regression" (one or several numbers,
+            standardised internally; `clip` is 5) or "labels" (a set of labels per example).
+        compiled: Whether to compile steps of frequent batch sizes with torch's compiler (default
+            False).
+        **numbers: `momentum`, `weight_decay`, `beta1`, `beta2`, `eps`, `clip` (largest gradient
+            norm), `warmup` (steps), `decay_every` (steps) and `decay_factor`, as in
+            `recollect.run`; see `Numbers`.
 
-    With `drift`, "ADWIN" or another of River's detectors, it warns when its errors increase: see
-    `alarms`. It may be set at any time.
-
-    One thread may observe while others predict, without waiting for it. The network that is passed
-    is copied.
+    Raises:
+        InputError: An argument is invalid, or another learner uses the checkpoint folder.
 
     >>> import numpy as np
     >>> from recollect import DERpp, MLP
@@ -105,6 +126,7 @@ class Learner(Learning):
         pending: int = 10_000,
         expires: float | None = None,
         target: str = "class",
+        compiled: bool = False,
         **numbers: Unpack[Numbers],
     ) -> None:
         optimising = Optimising.of(optimiser, optimiser_options, nesterov, schedule, schedule_steps,
@@ -112,60 +134,13 @@ class Learner(Learning):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
-            pending, expires, target=target_named(target),
+            pending, expires, target=target_named(target), compiled=compiled,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
         self.drift = drift
         self._use(Checkpoints.of(checkpoints, checkpoint_every, keep))
-
-    def observe(
-        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
-        ids: Any = None, source: str | None = None, weight: Any = None,
-    ) -> float:  # fmt: skip
-        """Learn from one example and its label, or from a batch and a list of labels; the loss.
-
-        `metrics` counts what it predicts for them first, or `predicted`: what `predict` gave for
-        them earlier, which saves a forward pass (None in a list: there was no prediction).
-
-        `ids` are texts or whole numbers, one for every example (None: it has none), by which
-        `forget` removes what is stored of them; `remembered` lists them, with the `source`.
-        `weight`, a number or one for each, multiplies the loss of examples, now and whenever they
-        are replayed; those with a weight of 0 are left out.
-
-        It is one step, whatever the size of the batch. Examples that cannot be trusted are left
-        out, as `on_outlier` says (here or when the learner was made); if nothing is left, there is
-        no step and the loss is NaN. What else cannot be learned from raises an `InputError`, and
-        a step after which something is not finite a `DivergedError`: in either case, and if the
-        process is interrupted here, the learner is exactly what it was. If a checkpoint could not
-        be written, the next call raises a `DataError`, after its step.
-        """
-        self._check_open()
-        how = self._settings.on_outlier if on_outlier is None else on_outlier
-        check_on_outlier(how)
-        kind, known = self._now.engine and self._now.engine.kind.arriving, self._now.labels
-        reader = self._settings.reader(self._module)
-        arrived = arriving(x, y, kind, how, reader, known, weight)
-        named = named_as(ids, source, len(arrived.labels), arrived.several)
-        with self._lock:
-            loss = self._learn(arrived, predicted, how, named)
-            if not math.isnan(loss):
-                self._checkpoint_if_due()
-        return loss
-
-    def follow(self, stream: Iterable[Any]) -> Iterator[float]:
-        """Learn from every (x, y) of a stream, such as a DataLoader; the losses, as they come.
-
-        An item may also be a mapping with the labels as `labels` and the example as the rest.
-
-        >>> from recollect import ER, MLP
-        >>> learner = Learner(MLP(2, 1), ER())
-        >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
-        2
-        """
-        for item in stream:
-            yield self.observe(*pair_of(item))
 
     @classmethod
     def load(
@@ -178,22 +153,37 @@ class Learner(Learning):
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
+        compiled: bool = False,
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
     ) -> Learner:
-        """The learner that was saved, in a network of the same architecture.
+        """Load a saved learner from a file; it continues exactly where it was saved.
 
-        It continues as if it had never stopped. The weights of `module` do not matter. A `method`
-        that is not the library's, encoder and transforms are passed again: a file has no code.
+        A file contains no code: pass custom methods, the encoder and the transforms again. To roll
+        back, load an older version with its own folder as `checkpoints`: once a checkpoint has been
+        saved from there, `resume` no longer uses the versions that were newer.
 
-        An older version with its folder as `checkpoints` is a rollback: with the first checkpoint
-        from there, what came after that version is no longer resumed. As many files stay as the
-        folder was made with, unless `keep` says otherwise.
+        Args:
+            path: The file that `save` or `checkpoint` wrote.
+            module: A network of the same architecture; its weights are overwritten in a copy.
+            method: The method, if it is not one of the library's.
+            encoder: The encoder that the learner was created with.
+            transform: The augmentation of the batches that arrive.
+            replay_transform: The augmentation of the batches that are replayed.
+            device: The device to compute on (default "cpu").
+            compiled: Whether to compile steps of frequent batch sizes (default False).
+            checkpoints: Folder for further checkpoints; by default none are saved.
+            checkpoint_every: Number of steps between checkpoints.
+            keep: Number of checkpoints to retain; by default as many as before.
+
+        Raises:
+            DataError: The file cannot be read or is damaged.
+            InputError: The network, method or encoder does not match the file.
         """
         extras = {
             "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
-            "device": device,
+            "device": device, "compiled": compiled,
         }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
             learner = cls._read(Path(path), module, method, extras, owner)
@@ -206,29 +196,48 @@ class Learner(Learning):
         checkpoints: str | Path | None = None, checkpoint_every: int | None = None,
         keep: int | None = None, **extras: Any,
     ) -> Learner | None:  # fmt: skip
-        """The learner of the newest checkpoint in a folder, or None if there is none.
+        """Load the newest checkpoint of a folder, or return None if the folder has none.
 
-        A file that is damaged is passed over for the one before, which is logged. Checkpoints go
-        on in the same folder; the other arguments are those of `load`.
+        A damaged file is skipped with a warning in the log, and the previous one is loaded.
+
+        Args:
+            folder: The folder of checkpoints.
+            module: A network of the same architecture.
+            method: The method, if it is not one of the library's.
+            checkpoints: Folder for further checkpoints; by default the same one.
+            checkpoint_every: Number of steps between checkpoints.
+            keep: Number of checkpoints to retain; by default as many as before.
+            **extras: `encoder`, `transform`, `replay_transform`, `device`, `compiled`; see `load`.
+
+        Raises:
+            DataError: All checkpoints are damaged.
+            InputError: Another learner uses the folder, or an argument does not match the file.
         """
         check_passed_again(extras)
         if not has_versions(Path(folder)):
             return None
-        # Locked before it is read: nobody saves there between the two.
+        # Lock the folder before reading, so that no other learner saves there in between.
         checkpoints = checkpoints or folder
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
             read = partial(cls._read, module=module, method=method, extras=extras, owner=owner)
             learner = newest(Path(folder), read)
-            if learner is None:  # it has gone meanwhile
+            if learner is None:  # the files were deleted in the meantime
                 owner.release()
             else:
                 learner._recover(Path(folder), learn=True)
             return learner
 
     def resumed(self, folder: str | Path) -> Learner | None:
-        """This learner as the newest checkpoint in a folder has it, or None if there is none.
+        """Load the newest checkpoint of a folder with this learner's network and arguments.
 
-        A checkpoint that was made with other arguments (method, memory, lr, ...) is refused.
+        Args:
+            folder: The folder of checkpoints.
+
+        Returns:
+            The loaded learner, or None if the folder has no checkpoint.
+
+        Raises:
+            InputError: The checkpoint was saved with other arguments (method, memory, lr, ...).
         """
         method, extras = self._settings.custom_method(), self._settings.not_saved()
         found = Learner.resume(folder, self._module, method=method, **extras)

@@ -1,30 +1,100 @@
-"""The step of a learner: from what arrived to the next state."""
+"""Learning from a stream: `observe`, `follow`, and the step behind them."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from recollect.errors import InputError
 from recollect.learner import log
-from recollect.learner.adapting import adapted, targets_of
-from recollect.learner.arriving import Arriving
-from recollect.learner.engine import first_engine
-from recollect.learner.examples import Kind
-from recollect.learner.ids import Named
-from recollect.learner.labels import encoded
-from recollect.learner.late import Late
-from recollect.learner.snapshot import Snapshot
+from recollect.learner.contents.ids import Named, named_as
+from recollect.learner.engine.adapting import adapted, targets_of
+from recollect.learner.engine.start import first_engine
+from recollect.learner.inputs.arriving import Arriving, arriving, check_on_outlier
+from recollect.learner.inputs.examples import Kind
+from recollect.learner.inputs.parts import pair_of
+from recollect.learner.late.labelling import Late
+from recollect.learner.saving.snapshot import Snapshot
+from recollect.learner.targets.labels import encoded
 
 __all__ = ["Learning"]
 
 
 class Learning(Late):
-    """A learner that takes steps; `Learner` says what can be observed."""
+    """Adds `observe` and `follow` to a learner that handles late labels."""
+
+    def observe(
+        self, x: Any, y: Any, *, predicted: Any = None, on_outlier: str | None = None,
+        ids: Any = None, source: str | None = None, weight: Any = None,
+    ) -> float:  # fmt: skip
+        """Learn from one example and its label, or from a batch and a list of labels.
+
+        Each call is one optimisation step, whatever the size of the batch. The examples are
+        predicted before they are learned, for `metrics`.
+
+        Args:
+            x: An example or a batch of examples: a tensor, an array or a list of numbers, or a
+                mapping or tuple of them if the network takes several inputs.
+            y: The label of the example, or a list of labels.
+            predicted: What `predict` returned for these examples earlier. `metrics` then counts
+                this prediction, which saves a forward pass. None in a list: not predicted.
+            on_outlier: "skip", "raise" or "learn"; by default as the learner was created.
+            ids: A string or an integer for every example, by which `forget` can remove it from the
+                memory. None in a list: no id.
+            source: Where the examples come from, a text that `remembered` lists with their ids.
+            weight: A factor for the loss of all examples, or one for each, now and whenever they
+                are replayed. Examples with a weight of 0 are left out.
+
+        Returns:
+            The loss; NaN if all examples were left out, in which case no step is taken.
+
+        Raises:
+            InputError: The examples or labels cannot be learned from.
+            DivergedError: The loss or a weight is not finite after the step.
+            DataError: An earlier checkpoint could not be written. This step was learned.
+
+        After an `InputError`, a `DivergedError` or an interrupt, the learner is exactly as before
+        the call.
+
+        >>> from recollect import ER, MLP, Learner
+        >>> learner = Learner(MLP(2, 1), ER())
+        >>> loss = learner.observe([[1.0, 0.0], [0.0, 1.0]], ["a", "b"])
+        >>> learner.seen, learner.steps, learner.classes
+        (2, 1, ['a', 'b'])
+        """
+        self._check_open()
+        how = self._settings.on_outlier if on_outlier is None else on_outlier
+        check_on_outlier(how)
+        kind, known = self._now.engine and self._now.engine.kind.arriving, self._now.labels
+        reader = self._settings.reader(self._module)
+        arrived = arriving(x, y, kind, how, reader, known, weight)
+        named = named_as(ids, source, len(arrived.labels), arrived.several)
+        with self._lock:
+            loss, _ = self._learn(arrived, predicted, how, named)
+            if not math.isnan(loss):
+                self._checkpoint_if_due()
+        return loss
+
+    def follow(self, stream: Iterable[Any]) -> Iterator[float]:
+        """Learn from every item of a stream, such as a DataLoader, and yield the losses.
+
+        Args:
+            stream: Pairs (x, y), or mappings with the labels under "labels" and the inputs of the
+                network under the other keys.
+
+        >>> from recollect import ER, MLP, Learner
+        >>> learner = Learner(MLP(2, 1), ER())
+        >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
+        2
+        """
+        for item in stream:
+            yield self.observe(*pair_of(item))
 
     def _learn(
         self, arrived: Arriving, predicted: Any, on_outlier: str, named: Named | None
-    ) -> float:
-        """Learn from what arrived; the loss. The thread has `_lock`."""
+    ) -> tuple[float, Mapping[int, str]]:
+        """Take a step; return the loss, and the reason for each row that was left out."""
         before = self._now
         if before.engine:
             before.engine.kind.arriving.check(arrived.examples, arrived.packing)
@@ -33,29 +103,35 @@ class Learning(Late):
         if not labels:
             self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
-            return math.nan
+            return math.nan, left_out
         batch = self._settings.encoded(examples.to(self._settings.device), arrived.packing)
         known = before.labels.with_new(labels, self._settings.max_classes)
         if self._checkpoints.folder and known is not before.labels:
             encoded(known.known[len(before.labels) :])
         kind = Kind.of(examples, packing=arrived.packing)
         kind = Kind.of(batch, kind) if self._settings.encoder else kind
-        engine = before.engine or first_engine(
-            self._module, self._settings, kind, known, numbered=named is not None
-        )
+        try:
+            engine = before.engine or first_engine(
+                self._module, self._settings, kind, known, numbered=named is not None
+            )
+        except InputError as error:
+            raise InputError(f"{error}{arrived.hint}") from error
         engine.kind.check(batch, kind.packing)
         with engine.threads(len(labels)):
-            if predicted is None:
-                guessed = before.guesses(batch)
-            else:
-                guessed = known.guessed(arrived.predictions(predicted, left_out, known))
             weights = arrived.weights_without(left_out)
             engine = adapted(engine, before.labels, known, weights)
             engine = engine.numbering() if named else engine
+            in_step = engine is before.engine and engine.predicts_in_step
+            if predicted is not None:
+                guessed = known.guessed(arrived.predictions(predicted, left_out, known))
+            elif not in_step:
+                guessed = before.guesses(batch)
             numbers = known.encode(labels, engine.outputs)
             engine.begin()
             try:
                 loss = engine.step(batch, targets_of(engine, numbers, weights))
+                if predicted is None and in_step:
+                    guessed = before.guesses(batch, engine.scores_before(batch))
                 record = known.judged(before.record, labels, numbers, guessed)
                 names = before.names.after(engine.fleet, len(labels), named, left_out)
                 engine.publish(known)
@@ -65,4 +141,4 @@ class Learning(Late):
                 if self._now is before:
                     engine.undo()
         log.tell_change(before, self._now, left_out)
-        return loss
+        return loss, left_out

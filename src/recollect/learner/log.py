@@ -1,4 +1,4 @@
-"""What a learner tells its operator through the standard `logging`, as "recollect.learner"."""
+"""Log messages of a learner, in the standard logger "recollect.learner"."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from recollect.errors import InputError
+from recollect.learner.targets.labels import encoded
+
 if TYPE_CHECKING:
-    from recollect.learner.answers import Answers
-    from recollect.learner.drift import Alarm
-    from recollect.learner.snapshot import Snapshot
+    from recollect.learner.monitoring.drift import Alarm
+    from recollect.learner.saving.snapshot import Snapshot
+    from recollect.learner.targets.answers import Answers
 
 __all__ = ["logger", "tell_change", "tell_grown", "tell_undone"]
 
@@ -19,7 +22,7 @@ NAMED = 5
 
 
 def tell_change(before: Snapshot, now: Snapshot, left_out: Mapping[int, str]) -> None:
-    """What a batch brought: new classes, and examples left out, by row, drift alarms."""
+    """Log the new classes, the examples left out (by row) and the drift alarms of a batch."""
     if left_out:
         first = before.watch.arrived
         _tell_left_out(left_out, now.watch.arrived - first, first)
@@ -30,13 +33,13 @@ def tell_change(before: Snapshot, now: Snapshot, left_out: Mapping[int, str]) ->
 
 
 def tell_grown(before: int, now: int) -> None:
-    """The network got more outputs."""
-    logger.info("the network has %d outputs now, for %d before", now, before)
+    """Log that outputs were added to the network."""
+    logger.info("the network was extended from %d to %d outputs", before, now)
 
 
 def tell_undone(steps: int, why: str) -> None:
-    """A step went wrong and was taken back."""
-    logger.warning("step %d was taken back: %s", steps + 1, why)
+    """Log that a step failed and was undone."""
+    logger.warning("step %d was undone: %s", steps + 1, why)
 
 
 def _tell_new_classes(before: Answers, now: Answers) -> None:
@@ -44,6 +47,10 @@ def _tell_new_classes(before: Answers, now: Answers) -> None:
     named = ", ".join(f"{label!r:.60}" for label in new[:NAMED])
     more = f" and {len(new) - NAMED} more" if len(new) > NAMED else ""
     logger.info("%d new class(es): %s%s; %d are known", len(new), named, more, len(now))
+    try:
+        encoded(new)
+    except InputError as error:  # with a checkpoint folder, such a label is refused before
+        logger.warning("this learner can learn and predict, but not be saved: %s", error)
 
 
 def _tell_alarms(alarms: Sequence[Alarm]) -> None:

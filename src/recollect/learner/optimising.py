@@ -1,4 +1,4 @@
-"""How a learner moves its weights: the arguments of its optimiser and schedule, checked."""
+"""The optimiser and learning rate schedule of a learner, with their arguments checked."""
 
 from __future__ import annotations
 
@@ -7,20 +7,35 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict, final
 
+import torch
+
 from recollect.core.fleet_optimiser import DEFAULTS
+from recollect.core.torch_optimiser import TorchOptimiser
+from recollect.core.weights import Weights
 from recollect.errors import InputError, nearest
 from recollect.train.optimisation import NUMBERS, Optimisation
 
 __all__ = ["ADDED", "Numbers", "Optimising", "check_lr"]
 
-# Files that were written before these were added do not have them.
+# Arguments that files of older versions do not have.
 ADDED = ("nesterov", "schedule", "schedule_steps", "numbers")
 ENDLESS = 2**53
 OTHERS = ("lr", "optimiser", "optimiser_options", "nesterov", "schedule", "schedule_steps")
 
 
 class Numbers(TypedDict, total=False):
-    """The numbers of optimisers and schedules, with the names that `recollect.run` has for them.
+    """Optimiser and schedule hyper-parameters of a `Learner`, named as in `recollect.run`.
+
+    Attributes:
+        momentum: Momentum of SGD (default 0).
+        weight_decay: Weight decay (default 0; 0.01 for AdamW).
+        beta1: Decay rate of Adam's mean of gradients (default 0.9).
+        beta2: Decay rate of Adam's mean of squared gradients (default 0.999).
+        eps: Term added to Adam's denominator (default 1e-8).
+        clip: Largest norm of the gradient (default: no limit; 5 for `target="regression"`).
+        warmup: Number of steps over which the learning rate rises (default 0).
+        decay_every: Steps between decays of the schedule "step".
+        decay_factor: Factor by which the schedule "step" decays the rate (default 0.1).
 
     >>> from recollect import ER, MLP, Learner
     >>> options: Numbers = {"momentum": 0.9, "clip": 1.0}
@@ -42,7 +57,7 @@ class Numbers(TypedDict, total=False):
 @final
 @dataclass(frozen=True)
 class Optimising:
-    """The optimiser and the schedule of a learner by name, their numbers, and the steps of it.
+    """An optimiser and a schedule by name, their hyper-parameters, and the schedule's length.
 
     >>> Optimising.of("adamw", None, False, "cosine", 1000, {"clip": 1.0}).names.text
     'AdamW, cosine per stream'
@@ -62,38 +77,41 @@ class Optimising:
         schedule_steps: int | None,
         numbers: Mapping[str, object],
     ) -> Optimising:
-        """What these arguments of a learner ask for.
+        """Check the optimiser arguments of a learner.
 
-        SGD, Adam and AdamW are those of fleets, unless they are given options of torch's.
+        SGD, Adam and AdamW are this library's own implementations, unless `options` of torch's
+        optimiser are given.
         """
         if not isinstance(optimiser, str):
             raise InputError(
-                f"the optimiser must be the name of one of torch's, such as 'AdamW', not "
-                f"{optimiser!r}"
+                f"the optimiser must be the name of an optimiser in torch.optim, such as 'AdamW', "
+                f"not {optimiser!r}"
             )
         if unknown := [name for name in numbers if name not in NUMBERS]:
             near = nearest(unknown[0], [*NUMBERS, *OTHERS])
             hint = f": did you mean {near!r}?" if near else ""
             raise TypeError(
-                f"a learner has no argument {unknown[0]!r}{hint} (of optimisers and schedules it "
-                f"has {', '.join([*OTHERS, *NUMBERS])})"
+                f"Learner has no argument {unknown[0]!r}{hint} (its arguments for optimisers and "
+                f"schedules are {', '.join([*OTHERS, *NUMBERS])})"
             )
         of_fleets = optimiser.lower() in {name.lower() for name in DEFAULTS} and not options
-        # A file has lists where there were tuples.
+        # JSON files have lists in place of tuples.
         given = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
         names = Optimisation(optimiser, nesterov, schedule, options=None if of_fleets else given)
         found = cls(names, names.checked(numbers), schedule_steps)
         found._check_horizon()
+        if not of_fleets:  # let torch check the options now instead of at the first step
+            TorchOptimiser(optimiser, Weights({"weight": torch.zeros(1, 1)}), given)
         return found
 
     @property
     def horizon(self) -> int:
-        """Over how many steps the schedule runs: more than there will be, if it has no end."""
+        """Number of steps over which the schedule runs; practically endless if not given."""
         return self.schedule_steps or ENDLESS
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments that it was made of, as plain data."""
+        """The arguments as plain data, for a file."""
         names = self.names
         return {
             "optimiser": names.optimiser,
@@ -108,16 +126,19 @@ class Optimising:
         steps, schedule = self.schedule_steps, self.names.schedule
         if steps is None:
             if schedule == "cosine" or (schedule == "step" and not self.numbers.get("decay_every")):
-                other = ", or after how many the rate decays (decay_every=...)"
+                other = ", or the number of steps between decays (decay_every=...)"
                 raise InputError(
-                    f"a stream has no end for which schedule={schedule!r} could be planned: say "
-                    f"over how many steps it runs (schedule_steps=...)"
+                    f"schedule={schedule!r} needs a length, since a stream has no known end: pass "
+                    f"the number of steps it runs over (schedule_steps=...)"
                     f"{other if schedule == 'step' else ''}"
                 )
         elif not isinstance(steps, int) or isinstance(steps, bool) or not 0 < steps < ENDLESS:
             raise InputError(f"schedule_steps must be a whole number of at least 1, not {steps!r}")
         elif schedule == "constant":
-            raise InputError("schedule_steps is for schedule='step' and schedule='cosine'")
+            raise InputError(
+                "schedule_steps has no effect on a constant learning rate: leave it out, or choose "
+                "schedule='step' or schedule='cosine'"
+            )
 
 
 def check_lr(lr: object) -> None:

@@ -1,4 +1,4 @@
-"""What can be asked of a learner at any time, from any thread."""
+"""Predictions, metrics and export of a learner, at any time and from any thread."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import torch
 from torch import Tensor, nn
 
 from recollect.errors import InputError
-from recollect.learner.adapting import in_units
-from recollect.learner.answers import Answers, empty_record
-from recollect.learner.examples import tensor_of
+from recollect.learner.engine.adapting import in_units
 from recollect.learner.fair_lock import FairLock
-from recollect.learner.labels import Labels
-from recollect.learner.metrics import Metrics
-from recollect.learner.parts import query
-from recollect.learner.pending import ids_of
+from recollect.learner.inputs.examples import tensor_of
+from recollect.learner.inputs.parts import query
+from recollect.learner.late.pending import ids_of
+from recollect.learner.monitoring.metrics import Metrics
 from recollect.learner.properties import Properties
+from recollect.learner.saving.snapshot import Snapshot
 from recollect.learner.settings import Settings
-from recollect.learner.snapshot import Snapshot
-from recollect.learner.values import Values
+from recollect.learner.targets.answers import Answers, empty_record
+from recollect.learner.targets.labels import Labels
+from recollect.learner.targets.values import Values
 
 __all__ = ["Predictor"]
 
@@ -33,7 +33,7 @@ WORDS = {
 
 
 class Predictor(Properties):
-    """A network with its labels and its record of predictions, which a `Learner` changes."""
+    """The prediction methods of a `Learner`."""
 
     def __init__(self, module: nn.Module, settings: Settings, labels: Answers, window: int) -> None:
         self._module, self._settings = module, settings
@@ -41,18 +41,27 @@ class Predictor(Properties):
         self._lock = FairLock()
 
     def __repr__(self) -> str:
-        """The method, the number of classes, values or labels, and the metrics, in a line."""
         known, (one, many) = len(self._now.labels), WORDS[self.target]
         what = f"{known} {one if known == 1 else many}"
         return f"<Learner: {self.method.title}, {what}, {self.metrics()}>"
 
     def predict(self, x: Any, *, ids: Any = None) -> Any:
-        """The label of one example, or a list of labels for a batch.
+        """Predict the label of one example, or the labels of a batch.
 
-        With several labels it is a set for each; values are a number or an array, in your units.
+        Any thread may call this, also while another thread learns.
 
-        With an id for every example, `label` can learn from them when their labels arrive; as long
-        as no class is known, the answers are then None.
+        Args:
+            x: An example or a batch, of the shape and type that was learned.
+            ids: An id for every example, if its label may arrive later: `label` then learns from
+                the example by its id. Only for `target="class"`.
+
+        Returns:
+            A label, or a list of labels for a batch. With `target="labels"`, a set of labels for
+            each example; with `target="regression"`, a number or an array, in the units of y. With
+            ids, None for each example until the first label has been learned.
+
+        Raises:
+            InputError: Nothing has been learned yet (without ids), or x has another shape or type.
         """
         scores, answers, several = self._scores(x, ids)
         found = _decoded(answers, scores)
@@ -61,9 +70,18 @@ class Predictor(Properties):
         return found if several else found[0]
 
     def predict_proba(self, x: Any, *, ids: Any = None) -> np.ndarray:
-        """The probability of every class in `classes`, `[n, classes]` for a batch.
+        """Predict the probability of every class.
 
-        With ids, the most probable class is the answer that waits for its label, as in `predict`.
+        Args:
+            x: An example or a batch, as for `predict`.
+            ids: An id for every example, as for `predict`; the most probable class counts as the
+                prediction.
+
+        Returns:
+            An array `[classes]`, or `[n, classes]` for a batch, in the order of `classes`.
+
+        Raises:
+            InputError: The learner predicts numbers (`target="regression"`), or as for `predict`.
         """
         scores, answers, several = self._scores(x, ids)
         if ids is not None:
@@ -74,15 +92,22 @@ class Predictor(Properties):
         return shares if several else shares[0]
 
     def metrics(self) -> Metrics:
-        """How well it predicted what it was about to learn: overall, lately, per class."""
+        """Compute the prequential metrics: overall, over the latest examples and per class.
+
+        Every example is predicted before it is learned, and these predictions are evaluated.
+        """
         now = self._now
         alarms = now.drift.alarms if now.drift else 0
         return now.record.metrics(now.labels.known, now.watch.left_out, alarms)
 
     def trained_module(self) -> nn.Module:
-        """A copy of the network with all that was learned, for use without recollect.
+        """Export a copy of the trained network, for use without recollect.
 
-        It has one output for every class in `classes`, in that order, or for every value.
+        It includes the encoder, and has one output for every class in `classes`, in that order; for
+        regression, one for every value, in the units of y.
+
+        Raises:
+            InputError: Nothing has been learned yet.
         """
         with self._lock:
             module, known = self._now.ready().trained(len(self._now.labels)), self._now.labels
@@ -90,12 +115,15 @@ class Predictor(Properties):
 
     @abstractmethod
     def _keep(self, x: Any, ids: Any, answers: list[Hashable]) -> None:
-        """Have examples with ids, and the answers to them, wait for their labels."""
+        """Store examples with ids and their predictions until their labels arrive."""
 
     def _scores(self, x: Any, ids: Any = None) -> tuple[Tensor, Answers, bool]:
-        """The scores `[n, classes]` of what is known, this, and whether x was a batch."""
+        """Return the logits `[n, classes]`, the known labels, and whether x was a batch."""
         if ids is not None and self._settings.target.name != "class":
-            raise InputError("ids are for labels of classes: leave them out for other targets")
+            raise InputError(
+                f"predictions can have ids only with target='class', and this learner has "
+                f"target={self._settings.target.name!r}: leave ids out"
+            )
         if ids is not None and self._now.engine is None:
             named, several = ids_of(ids)
             return torch.zeros(len(named), 0), Labels(), several
@@ -110,7 +138,7 @@ class Predictor(Properties):
 
 
 def _decoded(answers: Answers, scores: Tensor) -> Any:
-    """What scores `[n, outputs]` predict; None as long as no class is known."""
+    """Decode logits `[n, outputs]` to predictions; None for each if no class is known."""
     if isinstance(answers, Labels) and not len(answers):
         return [None] * len(scores)
     return answers.decode(scores)

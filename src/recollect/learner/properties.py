@@ -1,4 +1,4 @@
-"""What a learner says of itself, and what may be set on it."""
+"""The public attributes of a learner."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from recollect.errors import InputError
-from recollect.learner.drift import Alarm, Detector, Drift
 from recollect.learner.fair_lock import FairLock
+from recollect.learner.inputs.outliers import Outlier
+from recollect.learner.monitoring.drift import Alarm, Detector, Drift
 from recollect.learner.optimising import check_lr
-from recollect.learner.outliers import Outlier
+from recollect.learner.saving.snapshot import Snapshot
 from recollect.learner.settings import Settings
-from recollect.learner.snapshot import Snapshot
 from recollect.methods import Method
 
 __all__ = ["Properties"]
@@ -21,26 +21,26 @@ ASSIGNED = ("drift", "lr", "notes")
 
 
 class Properties:
-    """The attributes of a `Learner`: `drift`, `lr` and `notes` may be set, and no others."""
+    """The attributes of a `Learner`; only `drift`, `lr` and `notes` may be assigned."""
 
     _settings: Settings
     _now: Snapshot
     _lock: FairLock
     notes: dict[str, Any]
 
-    if not TYPE_CHECKING:  # with it, a type checker would let any attribute be set
+    if not TYPE_CHECKING:  # a type checker would otherwise accept any attribute
 
         def __setattr__(self, name: str, value: object) -> None:
             if not name.startswith("_") and name not in ASSIGNED:
                 raise AttributeError(
-                    f"{name!r} cannot be set on a learner: drift, lr and notes can, and all else "
-                    f"is an argument when it is made"
+                    f"{name!r} cannot be assigned: only drift, lr and notes can be changed on a "
+                    f"learner; pass other settings as arguments of Learner(...)"
                 )
             object.__setattr__(self, name, value)
 
     @property
     def lr(self) -> float:
-        """The learning rate, before any schedule; one that is set is used from the next step on."""
+        """The learning rate before any schedule; a new one takes effect at the next step."""
         return self._settings.lr
 
     @lr.setter
@@ -53,17 +53,20 @@ class Properties:
 
     @property
     def drift(self) -> Detector | None:
-        """The detector that watches its errors, if there is one.
+        """The drift detector that monitors the prediction errors, or None.
 
-        A name such as "ADWIN", or one of River's detectors, that is set begins with the next
-        example; None ends it, and forgets the alarms.
+        Assign the name of a River detector such as "ADWIN", or a detector: it starts with the next
+        example. None stops monitoring and discards the alarms.
         """
         return self._now.drift.detector if self._now.drift else None
 
     @drift.setter
     def drift(self, given: Any) -> None:
         if given is not None and self._settings.target.name != "class":
-            raise InputError("drift is watched for classes: leave it out for other targets")
+            raise InputError(
+                f"drift detection needs target='class', and this learner has "
+                f"target={self._settings.target.name!r}: leave drift out"
+            )
         detector = None if given is None else Detector.of(given)
         with self._lock:
             before = self._now.drift
@@ -75,32 +78,32 @@ class Properties:
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """The last ten drift alarms; `metrics().alarms` counts all."""
+        """The latest drift alarms, at most ten; `metrics().alarms` counts all of them."""
         return self._now.drift.last if self._now.drift else ()
 
     @property
     def seen(self) -> int:
-        """How many examples it has learned from."""
+        """Number of examples learned so far."""
         return self._now.engine.fleet.seen if self._now.engine else 0
 
     @property
     def arrived(self) -> int:
-        """How many examples arrived, learned or left out: where to continue in the stream."""
+        """Number of examples that arrived, learned or left out: the position in the stream."""
         return self._now.watch.arrived
 
     @property
     def outliers(self) -> tuple[Outlier, ...]:
-        """The last ten examples that were left out, each with its number and the reason."""
+        """The latest examples that were left out, at most ten, with their number and reason."""
         return self._now.watch.last
 
     @property
     def steps(self) -> int:
-        """How many steps it has taken: one for every `observe`."""
+        """Number of optimisation steps taken: one for every call of `observe` that learned."""
         return self._now.engine.fleet.steps if self._now.engine else 0
 
     @property
     def classes(self) -> list[Hashable]:
-        """The labels it knows, in the order of the columns of `predict_proba`."""
+        """The known labels, in the order of the columns of `predict_proba`."""
         return list(self._now.labels.known)
 
     def knows(self, label: Hashable) -> bool:
@@ -109,20 +112,23 @@ class Properties:
 
     @property
     def fixed_classes(self) -> bool:
-        """Whether it was made with `classes`, so that no others can be learned."""
+        """Whether the learner was created with `classes`, so that no other can be learned."""
         return self._now.labels.fixed
 
     @property
     def target(self) -> str:
-        """What it predicts: class, regression or labels."""
+        """What the learner predicts: "class", "regression" or "labels"."""
         return self._settings.target.name
 
     @property
     def method(self) -> Method:
-        """The method it learns with."""
+        """The continual learning method."""
         return self._settings.method
 
     @property
     def memory_bytes(self) -> int:
-        """The bytes of memory and state, without the network: it does not grow with the stream."""
+        """Bytes of the replay memory and the method's state, without the network.
+
+        The number does not grow with the length of the stream.
+        """
         return self._now.engine.fleet.bytes_per_run if self._now.engine else 0

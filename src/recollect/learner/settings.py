@@ -1,4 +1,4 @@
-"""The settings of a learner, and what is refused among them."""
+"""The settings of a learner, and the checks of its arguments."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
-from recollect.learner.arriving import check_on_outlier
-from recollect.learner.encoder import Encoder
-from recollect.learner.examples import Kind
+from recollect.learner.inputs.arriving import check_on_outlier
+from recollect.learner.inputs.encoder import Encoder
+from recollect.learner.inputs.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_method, setup_of
 from recollect.methods.checked import check_hyperparameters
 from recollect.train.checks import check_target
+from recollect.train.compiled import NO_COMPILER, compiler_exists
 
 __all__ = [
     "LARGEST",
@@ -41,8 +42,8 @@ LATER = (
     "on_outlier",
     "pending",
     "expires",
-)  # files that were written before do not have them
-PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device")
+)  # missing from files of older versions
+PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "compiled")
 LARGEST = 2**63
 MOST_SPARE = 10_000
 ANY = Spec(1, 1, 1, 1, 1, ())
@@ -54,9 +55,9 @@ UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**
 class Settings:
     """The arguments of a learner that its steps depend on.
 
-    `lr` is the learning rate now, and `first_lr` the one that the learner was made with; likewise
-    `first_memory`, which is None as long as the memory's size was not changed. Encoder,
-    transforms and device are not saved.
+    `lr` is the current learning rate, and `first_lr` the one that the learner was created with.
+    `first_memory` is the memory size that it was created with, or None if that has not changed.
+    The encoder, the transforms, the device and `compiled` are not saved.
     """
 
     method: Method
@@ -77,22 +78,28 @@ class Settings:
     expires: float | None = None
     first_memory: int | str | None = None
     target: Target = CLASS
+    compiled: bool = False
 
     def reader(self, network: nn.Module) -> nn.Module:
-        """What reads examples as they arrive: the encoder, or else the network."""
+        """Return the module that takes the examples: the encoder, or the network without one."""
         return network if self.encoder is None else self.encoder.module
 
     def encoded(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
-        """What the network learns from: a batch `[n, ...]` as it arrived, or its features."""
+        """Encode a batch `[n, ...]` with the encoder; without one, return it unchanged."""
         return batch if self.encoder is None else self.encoder.features(batch, packing)
 
     def capacity(
         self, kind: Kind, outputs: int, dtype: torch.dtype, given: Sequence[Field] = (),
         target: Target = CLASS,
     ) -> int:  # fmt: skip
-        """How many examples the memory stores, of this kind and with so many logits.
+        """Compute how many examples fit into the memory.
 
-        Some fields are `given` besides those that the method stores.
+        Args:
+            kind: The shape and type of the examples.
+            outputs: Number of logits.
+            dtype: The type of the logits.
+            given: Fields that are stored in addition to those of the method.
+            target: The target, whose values are stored too.
         """
         if isinstance(self.memory, int):
             return self.memory
@@ -105,17 +112,18 @@ class Settings:
         found = bytes_in(self.memory) // each
         if found < 1:
             raise InputError(
-                f"a memory of {self.memory} has no room for an example of {each} bytes"
+                f"a memory of {self.memory} is too small for one example of {each} bytes: "
+                f"increase the memory"
             )
         return found
 
     def custom_method(self) -> Method | None:
-        """The method if it is not the library's, so that a file cannot name it."""
+        """Return the method if it is not registered, so that a file cannot refer to it by name."""
         known = every_method().get(self.method.name) is type(self.method)
         return None if known else self.method
 
     def saved(self) -> dict[str, Any]:
-        """The arguments that are saved as plain data, besides the method."""
+        """Return the arguments that are saved as plain data, without the method."""
         plain = {name: getattr(self, name) for name in (*SAVED, *LATER, "first_lr")}
         if self.first_memory is not None:
             plain["first_memory"] = self.first_memory
@@ -123,12 +131,12 @@ class Settings:
         return plain | other | self.optimising.arguments
 
     def not_saved(self) -> dict[str, Any]:
-        """The arguments that are not saved, and passed again, besides the method."""
+        """Return the arguments that are not saved and must be passed again, without the method."""
         found = {name: getattr(self, name) for name in PASSED_AGAIN}
         return found | {"encoder": self.encoder and self.encoder.module}
 
     def transforms(self, packing: Packing | None = None) -> Transforms | None:
-        """What changes the batches that arrive and are replayed, if anything does."""
+        """Return the augmentations of arriving and replayed batches, or None."""
         own = (self.transform, self.replay_transform)
         if own == (None, None):
             return None
@@ -137,13 +145,14 @@ class Settings:
         return Transforms(*own)
 
     def check_same(self, other: Settings, folder: str | Path) -> None:
-        """Refuse a learner that was saved in a folder with other settings than these."""
+        """Raise an `InputError` if a learner saved in a folder has other settings."""
         mine, others = self._made_with(), other._made_with()
         for name in mine | others:
             now, then = mine.get(name), others.get(name)
             if now != then:
                 raise InputError(
-                    f"the learner in {folder} was made with {name}={then!r}, not {name}={now!r}"
+                    f"the learner in {str(folder)!r} was created with {name}={then!r}, not "
+                    f"{name}={now!r}: use the same value, or another folder"
                 )
 
     def _made_with(self) -> dict[str, Any]:
@@ -154,7 +163,7 @@ class Settings:
 
 
 def bytes_in(size: str) -> int:
-    """How many bytes a size with a unit is.
+    """Convert a size with a unit to bytes.
 
     >>> bytes_in("64 MB"), bytes_in("1.5 GiB"), bytes_in("200kb")
     (64000000, 1610612736, 200000)
@@ -162,23 +171,23 @@ def bytes_in(size: str) -> int:
     found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", size)
     if not found or found[2].lower() not in UNITS:
         raise InputError(
-            f"a memory is a number of examples or a size such as '64 MB', not {size!r}"
+            f"memory must be a number of examples or a size such as '64 MB', not {size!r}"
         )
     return int(float(found[1]) * UNITS[found[2].lower()])
 
 
 def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:
-    """Refuse arguments that a learner cannot be made with."""
+    """Raise an `InputError` if an argument of `Learner` is invalid."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
     if next(module.parameters(), None) is None:
-        raise InputError("the network has no weights, so there is nothing that could learn")
+        raise InputError("the network has no parameters to train: pass one with trainable layers")
     method = settings.method
     trained = any(weight.requires_grad for weight in module.parameters())
     if not trained and not isinstance(method, ClosedForm):
         raise InputError(
-            "all weights of the network are frozen, so there is nothing that could learn: leave "
-            "those of its last layer with requires_grad=True"
+            "all parameters of the network are frozen: set requires_grad=True at least for those "
+            "of its last layer"
         )
     if not isinstance(method, Method):
         raise InputError(
@@ -188,14 +197,13 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     if not _for_streams(type(method)):
         fit = [m.title for m in METHODS.values() if _for_streams(m)]
         raise InputError(
-            f"{method.title} needs to be told where tasks begin and end, and a stream does not "
-            f"say; these do not: {', '.join(fit)}"
+            f"{method.title} needs task boundaries, task ids or all data at once, which a stream "
+            f"does not have: choose one of {', '.join(fit)}"
         )
     check_target(method, setup_of(method, ANY).policy, settings.target)
     if not fixed and _needs_classes(method):
         raise InputError(
-            f"{method.title} shares its memory among the classes: say which there will be "
-            f"(classes=[...])"
+            f"{method.title} divides its memory among the classes: list all classes (classes=[...])"
         )
     memory = settings.memory
     numbers = {
@@ -213,27 +221,32 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     if not is_whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
     for name, function in settings.not_saved().items():
-        if name != "device" and function is not None and not callable(function):
-            raise InputError(f"{name} must be a function of a batch, not {function!r}")
+        if name not in ("device", "compiled") and function is not None and not callable(function):
+            raise InputError(f"{name} must be a function that takes a batch, not {function!r}")
     expires = settings.expires
     if expires is not None and not (isinstance(expires, int | float) and 0 < expires < math.inf):
         raise InputError(f"expires must be a number of seconds above 0, or None, not {expires!r}")
     check_lr(settings.lr)
     check_on_outlier(settings.on_outlier)
+    if not isinstance(settings.compiled, bool):
+        raise InputError(f"compiled must be True or False, not {settings.compiled!r}")
+    if settings.compiled and not compiler_exists():
+        raise InputError(NO_COMPILER)
 
 
 def check_passed_again(arguments: Mapping[str, object]) -> None:
-    """Refuse arguments of `Learner.resume` that are not passed again, before a file is read."""
+    """Raise a `TypeError` for an argument that `Learner.resume` does not have."""
     for name in arguments:
         if name not in PASSED_AGAIN:
             raise TypeError(
-                f"Learner.resume has no argument {name!r}: besides method, checkpoints, "
-                f"checkpoint_every and keep, it takes {', '.join(PASSED_AGAIN)}; all else is saved"
+                f"Learner.resume has no argument {name!r}: it takes method, checkpoints, "
+                f"checkpoint_every, keep, {', '.join(PASSED_AGAIN)}; all other settings are saved "
+                f"in the file"
             )
 
 
 def is_whole(number: object) -> bool:
-    """Whether something is an int; True and False are not."""
+    """Whether a value is an int, and not a bool."""
     return isinstance(number, int) and not isinstance(number, bool)
 
 

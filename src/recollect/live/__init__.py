@@ -1,4 +1,4 @@
-"""A learner on a live stream: predicts, learns, saves, and resumes exactly."""
+"""Run a learner on a live stream: predict, learn, save, and resume exactly."""
 
 from recollect.live.joined import LabelCounts
 from recollect.live.signals import stop_at_signals

@@ -1,4 +1,4 @@
-"""Predictions that wait for their labels by id, and labels that wait for their predictions."""
+"""Match predictions and labels by id, whichever arrives first."""
 
 from __future__ import annotations
 
@@ -7,21 +7,25 @@ from typing import Any, NamedTuple, final
 
 from torch import Tensor
 
-from recollect.learner.labels import decoded, encoded
-from recollect.learner.pending import Batch, Pending
+from recollect.learner.late.pending import Batch, Pending
+from recollect.learner.targets.labels import decoded, encoded
 
 __all__ = ["Joined", "LabelCounts", "Matched"]
 
-NOW = 0.0  # what waits goes by number, not by time: a file does not say when a row was written
-PATIENCE = 2
+NOW = 0.0  # predictions never expire by age: files do not say when a row was written
+PATIENCE = 2  # an early label is given up after `PATIENCE * most` other labels were learned
 
 
 class LabelCounts(NamedTuple):
-    """What became of labels by id so far.
+    """Counts of the labels that were matched by id.
 
-    `waiting` predictions have no label yet, and `early` labels no prediction. Of the others,
-    `learned` have been, `repeated` ones came for an id that had its label, `expired` ones for a
-    prediction that had to make room, and `unknown` ones for an id that did not come.
+    Attributes:
+        waiting: Predictions that have no label yet.
+        early: Labels whose examples have not been read yet.
+        learned: Labels that were learned.
+        repeated: Labels that were ignored because their id already had one.
+        expired: Labels whose prediction was dropped because more than `pending` were waiting.
+        unknown: Labels that were given up because no example with their id was read.
 
     >>> LabelCounts(waiting=3, learned=2).repeated
     0
@@ -36,7 +40,7 @@ class LabelCounts(NamedTuple):
 
 
 class Matched(NamedTuple):
-    """Rows of labels: those to learn (None if there are none), and what becomes of the others."""
+    """The labels of a batch: those to learn now (or None), early ones, and counts of the others."""
 
     batch: Batch | None
     early: dict[str, Hashable]
@@ -46,22 +50,22 @@ class Matched(NamedTuple):
 
 @final
 class Joined:
-    """At most `most` predictions wait for their labels, and about as many labels for predictions.
+    """Store at most `most` predictions without labels, and about as many labels without examples.
 
-    What is looked up changes nothing; what was learned is then settled. So a step that fails
-    leaves all as it was.
+    `look_up` changes nothing, and `settle` records the labels after they were learned, so that a
+    failed step leaves the state unchanged.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._pending = Pending(most, None)
-        # The label of an id that has not come, and how many had been learned when it was read.
+        # By id: a label without a prediction, and the number of labels learned when it was read.
         self._early: dict[str, tuple[Hashable, int]] = {}
         self._learned = self._repeated = self._expired = self._unknown = 0
 
     @property
     def counts(self) -> LabelCounts:
-        """What became of the labels so far."""
+        """The counts so far."""
         return LabelCounts(
             len(self._pending), len(self._early), self._learned, self._repeated, self._expired,
             self._unknown,
@@ -69,11 +73,11 @@ class Joined:
 
     @property
     def full(self) -> bool:
-        """Whether as many labels as may do so wait for their predictions."""
+        """Whether the number of labels without predictions has reached its limit."""
         return len(self._early) >= self._most
 
     def early(self, keys: Sequence[str | None]) -> list[Hashable]:
-        """The labels that came before the predictions with these ids; None where none did."""
+        """Return the labels that arrived before the examples with these ids; None for others."""
         first: set[str | None] = set()
         labels: list[Hashable] = []
         for key in keys:
@@ -90,25 +94,28 @@ class Joined:
         own: Sequence[Hashable],
         early: Sequence[Hashable],
     ) -> None:
-        """A batch `[n, ...]` was predicted, and what has a label (`own` or `early`) learned."""
+        """Record a predicted batch `[n, ...]`; rows with an `own` or `early` label were learned.
+
+        The other rows wait for their labels.
+        """
         for row, key in enumerate(keys):
             if key is None:
                 continue
             if own[row] is not None:
                 self._repeated += self._early.pop(key, None) is not None
-                self._pending.take([key])
+                self._pending.mark_labelled([key])
             elif early[row] is not None:
                 del self._early[key]
-                self._pending.take([key])
+                self._pending.mark_labelled([key])
                 self._learned += 1
-            elif self._pending.new([key]):
-                self._pending.keep([key], x[row : row + 1], [answers[row]], NOW)
+            elif self._pending.unlabelled([key]):
+                self._pending.add([key], x[row : row + 1], [answers[row]], NOW)
         self._give_up(len(self._early))
 
     def look_up(self, rows: Sequence[tuple[str, Hashable]]) -> Matched:
-        """Which of the labels can be learned now."""
+        """Return which of the labels can be learned now; this changes nothing."""
         keys = [key for key, _ in rows]
-        found = self._pending.sorted(keys, NOW)
+        found = self._pending.sort(keys, NOW)
         batch = None
         if found.rows:
             labels = [rows[row][1] for row in found.rows]
@@ -119,9 +126,9 @@ class Joined:
         return Matched(batch, early, len(found.repeated) + again, len(found.expired))
 
     def settle(self, matched: Matched) -> None:
-        """These labels were learned, or count as said."""
+        """Record that these labels were learned, and count the others."""
         if matched.batch is not None:
-            self._pending.take(matched.batch.ids)
+            self._pending.mark_labelled(matched.batch.ids)
             self._learned += len(matched.batch.ids)
         self._repeated += matched.repeated
         self._expired += matched.expired
@@ -129,9 +136,9 @@ class Joined:
         self._give_up(self._most + len(matched.early))
 
     def _give_up(self, most: int) -> None:
-        """Forget labels whose predictions do not seem to come.
+        """Give up labels without predictions: old ones, and the oldest of more than `most`.
 
-        Those after which so many others were learned, or the oldest if there is no room.
+        A label is old once `PATIENCE` times the limit of other labels have been learned since.
         """
         while self._early:
             key, (_, learned) = next(iter(self._early.items()))
@@ -142,7 +149,7 @@ class Joined:
             self._unknown += 1
 
     def state(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
-        """All of it as plain data and tensors."""
+        """Return the state as plain data and tensors."""
         pending, tensors = self._pending.state()
         early = [[key, encoded(label), at] for key, (label, at) in self._early.items()]
         counts = [self._learned, self._repeated, self._expired, self._unknown]
@@ -150,7 +157,7 @@ class Joined:
 
     @classmethod
     def restored(cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Joined:
-        """What `state` returned."""
+        """Restore what `state` returned."""
         found = cls(facts["pending"]["most"])
         found._pending = Pending.restored(facts["pending"], tensors)
         found._early = {key: (decoded(label), at) for key, label, at in facts["early"]}

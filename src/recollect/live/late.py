@@ -1,4 +1,4 @@
-"""Labels that come in a feed of their own, after (or before) the examples that they belong to."""
+"""Learn labels from a separate feed, matched by id, before or after their examples arrive."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from recollect.errors import InputError
 from recollect.feeds import Feed, Record
 from recollect.feeds.labels import labels_of
 from recollect.feeds.record import Malformed, Position
+from recollect.live.batches import Source
 from recollect.live.joined import Joined, LabelCounts
 
 __all__ = ["LabelRow", "LateLabels", "late_labels", "settings_of"]
@@ -19,7 +20,7 @@ PENDING = "pending.x"
 
 
 class LabelRow(NamedTuple):
-    """A label and the id that it is for, and how many rows were left out before it."""
+    """A record with a label, its id as text, and the number of bad rows before it."""
 
     record: Record
     key: str
@@ -28,7 +29,7 @@ class LabelRow(NamedTuple):
 
 @final
 class LateLabels:
-    """A feed of labels, how far it was read, and what waits: for labels, or for examples."""
+    """A feed of labels, its positions, and the examples and labels that wait for each other."""
 
     def __init__(self, feed: Feed, most: int) -> None:
         self.feed, self.joined = feed, Joined(most)
@@ -37,11 +38,14 @@ class LateLabels:
 
     @property
     def counts(self) -> LabelCounts:
-        """What became of the labels so far."""
+        """The counts of labels so far."""
         return self.joined.counts
 
     def row(self, record: Record, wrong: Callable[[Hashable, str], str | None]) -> LabelRow | None:
-        """A row of labels; None, and a fault, if it has no id, or `wrong` says why no label."""
+        """Check a record with a label; None, and a fault, if it has no id or no valid label.
+
+        `wrong` returns why a label is not valid, or None.
+        """
         try:
             key, label = labels_of(record)
             why = wrong(label, self.feed.kind)
@@ -52,12 +56,26 @@ class LateLabels:
             return None
         return LabelRow(record, key, self.feed.faults.count)
 
+    def source(
+        self,
+        size: int,
+        take: Callable[[Record, int], LabelRow | None],
+        held: Callable[[], bool],
+    ) -> Source[LabelRow]:
+        """Return the batches of labels; raise `InputError` at once if a column does not exist."""
+        found = Source(self.feed, self.positions, size, take, held)
+        try:
+            found.begin()
+        except InputError as error:
+            raise InputError(f"the labels in {', '.join(self.feed.sources)}: {error}") from None
+        return found
+
     def learn(
         self,
         batch: Sequence[LabelRow],
         observe: Callable[[Any, list[Hashable], list[Hashable] | None, Sequence[Hashable]], None],
     ) -> None:
-        """Learn the labels of examples that wait, in one step; the answers given then count."""
+        """Learn the labels of waiting examples in one step; metrics use their first predictions."""
         matched = self.joined.look_up([(row.key, row.record.label) for row in batch])
         found = matched.batch
         if found is not None:
@@ -67,7 +85,7 @@ class LateLabels:
         self._skipped = batch[-1].skipped
 
     def notes(self) -> dict[str, Any]:
-        """All of it, for a checkpoint."""
+        """Return the state for the notes of a checkpoint."""
         facts, tensors = self.joined.state()
         noted = {
             "places": dict(self.positions),
@@ -75,11 +93,11 @@ class LateLabels:
             "layout": self.feed.reader.layout,
             **facts,
         }
-        # Examples are tensors, which a checkpoint holds beside plain data.
+        # Examples are tensors, which a checkpoint stores separately from plain data.
         return {"labels": noted, **({PENDING: tensors["x"]} if tensors else {})}
 
     def continue_from(self, notes: Mapping[str, Any]) -> None:
-        """Go on as `notes` says."""
+        """Restore the state that `notes` returned."""
         noted = notes["labels"]
         x: torch.Tensor | None = notes.get(PENDING)
         self.joined = Joined.restored(noted, {} if x is None else {"x": x})
@@ -89,22 +107,27 @@ class LateLabels:
 
 
 def settings_of(labels: Feed | None, most: int) -> dict[str, Any]:
-    """What a state depends on; None without labels, as in states from before there were any."""
+    """Return the settings that a resumed stream must share; None without labels.
+
+    States that were saved before label feeds existed have None too.
+    """
     if labels is None:
         return {"labels": None, "labels_format": None, "pending": None}
     return {"labels": True, "labels_format": labels.kind, "pending": most}
 
 
 def late_labels(feed: Feed, labels: Feed | None, most: int) -> LateLabels | None:
-    """The labels for the examples of a feed, if there are any; refused if they cannot be joined."""
+    """Create the label feed of a stream, if any; raise `InputError` if ids cannot be matched."""
     if labels is None:
         return None
     if not feed.has_id:
-        raise InputError("labels are joined by id: open the examples with Reading(id='...')")
+        raise InputError("labels are matched by id: open the examples with Reading(id='...')")
     if not labels.of_labels:
         raise InputError("labels must be a feed of ids and labels: open it with open_labels")
     if not (feed.lasting or labels.lasting):
-        raise InputError("examples and labels cannot both come through standard input: give a file")
+        raise InputError(
+            "examples and labels cannot both be read from standard input: give a file for one"
+        )
     if most < 1:
         raise InputError(f"pending must be at least 1, not {most}")
     return LateLabels(labels, most)

@@ -1,4 +1,4 @@
-"""Stopping a live stream at Ctrl-C or SIGTERM."""
+"""Stop a live stream on Ctrl-C or SIGTERM."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["stop_at_signals"]
 
 @contextmanager
 def stop_at_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
-    """Call `stop` at the first Ctrl-C or SIGTERM; the second raises `KeyboardInterrupt` at once.
+    """Call `stop` on the first Ctrl-C or SIGTERM; a second one raises `KeyboardInterrupt`.
 
-    It yields a list to which the first one is added.
+    It yields a list to which the number of the first signal is added.
 
     >>> with stop_at_signals(lambda: print("saving")) as came:
     ...     signal.raise_signal(signal.SIGTERM)
@@ -32,7 +32,8 @@ def stop_at_signals(stop: Callable[[], None]) -> Iterator[list[int]]:
         stop()
 
     before = {}
-    # Only the main thread may set handlers. A process in the background may have to ignore Ctrl-C.
+    # Only the main thread may set handlers. A signal that is ignored, as Ctrl-C in a background
+    # process, stays ignored.
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGINT, signal.SIGTERM):
             if signal.getsignal(number) is not signal.SIG_IGN:

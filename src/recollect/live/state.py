@@ -1,11 +1,12 @@
-"""What a live stream has on the disk: a folder with its state, and a file of predictions."""
+"""The files of a live stream: the folder with its state, and the predictions."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, final
 
@@ -25,11 +26,11 @@ START_OVER = "fresh=True starts over"
 
 
 class SettingsError(InputError):
-    """A state cannot be continued, because the setting `name` was `before` and is `now`."""
+    """A saved state cannot be continued: the setting `name` was `before`, and is `now`."""
 
     def __init__(self, folder: Path, name: str, before: Any, now: Any) -> None:
         super().__init__(
-            f"the state in {folder} was learned with {name}={before!r}, not with {name}={now!r}: "
+            f"the state in {folder} was saved with {name}={before!r}, not with {name}={now!r}: "
             f"{START_OVER}, and another folder keeps both"
         )
         self.folder, self.name, self.before, self.now = folder, name, before, now
@@ -37,20 +38,24 @@ class SettingsError(InputError):
 
 @final
 class StateFolder:
-    """Checkpoints of a learner, which locks the folder, beside what they were made with.
+    """A folder with the checkpoints of a learner and the settings of its stream.
 
-    `stream.json` says how the stream is read and learned, and never changes. How far it was read
-    is in every checkpoint, so that the two cannot differ. `predictions.json` names the files of
-    predictions that were begun, which may be written anew.
+    The learner locks the folder. `stream.json` has the settings and the layout of the stream, and
+    never changes. The positions in the sources are in every checkpoint, so that they always match
+    the learner. `predictions.json` lists the prediction files that this stream created, which it
+    may overwrite.
     """
 
     def __init__(self, path: Path) -> None:
         if path.is_file():
-            raise InputError(f"the state goes into a folder, and {path} is a file")
+            raise InputError(f"the state is saved in a folder, but {path} is a file")
         self.path = path
 
     def saved(self, settings: Mapping[str, Any]) -> dict[str, Any] | None:
-        """What `begin` noted, if there is a checkpoint; refused if it has other settings."""
+        """Return what `begin` wrote, or None without a checkpoint.
+
+        Raises `SettingsError` if the settings differ.
+        """
         if not any(self.path.glob(CHECKPOINTS)):
             return None
         try:
@@ -60,16 +65,24 @@ class StateFolder:
             before = {name: found["settings"].get(name) for name in settings}
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             raise DataError(
-                f"{self.path} has checkpoints, and no {FACTS} that says of what: {START_OVER}, and "
-                f"another folder keeps both"
+                f"{self.path} has checkpoints but no readable {FACTS} with their settings: "
+                f"{START_OVER}, and another folder keeps both"
             ) from None
         for name, now in settings.items():
             if before[name] != now:
                 raise SettingsError(self.path, name, before[name], now)
         return found
 
+    def settings(self) -> dict[str, Any]:
+        """Return the settings of the saved checkpoints; empty if there are none."""
+        try:
+            found = json.loads((self.path / FACTS).read_text("utf-8"))["settings"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return found if isinstance(found, dict) and any(self.path.glob(CHECKPOINTS)) else {}
+
     def begin(self, settings: Mapping[str, Any], layout: Layout | None, x: np.ndarray) -> None:
-        """Start over: remove older checkpoints, and note what the next ones are made with."""
+        """Start over: remove older checkpoints, and write the settings of the new ones."""
         image = x.dtype == np.uint8
         facts = {"settings": settings, "layout": layout, "shape": [*x.shape], "image": image}
         try:
@@ -83,24 +96,25 @@ class StateFolder:
             ) from None
 
     def wrote(self, path: Path) -> bool:
-        """Whether this state began the file of predictions there."""
+        """Return whether this stream created the prediction file at a path."""
         return str(path) in self._written()
 
     def note_written(self, path: Path) -> None:
-        """Note that a file of predictions is this state's own, before it is made."""
+        """Record that this stream creates a prediction file; call it before that."""
         if not self.wrote(path):
             text = json.dumps([*self._written(), str(path)], indent=1)
-            write_bytes(self.path / WRITTEN, text.encode())
+            with _naming_errors(self.path / WRITTEN):
+                write_bytes(self.path / WRITTEN, text.encode())
 
     def check_output(self, output: Path | BinaryIO | None, force: bool) -> None:
-        """Refuse to overwrite a file that this state did not begin."""
+        """Raise an error if `output` would overwrite a file that this stream did not create."""
         if isinstance(output, Path) and not self.wrote(output):
             check_new(output, force)
 
     def opened(
         self, output: Path | BinaryIO | None, lengths: Mapping[str, int] | None = None
     ) -> Predictions:
-        """The predictions, to be written from these lengths on."""
+        """Open the predictions for writing, after the given lengths in bytes."""
         if isinstance(output, Path):
             self.note_written(output)
         return Predictions(output, lengths)
@@ -115,22 +129,22 @@ class StateFolder:
 
 @final
 class Saving:
-    """When to save: after so many seconds, or after so many `steps`; None is never."""
+    """Decide when to save: after a number of seconds, or of `steps`; None means never."""
 
     def __init__(self, seconds: float | None, steps: int | None) -> None:
         self._seconds, self._steps = seconds, steps
         self.unsaved, self._at = 0, 0.0
 
     def count(self) -> None:
-        """A batch was taken."""
+        """Count a batch as not saved."""
         self.unsaved += 1
 
     def done(self) -> None:
-        """All is saved, or there is nothing yet."""
+        """Record that everything is saved."""
         self.unsaved, self._at = 0, time.monotonic()
 
     def due(self) -> bool:
-        """Whether to save now."""
+        """Return whether to save now."""
         if self._steps is not None:
             return self.unsaved >= self._steps
         return self._seconds is not None and time.monotonic() - self._at >= self._seconds
@@ -138,10 +152,10 @@ class Saving:
 
 @final
 class Predictions:
-    """Writes a JSON line for every example to a file, an open binary stream, or nowhere (None).
+    """Write a JSON line for every example to a file, an open binary stream, or nowhere (None).
 
-    A file that is continued is truncated to the length that it had when the state was saved: what
-    was written after that is written again. `lengths` has the length of every file so far.
+    A file that is continued is first truncated to its length when the state was saved; later lines
+    are written again. `lengths` has the length of every file so far.
     """
 
     def __init__(
@@ -154,38 +168,55 @@ class Predictions:
             self._file = _opened(self._path, self.lengths.get(str(self._path), 0))
 
     def write(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        """Write lines, so that whoever reads along sees them."""
+        """Write lines and flush them."""
         if self._file is not None:
-            # A kept column of Parquet may be a time, which JSON has not.
+            # A column of Parquet may be a time, which JSON does not support.
             texts = (json.dumps(line, ensure_ascii=False, default=str) for line in lines)
             text = "".join(f"{each}\n" for each in texts)
-            # What cannot be encoded becomes the escape that JSON has for it.
-            self._file.write(text.encode("utf-8", "backslashreplace"))
-            self._file.flush()
+            with _naming_errors(self._path):
+                # A lone surrogate becomes its JSON escape.
+                self._file.write(text.encode("utf-8", "backslashreplace"))
+                self._file.flush()
 
     def sync(self) -> None:
-        """Have all lines on the disk, and note how many bytes they are."""
+        """Sync the file to disk and record its length."""
         if self._file is not None and self._path is not None:
-            os.fsync(self._file.fileno())
+            with _naming_errors(self._path):
+                os.fsync(self._file.fileno())
             self.lengths[str(self._path)] = self._file.tell()
 
     def close(self) -> None:
-        """Close the file; a stream that was given stays open."""
+        """Close the file; a stream that the caller opened stays open."""
         if self._file is not None and self._path is not None:
-            self._file.close()
+            # Everything was flushed, or the failed write has already raised an error.
+            with suppress(OSError):
+                self._file.close()
 
 
 def output_of(
     predictions: str | Path | BinaryIO | None, feeds: Sequence[Feed]
 ) -> Path | BinaryIO | None:
-    """Where predictions go; refused if nothing can be written there, or if it is what is read."""
+    """Return the destination of predictions; raise an error if it is unwritable or a source."""
     if not isinstance(predictions, str | Path):
         return predictions
     path = Path(predictions).absolute()
     check_writable(predictions)
     if path in {Path(source).absolute() for feed in feeds for source in feed.sources}:
-        raise InputError(f"predictions would overwrite what is read: give another file than {path}")
+        raise InputError(
+            f"predictions would overwrite the source {path}: give another file for predictions"
+        )
     return path
+
+
+@contextmanager
+def _naming_errors(path: Path | None) -> Iterator[None]:
+    """Turn an `OSError` into a `DataError` that names the file; errors of a pipe (None) pass."""
+    try:
+        yield
+    except OSError as error:
+        if path is None:
+            raise
+        raise DataError(f"cannot write {path}: {error.strerror or error}") from None
 
 
 def _opened(path: Path, length: int) -> BinaryIO:
@@ -198,8 +229,8 @@ def _opened(path: Path, length: int) -> BinaryIO:
     if file.seek(0, os.SEEK_END) < length:
         file.close()
         raise DataError(
-            f"{path} is shorter than what was written to it: {START_OVER}, and another file for "
-            f"predictions begins with the next example"
+            f"{path} is shorter than the predictions written before: {START_OVER}, and another "
+            f"file for predictions begins with the next example"
         )
     file.truncate(length)
     file.seek(length)

@@ -1,4 +1,4 @@
-"""Predict, learn, write, and save now and then: a learner on a feed, which resumes exactly."""
+"""Run a learner on a feed: predict, learn, write predictions, save, and resume exactly."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ import torch
 from recollect.errors import DataError, InputError, RecollectError
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Position
-from recollect.feeds.table import Moment
+from recollect.feeds.table import TableState
 from recollect.learner import Learner
-from recollect.live.answers import answer_of
+from recollect.live import rows
+from recollect.live.answers import target_value
+from recollect.live.batches import Source, batches_in_turn
 from recollect.live.joined import LabelCounts
 from recollect.live.late import LabelRow, late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
-from recollect.live.taken import Taken, line_of, not_a_class, predicted, say_columns, taken_of
-from recollect.live.turns import Source, turns
 
 __all__ = ["LiveStream"]
 
 
 @final
 class LiveStream:
-    """Runs a learner on a feed: predicts every batch, then learns it; saves, and resumes exactly.
+    """Run a learner on a feed: predict every batch, then learn it; save, and resume exactly.
 
-    `learner` is a `Learner`, or a function that makes one for an example `x`, of which the shape
-    and the type count. `folder` has the state: the learner, how far each source was read, and how
-    long the file of `predictions` was. It is saved every so many seconds (`every`) or steps
-    (`every_steps`), and at the end. If there is a state already, `run` continues from it, unless
-    `fresh`: on a CPU, the results are those of a stream that was never stopped, bit for bit. Only
-    the same `batch`, format and `settings` continue it, which are plain data of your choice.
+    `learner` is a `Learner`, or a function that creates one for an example `x`, given for its shape
+    and dtype. The state is saved in `folder`: the learner, the position in each source, and the
+    length of the `predictions` file. It is saved every `every` seconds or every `every_steps`
+    steps, and at the end. If `folder` has a state, `run` resumes from it unless `fresh`; on a CPU,
+    the results are bit for bit those of a stream that was never stopped. To resume, `batch`, the
+    format and `settings` (any plain data) must be the same as before.
 
-    `predictions` is a file, or an open binary stream, for a JSON line for every example; one
-    without a label is predicted and not learned. A file that is there and that this state did not
-    begin is overwritten with `force` alone. A feed that waits for more ends after `idle`
-    seconds of silence. Messages, such as where it continues, go to `say`.
+    `predictions` is a file or an open binary stream; a JSON line is written for every example.
+    Examples without a label are predicted but not learned. An existing file that this stream did
+    not create is only overwritten with `force`. A feed that waits for more data ends after `idle`
+    seconds without any. `say` is called with messages, such as where the stream resumes.
 
-    `labels` is a second feed, of `recollect.feeds.open_labels`: labels by id. They are learned when
-    both they and their examples have been read; at most `pending` examples wait for them.
+    `labels` is a second feed of ids and labels, from `recollect.feeds.open_labels`. A label is
+    learned once it and its example have been read; at most `pending` examples wait for labels.
 
     >>> from tempfile import TemporaryDirectory
     >>> from recollect import ER, MLP
@@ -90,24 +90,24 @@ class LiveStream:
         self._output = output_of(predictions, self._feeds)
         self._late = late_labels(feed, labels, pending)
         found = {**(settings or {}), "batch": batch, "format": feed.kind}
-        # As JSON has them, for they are compared with those in a file.
+        # Through JSON, because they are compared with those in a file.
         self._settings = json.loads(json.dumps({**found, **settings_of(labels, pending)}))
         self._positions: dict[str, Position] = {}
         self._predictions: Predictions | None = None
         self._turn = self._skipped = 0
-        self._columns: Moment | None = None
+        self._columns: TableState | None = None
         self._whole = True
         if batch < 1:
             raise InputError(f"batch must be at least 1, not {batch}")
 
     @property
     def bad(self) -> int:
-        """How many rows of this call were left out: not readable, or not to be trusted."""
+        """The number of rows that this call left out, as unreadable or as outliers."""
         return self._left_out - self._bad_before
 
     @property
     def late(self) -> LabelCounts | None:
-        """What became of the labels in a feed of their own, if there is one."""
+        """The counts of labels in the `labels` feed; None without one."""
         return None if self._late is None else self._late.counts
 
     @property
@@ -116,19 +116,19 @@ class LiveStream:
         return unread + (self.learner.metrics().left_out if self.learner else 0)
 
     def stop(self) -> None:
-        """Have `run` save and return after the batch at hand; for another thread, or a signal."""
+        """Make `run` save and return after the current batch; for other threads and signals."""
         self.stopped = True
         for feed in self._feeds:
             feed.stop()
 
     def run(self, report: Callable[[LiveStream], None] = lambda live: None) -> Learner | None:
-        """Learn until the feed ends, is silent for too long, or is stopped; the learner.
+        """Learn until the feed ends, is idle for too long, or is stopped; return the learner.
 
-        That is the one that was given, or the one of the checkpoint from which it continued; None
-        if nothing arrived. `report` is called with this object after every batch, and while it
-        waits: see `count` (examples so far), `new` (those of this call), `learned` and `bad` (rows
-        of it that were learned, and left out), and `learner` with its `metrics()`. What cannot be
-        read or learned raises an error, and what was learned before is saved.
+        This is the given learner, or the one of the checkpoint from which the stream resumed; None
+        if no example arrived. `report` is called with this object after every batch, and while it
+        waits: see `count` (examples so far), `new` (examples of this call), `learned` and `bad`
+        (rows of this call that were learned or left out), and `learner` with its `metrics()`. If a
+        row cannot be read or learned, the state before it is saved and the error is raised.
         """
         self.new = self.learned = 0
         try:
@@ -156,13 +156,13 @@ class LiveStream:
         if saved is None:
             return
         like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
-        self.feed.continue_from(saved["layout"], None)  # by which a learner may be made
+        self.feed.continue_from(saved["layout"], None)  # the function that makes a learner uses it
         learner = self._made(like).resumed(self._folder.path)
         if learner is None:
-            raise DataError(f"the checkpoints in {self._folder.path} have gone: start again")
-        self.learner = learner  # which has locked the folder
+            raise DataError(f"the checkpoints in {self._folder.path} are gone: run it again")
+        self.learner = learner  # the folder is locked from here on
         if self._folder.saved(self._settings) != saved:
-            raise DataError(f"the state in {self._folder.path} has just changed: start again")
+            raise DataError(f"another process has just changed {self._folder.path}: run it again")
         notes = learner.notes
         self.count, self._turn = notes["count"], notes.get("turn", 0)
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
@@ -175,18 +175,18 @@ class LiveStream:
             self._folder.check_output(self._output, self._force)
         self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
-        say_columns(self.feed, self._say)
+        rows.report_columns(self.feed, self._say)
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
 
     def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
-        """Take batches of the feed, and of labels in turn, until they end or it is stopped."""
+        """Learn batches of examples and of labels in turn until they end or it is stopped."""
         requests: Source[Any] = Source(self.feed, self._positions, self._batch, self._request)
         sources = [requests]
         if self._late is not None:
-            late, held = self._late, partial(self._labels_held, requests)
-            sources.append(Source(late.feed, late.positions, self._batch, self._label, held))
+            held = partial(self._labels_held, requests)
+            sources.append(self._late.source(self._batch, self._label, held))
 
         def enough() -> bool:
             report(self)
@@ -194,7 +194,7 @@ class LiveStream:
             nothing = self._predictions is None and requests.ended
             return self.stopped or nothing or (self._idle is not None and silent >= self._idle)
 
-        for number, batch in turns(sources, self._turn, lambda: self.stopped, enough):
+        for number, batch in batches_in_turn(sources, self._turn, lambda: self.stopped, enough):
             if number == 0:
                 self._take(batch)
             elif self._late is not None:
@@ -207,34 +207,33 @@ class LiveStream:
                 self._save()
 
     def _labels_held(self, requests: Source[Any]) -> bool:
-        """Whether examples are to be read first: the first ones, or those that labels wait for."""
+        """Return whether to read examples before labels: first, or if too many labels wait."""
         assert self._late is not None
         more = not (requests.ended or requests.waits)
         return self._predictions is None or (self._late.joined.full and more)
 
-    def _request(self, record: Record, before: int) -> Taken | None:
-        """A record with its number, if it can be used, after so many others of its batch."""
+    def _request(self, record: Record, before: int) -> rows.StreamRow | None:
+        """Check a record and number it; `before` is the number of records in its batch so far."""
         if self.learner is None:
             self.learner = self._made(record.x)
-            say_columns(self.feed, self._say)
-        joined = self._late is not None
-        return taken_of(record, self.feed, self.learner, self.count + before + 1, joined=joined)
+            rows.report_columns(self.feed, self._say)
+        number, joined = self.count + before + 1, self._late is not None
+        return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
 
     def _label(self, record: Record, before: int) -> LabelRow | None:
         assert self.learner is not None
         assert self._late is not None
-        return self._late.row(record, partial(not_a_class, self.learner))
+        return self._late.row(record, partial(rows.label_error, self.learner))
 
-    def _take(self, batch: list[Taken]) -> None:
-        """Predict a batch, learn it, and write what was predicted."""
+    def _take(self, batch: list[rows.StreamRow]) -> None:
+        """Predict a batch, learn it, and write the predictions."""
         assert self.learner is not None
-        records = [taken.record for taken in batch]
+        records = [row.record for row in batch]
         x = np.stack([record.x for record in records])
-        # Without a file for them, nobody asks: the learner predicts what it is about to learn.
+        # Otherwise the learner itself predicts the rows that it is about to learn.
         asked = self._output is not None or self._late is not None
-        guesses = predicted(self.learner, x) if asked else []
-        own = [record.label for record in records]
-        keys = [taken.key for taken in batch]
+        guesses = rows.predict(self.learner, x) if asked else []
+        own, keys = [record.label for record in records], [row.key for row in batch]
         early = self._late.joined.early(keys) if self._late else [None] * len(batch)
         labels = [late if label is None else label for label, late in zip(own, early, strict=True)]
         labelled = [number for number, label in enumerate(labels) if label is not None]
@@ -242,13 +241,14 @@ class LiveStream:
             before = [guesses[n][0] for n in labelled] if guesses and self.learner.steps else None
             chosen, ids = ([each[number] for number in labelled] for each in (labels, keys))
             self._observe(x[labelled], chosen, before, ids)
-        self._whole = False  # from here on, what is written must follow what was learned
+        self._whole = False  # learned, but not yet written: not to be saved until it is
         if self._late is not None:
             answers = [answer for answer, _ in guesses]
             self._late.joined.predicted(keys, torch.from_numpy(x), answers, own, early)
         predictions = self._predictions or self._begin(records[0])
-        pairs = zip(batch, guesses, strict=False)  # without an output there are no guesses
-        predictions.write([line_of(taken, self.feed, guess) for taken, guess in pairs])
+        pairs = zip(batch, guesses, strict=False)  # without an output, there are no predictions
+        line = partial(rows.prediction_line, feed=self.feed, target=self.learner.target)
+        predictions.write([line(row, prediction=guess) for row, guess in pairs])
         self.count, self.new = self.count + len(batch), self.new + len(batch)
         self._positions.update({record.source: record.position for record in records})
         self._skipped, self._columns = batch[-1].skipped, batch[-1].columns
@@ -259,17 +259,17 @@ class LiveStream:
         assert self.learner is not None
         seen, steps = self.learner.seen, self.learner.steps
         target, named = self.learner.target, [*ids] if self.feed.has_id else None
-        answers = [answer_of(label, target) for label in labels]
+        answers = [target_value(label, target) for label in labels]
         try:
             self.learner.observe(x, answers, predicted=before, ids=named)
-        except RecollectError:  # also if an earlier checkpoint failed, after the step
+        except RecollectError:  # after the step, if it reports that an earlier checkpoint failed
             self._whole = self.learner.steps == steps
             raise
         finally:
             self.learned += self.learner.seen - seen
 
     def _begin(self, first: Record) -> Predictions:
-        """Make the folder and the files, now that a first batch could be learned."""
+        """Create the folder and the files, once the first batch was learned."""
         assert self.learner is not None
         self.learner.use_folder(self._folder.path)
         self._folder.begin(self._settings, self.feed.reader.layout, first.x)
@@ -293,7 +293,7 @@ class LiveStream:
         self._saving.done()
 
     def _finish(self) -> None:
-        """Save what is not yet saved, unless the last batch was only half done."""
+        """Save the state unless it is saved, or the last batch is incomplete."""
         if self._saving.unsaved and self._whole:
             self._save()
         if self.learner is not None:

@@ -1,4 +1,4 @@
-"""The replay memory: fixed-capacity tensors, and the policies that fill them."""
+"""The replay memory: fixed-capacity buffers, and the policies that fill them."""
 
 from recollect.memory.balanced import Balanced
 from recollect.memory.by_features import keep_closest, nearest

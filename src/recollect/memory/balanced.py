@@ -1,4 +1,4 @@
-"""A reservoir that gives every class an equal share of the memory, whatever the stream has."""
+"""A class-balanced reservoir for imbalanced streams."""
 
 from __future__ import annotations
 
@@ -27,12 +27,11 @@ FRACTION = 31  # bits of a random fraction, so that its product with a capacity 
 class Balanced:
     """Class-balancing reservoir sampling (Chrysakis & Moens, 2020), with uniform replays.
 
-    Examples go to the next free slot until the memory is filled. A class is full from the moment
-    on at which, in a filled memory, no class has more stored examples than it has. An example of
-    a class that is not full replaces a random one of the largest class (of all examples of the
-    largest classes, if there are several). An example of a full class, the n-th of it in the
-    stream, replaces a random one of the m stored ones of its class with probability m/n: within a
-    class it is a reservoir.
+    Examples go to the next free slot until the memory is filled. From then on, a class becomes
+    full once no class has more stored examples, and stays full. An example of a class that is not
+    full replaces a random example of the largest class (of all largest classes, if there are
+    several). The n-th example of a full class replaces a random one of the m stored examples of
+    its class with probability m/n: within a class, this is a reservoir.
 
     >>> policy, labels = Balanced(capacity=4), torch.tensor([[[0, 0, 0, 0, 1, 1]]])
     >>> counts, stored = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 4, dtype=torch.int64)
@@ -49,22 +48,22 @@ class Balanced:
     interchangeable: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as are asked for, or all there are."""
+        """Return `replay` for each draw, or the number of stored examples if that is smaller."""
         return Reservoir(self.capacity).sizes(clock, draws, replay)
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Once there are enough."""
+        """Whether enough examples are stored for draws of the full size."""
         return Reservoir(self.capacity).steady(clock, replay)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Uniform draws without replacement, each independent of the others."""
+        """Draw slots uniformly without replacement; draws are independent of each other."""
         return Reservoir(self.capacity).draws(arrivals, sizes)
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """Where the examples of the coming steps go, `[steps, K, batch]`.
+        """Assign slots to the examples of the next steps, `[steps, K, batch]`.
 
-        What an example does depends on those before it, so they are taken one by one; but all that
-        neither enter the memory nor could are passed over at once. This is done on the CPU.
+        Where an example goes depends on the examples before it, so they are processed one by one
+        on the CPU; those that cannot enter the memory are skipped at once.
         """
         labels = arrivals.labels.transpose(0, 1).flatten(1)  # [K, n]
         words = bits(arrivals.seeds[:, None], Purpose.SLOT, arrivals.numbers.flatten())
@@ -82,11 +81,11 @@ class Balanced:
         self, seen: int, labels: Whole, number: Whole, rank: Whole, fraction: Whole,
         stored: Whole, counts: Whole,
     ) -> Whole:  # fmt: skip
-        """The slots of a run's examples `[n]`, each the `number`-th of its class in the stream.
+        """Assign slots to a run's examples `[n]`, each the `number`-th of its class in the stream.
 
-        `rank` is uniform below `number`, and `fraction` below 2**31; `stored` are the labels of
-        the slots `[capacity]`, of which as many are filled as examples were `seen`; so many of
-        every class, `counts` `[C]`, came before.
+        `rank` is uniform below `number`, and `fraction` below 2**31. `stored` are the labels in
+        the slots `[capacity]`, the first `seen` of which are filled. `counts` `[C]` is the number
+        of earlier examples of every class.
         """
         slots = np.full_like(labels, self.capacity)
         free = min(max(self.capacity - seen, 0), len(labels))
@@ -101,7 +100,7 @@ class Balanced:
         chosen = chosen[chosen >= free].tolist()
         if not chosen:
             return slots
-        # The slots of every class in ascending order: what a rank means depends on nothing else.
+        # The slots of every class in ascending order, so that a rank identifies a slot.
         order = table.argsort(kind="stable")
         owned = [each.tolist() for each in np.split(order, sizes.cumsum()[:-1])]
         largest = max(map(len, owned))
@@ -120,19 +119,19 @@ class Balanced:
 
 
 def _full(size: Any, largest: int, came: Any) -> Any:
-    """Whether a class with `size` stored examples, of so many that `came`, is full.
+    """Whether a class is full that has `size` stored examples, out of `came` seen.
 
-    A class that has lost examples was the largest once: no other class ever loses one. And as the
-    size of the largest never grows, one that was the largest and is not any more has lost some.
+    Only the largest class loses examples, so a class that has lost some was once the largest. And
+    since the largest size never grows, a class that is no longer the largest has lost examples.
     """
     return (size == largest) | (size < came)
 
 
 def equal_shares(labels: Tensor, count: int, order: Tensor) -> Tensor:
-    """Which `count` of some stored examples stay when a balanced memory shrinks.
+    """Select `count` stored examples to keep when a balanced memory shrinks; returns indices.
 
-    The largest classes lose examples until the rest fits; of a class, those stay that come first in
-    a random `order` `[n]` of the examples, which have these labels `[n]`.
+    `labels` `[n]` are those of the stored examples. The largest classes lose examples until the
+    rest fits; each class keeps its first examples in a random `order` `[n]`.
 
     >>> equal_shares(torch.tensor([0, 0, 0, 1]), 2, torch.tensor([2, 0, 1, 3])).tolist()
     [2, 3]
@@ -142,7 +141,7 @@ def equal_shares(labels: Tensor, count: int, order: Tensor) -> Tensor:
 
 
 def _numbers(labels: Tensor, counts: Tensor) -> Tensor:
-    """The how-manieth of its class each example `[K, n]` is, after so many of each, `[K, C]`."""
+    """Number the examples `[K, n]` of each class from 1, after `counts` `[K, C]` earlier ones."""
     order = labels.argsort(dim=1, stable=True)
     ordered = labels.gather(1, order)
     first = torch.searchsorted(ordered, ordered)

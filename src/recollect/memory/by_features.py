@@ -1,4 +1,4 @@
-"""What to store, by features: the closest to the centre of a group, or herding."""
+"""Select examples to store by their features: closest to a centre, or by herding."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TINY = 1e-24
 
 
 def nearest(features: Tensor, first: Tensor, groups: int, centre: Tensor) -> Tensor:
-    """Which of the groups first..first+groups-1 has the centre nearest to an example, `[K, B]`.
+    """Find the group among first..first+groups-1 whose centre is nearest to each example, `[K, B]`.
 
     >>> centre = torch.tensor([[[0.0], [9.0], [4.0]]])
     >>> nearest(torch.tensor([[[3.0], [3.0]]]), torch.tensor([[0, 1]]), 2, centre)
@@ -26,14 +26,14 @@ def nearest(features: Tensor, first: Tensor, groups: int, centre: Tensor) -> Ten
 def keep_closest(
     features: Tensor, group: Tensor, room: int, centre: Tensor, count: Tensor, stored: Tensor
 ) -> Tensor:
-    """Where the examples of a batch go, `[K, B]`, so that each group keeps its closest ones.
+    """Assign slots `[K, B]` to a batch so that each group keeps the examples closest to its centre.
 
-    The batch has `features` `[K, B, D]` and belongs to groups `[K, B]`. The `centre` `[K, G, D]` of
-    a group is the mean of all that came to it, `count` `[K, G]` of them; first the whole batch
-    moves the centres. Group g has the slots from g times `room` on, whose examples had the features
-    `stored` `[K, capacity + 1, D]` when they arrived; of these and the batch, the closest stay,
-    and of equally close ones the earlier: two examples are equally far from their mean. The slot
-    `capacity` means: not stored. The last three change in place.
+    The batch has `features` `[K, B, D]` and groups `[K, B]`. The `centre` `[K, G, D]` of a group is
+    the mean of all `count` `[K, G]` examples seen of it, and is first updated with the whole batch.
+    Group g owns `room` slots from g * room on, whose examples had the features `stored`
+    `[K, capacity + 1, D]` when they arrived. Of these and the batch, the closest examples are kept;
+    ties go to the earlier example, since two examples are equally far from their mean. The slot
+    `capacity` means that an example is not stored. `centre`, `count` and `stored` change in place.
 
     >>> centre, count, stored = torch.tensor([[[1.0]]]), torch.tensor([[2]]), torch.zeros(1, 3, 1)
     >>> stored[0, 1] = 2.0
@@ -58,7 +58,7 @@ def keep_closest(
     slots = group[..., None] * room + offset  # [K, B, room]
     there = _rows(stored, slots.flatten(1)).unflatten(1, (batch, room))  # type: ignore[no-untyped-call]
     theirs = _apart(there, middle[:, :, None])
-    theirs = torch.where(offset < before[..., None], theirs, torch.inf)  # what is empty goes first
+    theirs = torch.where(offset < before[..., None], theirs, torch.inf)  # fill empty slots first
     mine = _apart(features, middle)
     closer = (mine[:, None] < mine[:, :, None]) | ((mine[:, None] == mine[:, :, None]) & earlier)
     ahead = (same & closer).sum(2) + (theirs <= mine[..., None]).sum(2)
@@ -72,7 +72,7 @@ def keep_closest(
 
 
 def unit(features: Tensor) -> Tensor:
-    """The features `[..., D]` scaled to length 1; zeros stay zeros.
+    """Scale features `[..., D]` to length 1; zeros stay zeros.
 
     >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
     tensor([[0.6000, 0.8000],
@@ -82,19 +82,19 @@ def unit(features: Tensor) -> Tensor:
 
 
 def herd(features: Tensor, count: int) -> Tensor:
-    """The indices `[K, count]` of examples with features `[K, n, D]`, the most important first.
+    """Herding: select `count` examples by features `[K, n, D]`; indices `[K, count]`, best first.
 
-    Each is the one that, with those before it, brings the mean closest to that of all
-    (Rebuffi et al., 2017, Algorithm 4). Means are scaled to length 1 there, so closest is what has
-    the largest cosine: one product of a matrix and a vector for every example that is chosen.
+    Each next example brings the mean of the selection closest to the mean of all examples
+    (Rebuffi et al., 2017, Algorithm 4). Means are scaled to length 1, so the closest has the
+    largest cosine similarity, which takes one matrix-vector product per selected example.
 
     >>> herd(torch.tensor([[[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]]]), count=3)
     tensor([[1, 0, 2]])
     """
-    columns = features.mT.contiguous()  # [K, D, n]: read in this order, products are far faster
+    columns = features.mT.contiguous()  # [K, D, n]: products are far faster in this layout
     squares = columns.square().sum(1)
     mean = unit(features.mean(1))
-    ahead = torch.bmm(mean.unsqueeze(1), columns).squeeze(1)  # [K, n]; none for what is taken
+    ahead = torch.bmm(mean.unsqueeze(1), columns).squeeze(1)  # [K, n]; -inf once selected
     total = torch.zeros_like(mean)
     chosen = torch.zeros(len(features), count, dtype=torch.int64, device=features.device)
     for number in range(count):
@@ -108,7 +108,7 @@ def herd(features: Tensor, count: int) -> Tensor:
 
 
 def _apart(one: Tensor, other: Tensor) -> Tensor:
-    """Squared distances; where features are in double precision, equal ones come out as equal."""
+    """Squared distances, rounded to float32 so that equal distances of float64 features tie."""
     return (one - other).square().sum(-1).float()
 
 
@@ -117,5 +117,4 @@ def _wide(index: Tensor, rows: Tensor) -> Tensor:
 
 
 def _rows(rows: Tensor, index: Tensor) -> Tensor:
-    """The rows `[K, n, D]` at an index `[K, n]`."""
     return rows.gather(1, _wide(index, rows))

@@ -1,4 +1,4 @@
-"""A ring for every class, from the start or once a reservoir would lose a class."""
+"""A ring buffer for every class, from the start or once a reservoir would lose a class."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ __all__ = ["ClassRing", "Hybrid"]
 @final
 @dataclass(frozen=True)
 class ClassRing:
-    """The last examples of every class (Chaudhry et al., 2019).
+    """A ring buffer for every class, with its most recent examples (Chaudhry et al., 2019).
 
-    Class c owns the slots from c times the share on, and its n-th example (from 0) goes to the
-    (n mod share)-th of them. Unless `renews`, only the first examples of a class are stored, and a
-    method says what replaces them. A draw is uniform without replacement over what the run has.
+    Every class has an equal share of the slots, from c * share on, and its n-th example (from 0)
+    goes to slot c * share + n mod share. With `renews=False`, only the first examples of a class
+    are stored, and a method may replace them. Draws are uniform without replacement over the
+    stored examples.
 
     >>> policy, counts = ClassRing(capacity=4), torch.tensor([[3, 0]])
     >>> labels = torch.tensor([[[0, 1, 0]], [[0, 1, 1]]])
@@ -38,23 +39,23 @@ class ClassRing:
     uses_labels: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as there may be: where a run has fewer, some examples only fill the shape."""
+        """Return the largest size a run may have; runs with fewer examples are padded."""
         return (min(replay, clock.seen, self.capacity),) * draws
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Once there may be enough."""
+        """Whether enough examples may be stored for draws of the full size."""
         return clock.seen >= min(replay, self.capacity)
 
     def stored(self, counts: Tensor) -> Tensor:
-        """How many examples of every class are stored when so many `[..., C]` were seen."""
+        """The number of stored examples of every class after `counts` `[..., C]` were seen."""
         return counts.clamp(max=self._share(counts))
 
     def class_of_slot(self, slots: Tensor, classes: int) -> Tensor:
-        """The class that owns each of some slots."""
+        """The class that owns each slot."""
         return slots // (self.capacity // classes)
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """Where the examples of the coming steps go, `[steps, K, batch]`."""
+        """Assign slots to the examples of the next steps, `[steps, K, batch]`."""
         labels, share = arrivals.labels, self._share(arrivals.counts)
         number = _seen(arrivals).gather(2, labels) + _rank_in_class(labels)
         slot = labels * share + number % share
@@ -63,10 +64,9 @@ class ClassRing:
         return last_in_slot(slot, self.capacity)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """The slots to replay in the coming steps, `[steps, K, sum(sizes)]`.
+        """Draw the slots to replay in the next steps, `[steps, K, sum(sizes)]`.
 
-        Where a run has less than asked for, slots are drawn again to fill the shape; what is drawn
-        again is not valid.
+        If a run has too few examples, slots are repeated as padding and marked as not valid.
         """
         stored = self.stored(_seen(arrivals))  # [steps, K, C]
         ends = stored.cumsum(2)
@@ -84,14 +84,14 @@ class ClassRing:
 @final
 @dataclass(frozen=True)
 class Hybrid:
-    """What a run knows about its slots, to change from a reservoir to rings; all changes in place.
+    """The state of a memory that switches from a reservoir to class rings; changes in place.
 
-    `label` `[K, capacity + 1]` is the class of every slot's example (the number of classes where
-    there is none), and `ring` `[K]` says whether the run has changed. From then on, class c owns
-    the `share` slots that `table` `[K, C * share]` names, and `turn` `[K, C]` counts its examples,
-    to say which slot is next. A class keeps the slots it has, up to its share, and is given others'
-    surplus for the rest; what lies there stays until the new owner needs it, so the memory stays
-    full.
+    `label` `[K, capacity + 1]` is the class of the example in every slot (the number of classes if
+    the slot is empty), and `ring` `[K]` says whether the run has switched. After the switch, class
+    c owns the `share` slots listed in `table` `[K, C * share]`, and `turn` `[K, C]` counts its
+    examples to find the next slot. A class keeps its slots up to its share and receives surplus
+    slots of other classes for the rest; the examples there remain until they are overwritten, so
+    the memory stays full.
 
     >>> state = Hybrid(**Hybrid.room(runs=1, capacity=2, classes=2))
     >>> state.slots_for(torch.tensor([[0, 1]]), torch.tensor([[0, 1]]), least=1)
@@ -107,7 +107,7 @@ class Hybrid:
 
     @staticmethod
     def room(runs: int, capacity: int, classes: int) -> dict[str, Tensor]:
-        """The tensors of runs that have seen nothing."""
+        """Create the tensors of runs with an empty memory."""
         table = torch.zeros(runs, capacity // classes * classes, dtype=torch.int64)
         return {
             "label": torch.full((runs, capacity + 1), classes),
@@ -117,10 +117,10 @@ class Hybrid:
         }
 
     def slots_for(self, slots: Tensor, y: Tensor, least: int) -> Tensor:
-        """Where a batch goes that a reservoir would send to `slots`, both `[K, B]`.
+        """Assign slots to a batch with labels y, given the `slots` of a reservoir, all `[K, B]`.
 
-        The run changes to rings with this batch if the reservoir would leave a class with less than
-        `least` examples that has as many now.
+        The run switches to rings if the reservoir would reduce a class that has at least `least`
+        examples to fewer.
         """
         classes, capacity = self.turn.shape[1], self.label.shape[1] - 1
         now = _counts(self.label[:, :capacity], classes)
@@ -141,7 +141,7 @@ class Hybrid:
         return chosen
 
     def _fresh(self, now: Tensor) -> tuple[Tensor, Tensor]:
-        """Who would own which slot, and whose turn it would be, if a run changed now."""
+        """The `table` and `turn` of a run that switches to rings now."""
         classes, capacity = self.turn.shape[1], self.label.shape[1] - 1
         share, entries = self.table.shape[1] // classes, self.table.shape[1]
         label = self.label[:, :capacity]
@@ -159,20 +159,20 @@ class Hybrid:
 
 
 def _counts(labels: Tensor, classes: int) -> Tensor:
-    """How many of every class there are among labels `[K, n]`, `[K, C]`."""
+    """Count the labels `[K, n]` of every class, `[K, C]`."""
     counts = labels.new_zeros(len(labels), classes + 1)
     return counts.scatter_add_(1, labels, torch.ones_like(labels))[:, :classes]
 
 
 def _rank_in_class(labels: Tensor) -> Tensor:
-    """How many examples of the same label come before each one of a batch `[..., B]`."""
+    """The number of earlier examples with the same label in the batch, `[..., B]`."""
     batch = labels.shape[-1]
     earlier = torch.ones(batch, batch, dtype=torch.bool, device=labels.device).tril(-1)
     return ((labels[..., :, None] == labels[..., None, :]) & earlier).sum(-1)
 
 
 def _seen(arrivals: Arrivals) -> Tensor:
-    """How many examples of every class came before each of the coming steps, `[steps, K, C]`."""
+    """The number of examples of every class before each of the next steps, `[steps, K, C]`."""
     labels, before = arrivals.labels, arrivals.counts
     arrived = labels.new_zeros(arrivals.steps, arrivals.runs, before.shape[1])
     arrived.scatter_add_(2, labels, torch.ones_like(labels))

@@ -1,14 +1,14 @@
-"""Slots of a memory that were emptied: they are not replayed, and what arrives goes there first.
+"""Emptied slots of a memory (holes): they are not replayed, and are filled first.
 
-A policy is a pure function of the clock, and goes on as if nothing had been removed. What it says
-is changed here, for a fleet of one run, as long as the clock has `holes`; no code asks which policy
-it is. A policy may say two more things of its slots, which decide what goes into a hole:
+A policy is a pure function of the clock and does not know of removed examples. While the clock has
+`holes`, the functions here adjust its draws and slots, for a fleet of one run. They do not depend
+on the type of policy, but on two optional members that decide which examples may fill a hole:
 
-- `interchangeable` is true if any example may lie in any slot, and the first `min(seen, capacity)`
+- `interchangeable` is true if any example may be in any slot, and the first `min(seen, capacity)`
   are in use, as in a reservoir;
-- `class_of_slot(slots, classes)` says to which class each slot belongs, as in rings of classes.
+- `class_of_slot(slots, classes)` returns the class that owns each slot, as in class rings.
 
-Of a policy that says neither, holes are filled when it sends an example there.
+With a policy that has neither, a hole is filled when the policy assigns an example to it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE, ANY = -2, -1
 
 
 def interchangeable(policy: Policy) -> bool:
-    """Whether any example may lie in any slot, of which the first `min(seen, capacity)` are used.
+    """Whether any example may be in any slot, and the first `min(seen, capacity)` slots are used.
 
     >>> from recollect.memory import ClassRing, Reservoir
     >>> interchangeable(Reservoir(5)), interchangeable(ClassRing(5))
@@ -39,7 +39,7 @@ def interchangeable(policy: Policy) -> bool:
 
 
 def sizes_around(policy: Policy, clock: Clock, sizes: Sizes) -> Sizes:
-    """The sizes of draws where no more can be drawn than is stored.
+    """Limit the sizes of draws to the number of stored examples, without the holes.
 
     >>> from recollect.memory import Reservoir
     >>> sizes_around(Reservoir(5), Clock(seen=9, holes=(0, 2)), (4, 4))
@@ -53,7 +53,7 @@ def sizes_around(policy: Policy, clock: Clock, sizes: Sizes) -> Sizes:
 def filled_slots(policy: Policy, arrivals: Arrivals) -> Tensor:
     """The slots that have an example before the first of these steps, in ascending order, `[n]`.
 
-    They are all that the policy would replay of one run, if it was asked for the whole memory,
+    These are the slots that the policy would replay if the whole memory of one run was requested,
     without the holes.
 
     >>> from recollect.memory import Reservoir
@@ -72,11 +72,11 @@ def filled_slots(policy: Policy, arrivals: Arrivals) -> Tensor:
 
 
 def drawn_around(policy: Policy, arrivals: Arrivals, sizes: Sizes) -> Drawn:
-    """What the policy draws in one step of one run, with others in place of the holes.
+    """Draw slots with the policy for one step of one run, replacing holes by stored examples.
 
-    In a draw, each hole is replaced by one of the stored examples that the draw does not have,
-    chosen at random: a uniform draw without replacement stays one, of what is stored. Where there
-    are no others, as in a class ring, what is drawn is not valid.
+    Each hole in a draw is replaced by a random stored example that is not yet in the draw, so a
+    uniform draw without replacement remains one over the stored examples. If there are no others,
+    the hole remains and is not valid.
     """
     slots, valid = policy.draws(arrivals, sizes)
     slots, clock = slots.clone(), arrivals.clock
@@ -102,11 +102,11 @@ def drawn_around(policy: Policy, arrivals: Arrivals, sizes: Sizes) -> Drawn:
 
 
 def slots_with_holes(policy: Policy, arrivals: Arrivals) -> Tensor:
-    """Where the batch of one step of one run goes, `[1, 1, B]`, with the holes filled first.
+    """Assign slots to the batch of one step of one run, `[1, 1, B]`, filling holes first.
 
-    One after the other: an example goes where the policy sends it if that slot is empty, otherwise
-    into the first hole that can take it, and where the policy sends it if there is none. Those
-    that come after the last hole was filled go where the policy sends them once that has happened.
+    Examples are assigned one after the other: to the policy's slot if that is empty, otherwise to
+    the first hole that accepts the example, otherwise to the policy's slot. Once the last hole is
+    filled, the policy assigns the rest of the batch.
     """
     planned = policy.slots(arrivals)
     if not planned.shape[2]:
@@ -130,7 +130,7 @@ def slots_with_holes(policy: Policy, arrivals: Arrivals) -> Tensor:
 
 
 def _kinds_of_holes(policy: Policy, arrivals: Arrivals) -> dict[int, int]:
-    """The holes, each with what may be sent there: `NONE`, `ANY` or a class."""
+    """Map each hole to the examples that may fill it: `NONE`, `ANY` or a class."""
     holes = arrivals.clock.holes
     if interchangeable(policy):
         return dict.fromkeys(holes, ANY)
@@ -149,7 +149,7 @@ def _kinds_of_batch(policy: Policy, arrivals: Arrivals) -> list[int]:
 
 
 def _rest(arrivals: Arrivals, slots: Tensor) -> Arrivals:
-    """What is left of a batch when its first examples are in these slots, `[1, 1, n]`."""
+    """The rest of a batch whose first examples were assigned to these slots, `[1, 1, n]`."""
     count = slots.shape[2]
     clock = replace(arrivals.clock, seen=arrivals.clock.seen + count, holes=())
     known, stored = arrivals.known, arrivals.slot_labels

@@ -1,4 +1,4 @@
-"""A memory of fixed capacity for every run of a fleet."""
+"""A replay buffer of fixed capacity for every run of a fleet."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ class Stored(dict[str, Tensor]):
 
 
 class Memory:
-    """`capacity` examples per run, each with a few named fields, read and written in place.
+    """A replay buffer of `capacity` examples per run, with named fields, written in place.
 
-    Rows of all runs lie in one tensor per field, run after run, so that a read or a write is one
-    flat copy whatever the capacity. One spare row at the end takes what is not to be stored.
+    There is one tensor per field with the rows of all runs, run after run, so that a read or a
+    write is one flat copy whatever the capacity. A spare row at the end receives examples that are
+    not stored.
 
     >>> memory = Memory(runs=2, capacity=3, fields={"y": ((), torch.int64)})
     >>> memory.write(memory.rows(torch.tensor([[0], [3]])), {"y": torch.tensor([[7], [8]])})
@@ -66,25 +67,25 @@ class Memory:
         except torch.OutOfMemoryError:
             raise  # fewer runs at a time may fit
         except RuntimeError:
-            of, take = "", "a smaller one"
+            of, take = "", "a smaller buffer"
             if runs > 1:
                 of, take = f" for each of {runs} runs", "a smaller buffer or fewer runs at a time"
             raise InputError(
-                f"a memory of {capacity} examples{of} does not fit here: take {take}"
+                f"a buffer of {capacity} examples{of} does not fit in memory: use {take}"
             ) from None
 
     def rows(self, slots: Tensor) -> Tensor:
-        """Where slots `[..., K, n]` lie; one beyond the capacity is the spare row."""
+        """Convert slots `[..., K, n]` to rows; slots beyond the capacity become the spare row."""
         first = torch.arange(self.runs, device=slots.device)[:, None] * self.capacity
         return torch.where(slots < self.capacity, slots + first, self.spare)
 
     @property
     def spare(self) -> int:
-        """The row that takes what is not to be stored."""
+        """The row for examples that are not stored."""
         return self.runs * self.capacity
 
     def read(self, rows: Tensor) -> Stored:
-        """The examples at `rows` `[K, n]`."""
+        """Read the examples at `rows` `[K, n]`."""
         flat = rows.view(-1)
         return Stored(
             {
@@ -94,23 +95,23 @@ class Memory:
         )
 
     def write(self, rows: Tensor, values: Mapping[str, Tensor]) -> None:
-        """Overwrite some fields of `rows` `[K, n]`; no row but the spare may occur twice."""
+        """Overwrite some fields of `rows` `[K, n]`; only the spare row may occur twice."""
         flat = rows.reshape(-1)
         for name, value in values.items():
             self.tensors[name].index_copy_(0, flat, value.flatten(0, 1))
 
     def fields(self) -> Stored:
-        """Everything that is stored, `[K, capacity, ...]`."""
+        """All slots of every run, `[K, capacity, ...]`, as views."""
         shape = (self.runs, self.capacity)
         return Stored({name: t[:-1].view(*shape, *t.shape[1:]) for name, t in self.tensors.items()})
 
     def copy(self) -> Memory:
-        """A copy with tensors of its own."""
+        """An independent copy."""
         found = copy.copy(self)
         found.tensors = {name: tensor.clone() for name, tensor in self.tensors.items()}
         return found
 
     @property
     def bytes_per_run(self) -> int:
-        """How many bytes the examples of one run take."""
+        """The size of one run's examples in bytes."""
         return sum(t[0].numel() * t.element_size() * self.capacity for t in self.tensors.values())

@@ -1,4 +1,4 @@
-"""What a memory policy is: which examples are stored, and which are replayed."""
+"""The interface of memory policies: which examples are stored, and which are replayed."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from recollect.errors import InputError
 __all__ = ["Arrivals", "Clock", "Drawn", "Policy", "check_members", "check_plans", "last_in_slot"]
 
 MANY = 512
-NO_LABELS = "a memory policy that reads labels, counts or stored sets uses_labels = True"
+NO_LABELS = "a memory policy that uses labels, counts or stored must set uses_labels = True"
 
 
 @dataclass(frozen=True)
 class Clock:
-    """How many steps were taken and how many examples seen, in all and in each finished task.
+    """The numbers of steps taken and of examples seen, in total and in each finished task.
 
-    Every run of a fleet has the same clock: how much arrives never depends on the seed. A task
-    of `counts` examples is seen as many times over as it has epochs: that is `past`. `holes` are
-    the slots that were emptied and not yet filled again, in ascending order (one run alone).
+    All runs of a fleet share a clock, since the number of examples does not depend on the seed.
+    `counts` are the numbers of distinct examples of finished tasks, `past` those seen, once per
+    epoch. `holes` are the slots that were emptied and not yet refilled, in ascending order (for a
+    single run only).
 
     >>> clock = Clock(tasks=2).after(steps=6, batch=10).next_task(count=30).after(1, batch=10)
     >>> clock.task, clock.seen, clock.seen_now, clock.past, clock.counts
@@ -38,36 +39,37 @@ class Clock:
 
     @property
     def task(self) -> int:
-        """The number of the task that is going on, from 0."""
+        """The index of the current task, from 0."""
         return len(self.past)
 
     @property
     def seen_now(self) -> int:
-        """How many examples of this task were seen."""
+        """The number of examples seen in the current task."""
         return self.seen - sum(self.past)
 
     def after(self, steps: int, batch: int) -> Clock:
-        """The clock after so many steps."""
-        return replace(self, steps=self.steps + steps, seen=self.seen + steps * batch)
+        """The clock after a number of further steps."""
+        steps_taken, seen = self.steps + steps, self.seen + steps * batch
+        return Clock(steps_taken, seen, self.past, self.counts, self.tasks, self.holes)
 
     def filled(self, slots: Tensor) -> Clock:
-        """The clock when examples were stored in these slots of a single run, `[1, n]`."""
+        """The clock after examples were stored in these slots of a single run, `[1, n]`."""
         stored = set(slots.flatten().tolist())
         return replace(self, holes=tuple(hole for hole in self.holes if hole not in stored))
 
     def next_task(self, count: int) -> Clock:
-        """The clock when this task, of so many examples, is over."""
+        """The clock at the end of the current task, which has `count` distinct examples."""
         return replace(self, past=(*self.past, self.seen_now), counts=(*self.counts, count))
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What a policy knows of the coming steps: seeds, counts and labels, but no data.
+    """The input of a policy for the next steps: seeds, counts and labels, but no data.
 
-    `seeds` are `[K]`; `labels` are those of the batches that arrive, `[steps, K, batch]`, and
-    `counts` say how many examples of every class came before, `[K, C]`; `stored` are the labels in
-    the slots of the memory, `[K, capacity]`, where those that are not filled have any label. All
-    are there for a policy with `uses_labels`; others may be asked before the labels are known.
+    `seeds` are `[K]`; `labels` are those of the incoming batches, `[steps, K, batch]`; `counts`
+    are the numbers of earlier examples of every class, `[K, C]`; `stored` are the labels in the
+    slots of the memory, `[K, capacity]`, arbitrary in empty slots. Labels, counts and stored are
+    only available to a policy with `uses_labels`.
 
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(seen=5), steps=2, batch=3)
     >>> arrivals.numbers.tolist()
@@ -83,23 +85,23 @@ class Arrivals:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """The number of runs."""
         return len(self.seeds)
 
     @property
     def numbers(self) -> Tensor:
-        """The numbers of the examples in the stream, from 0, `[steps, batch]`."""
+        """The positions of the examples in the stream, from 0, `[steps, batch]`."""
         first, last = self.clock.seen, self.clock.seen + self.steps * self.batch
         return torch.arange(first, last, device=self.seeds.device).view(self.steps, self.batch)
 
     @property
     def labels(self) -> Tensor:
-        """The labels of the coming steps, `[steps, K, batch]`."""
+        """The labels of the next steps, `[steps, K, batch]`."""
         return self._labelled()[0]
 
     @property
     def counts(self) -> Tensor:
-        """How many examples of every class came before the first of these steps, `[K, C]`."""
+        """The number of examples of every class before the first of these steps, `[K, C]`."""
         return self._labelled()[1]
 
     @property
@@ -116,9 +118,9 @@ class Arrivals:
 
 
 class Drawn(NamedTuple):
-    """The slots to replay, `[steps, K, n]`, and which of them are real, if not all are.
+    """The slots to replay, `[steps, K, n]`, and a mask `valid`, or None if all are valid.
 
-    Where a run has fewer examples than asked for, a slot that is not `valid` fills the shape.
+    If a run has fewer examples than requested, slots that are not `valid` are padding.
 
     >>> Drawn(torch.tensor([[[0, 2]]])).valid is None
     True
@@ -129,10 +131,10 @@ class Drawn(NamedTuple):
 
 
 class Policy(Protocol):
-    """Decides which slot an example goes to, and which slots are replayed.
+    """A memory policy: chooses the slots that examples are stored in and those to replay.
 
-    A policy is a pure function of what it is given, so it can be evaluated for many steps before
-    they are taken. It knows nothing of weights or data.
+    A policy is a pure function of its arguments, so it can be evaluated for many steps in advance.
+    It has no access to weights or data.
 
     >>> from recollect.memory import Reservoir
     >>> policy: Policy = Reservoir(capacity=3)
@@ -142,31 +144,31 @@ class Policy(Protocol):
 
     @property
     def capacity(self) -> int:
-        """How many examples a run stores."""
+        """The number of slots per run."""
 
     @property
     def uses_labels(self) -> bool:
         """Whether slots or draws depend on labels."""
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """How many examples each draw of the next step has."""
+        """The number of examples in each draw of the next step."""
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Whether draws keep their sizes until the end of the task."""
+        """Whether the sizes of draws will not change until the end of the task."""
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """Where the examples of the coming steps go, `[steps, K, batch]`.
+        """Assign slots to the examples of the next steps, `[steps, K, batch]`.
 
-        The slot `capacity` means: not stored. A policy that never stores arriving examples, because
-        a method writes to memory when a task ends, returns `[steps, K, 0]`.
+        The slot `capacity` means that an example is not stored. A policy that never stores incoming
+        examples, because the method writes to memory at task end, returns `[steps, K, 0]`.
         """
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """The slots to replay in the coming steps, `[steps, K, sum(sizes)]`."""
+        """Draw the slots to replay in the next steps, `[steps, K, sum(sizes)]`."""
 
 
 def check_members(policy: Policy) -> None:
-    """Refuse a policy that lacks a member of the protocol."""
+    """Raise an `InputError` if a policy lacks a member of the protocol."""
     missing = [name for name in vars(Policy) if name[0] != "_" and name not in dir(policy)]
     if missing:
         raise InputError(
@@ -178,15 +180,15 @@ def check_members(policy: Policy) -> None:
 def check_plans(
     policy: Policy, runs: int, capacity: int, classes: int, tasks: int, draws: int
 ) -> None:
-    """Refuse a policy whose plans have a wrong shape or type, or that has more than the memory.
+    """Raise an `InputError` if a policy's slots or draws have a wrong shape, type or capacity.
 
-    It is asked to plan two steps, for an empty memory and after `capacity` examples.
+    It is called for two steps, with an empty memory and after `capacity` examples.
     """
     kind, steps, batch = type(policy).__name__, 2, 3
     if policy.capacity > capacity:
         raise InputError(
-            f"the memory policy {kind} has a capacity of {policy.capacity} examples, and the "
-            f"memory of {capacity}: make it with spec.capacity"
+            f"the memory policy {kind} has a capacity of {policy.capacity} examples, but the "
+            f"memory has only {capacity}: create the policy with spec.capacity"
         )
     known = stored = None
     for seen in (0, capacity):
@@ -198,7 +200,7 @@ def check_plans(
         arrivals = Arrivals(torch.arange(runs), clock, steps, batch, known, stored)
         sizes: object = policy.sizes(clock, draws, min(2, capacity))
         if not isinstance(sizes, tuple) or not all(isinstance(size, int) for size in sizes):
-            raise InputError(f"{kind}.sizes must return a tuple of whole numbers, not {sizes!r}")
+            raise InputError(f"{kind}.sizes must return a tuple of integers, not {sizes!r}")
         _check_slots(f"{kind}.slots", policy.slots(arrivals), (steps, runs), (batch, 0))
         drawn: object = policy.draws(arrivals, sizes)
         if not isinstance(drawn, Drawn):
@@ -213,19 +215,21 @@ def _check_slots(what: str, found: object, lead: tuple[int, int], last: tuple[in
         raise InputError(f"{what} must return slots as a tensor of torch.int64, not {kind}")
     if list(found.shape) not in shapes:
         raise InputError(
-            f"{what} returned slots of shape {list(found.shape)} where [steps, runs, examples] is "
-            f"{' or '.join(map(str, shapes))}"
+            f"{what} returned slots of shape {list(found.shape)}, but expected is "
+            f"{' or '.join(map(str, shapes))} ([steps, runs, examples])"
         )
 
 
 def last_in_slot(slot: Tensor, capacity: int) -> Tensor:
-    """Of several examples of a batch `[..., B]` that go to one slot, only the last one stays there.
+    """Resolve conflicts: of the examples of a batch `[..., B]` with the same slot, store the last.
+
+    The others get the slot `capacity`, which means that they are not stored.
 
     >>> last_in_slot(torch.tensor([[4, 2, 4]]), capacity=9)
     tensor([[9, 2, 4]])
     """
     batch = slot.shape[-1]
-    if batch > MANY:  # too many for a comparison of all with all
+    if batch > MANY:  # too many for pairwise comparison
         order = slot.argsort(dim=-1, stable=True)
         ordered = slot.gather(-1, order)
         last = torch.ones_like(ordered, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""A reservoir, and a memory that fills in order and in which a method then chooses."""
+"""Reservoir sampling, and a memory whose slots are chosen by the method once it is full."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["Chosen", "Reservoir", "without_replacement"]
 class Reservoir:
     """Reservoir sampling (Vitter, 1985), with uniform replays.
 
-    Example number N (from 0) goes to slot N while there is room, and otherwise to a slot uniform
-    in 0..N, if that is below the capacity. Of two examples of a batch that go to one slot, the
-    later one stays there, as if they had come one by one.
+    Example N (from 0) goes to slot N until the memory is full, and then to a slot drawn uniformly
+    from 0..N if that is below the capacity. If two examples of a batch go to the same slot, the
+    later one is stored, as if they had arrived one by one.
 
     >>> policy = Reservoir(capacity=3)
     >>> policy.slots(Arrivals(torch.tensor([0, 1]), Clock(), steps=1, batch=3))
@@ -35,36 +35,36 @@ class Reservoir:
     interchangeable: ClassVar[bool] = True
 
     def filled(self, seen: int) -> int:
-        """How many slots are in use after `seen` examples."""
+        """The number of slots in use after `seen` examples."""
         return min(seen, self.capacity)
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as are asked for, or all there are."""
+        """Return `replay` for each draw, or the number of stored examples if that is smaller."""
         return (min(replay, self.filled(clock.seen)),) * draws
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Once there are enough."""
+        """Whether enough examples are stored for draws of the full size."""
         return self.filled(clock.seen) >= min(replay, self.capacity)
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """Where the examples of the coming steps go, `[steps, K, batch]`."""
+        """Assign slots to the examples of the next steps, `[steps, K, batch]`."""
         number = arrivals.numbers[:, None]
         drawn = below(bits(arrivals.seeds[:, None], Purpose.SLOT, number), number + 1)
         slot = torch.where(number < self.capacity, number, drawn).clamp(max=self.capacity)
         return last_in_slot(slot, self.capacity)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Uniform draws without replacement, each independent of the others."""
+        """Draw slots uniformly without replacement; draws are independent of each other."""
         filled = arrivals.numbers[:, 0].clamp(max=self.capacity)
         return without_replacement(arrivals, filled, sizes)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Examples go to the next free slot; when none is left, they are stored by the method or not.
+    """Fills free slots in order; once the memory is full, the method decides what to store.
 
-    Draws are uniform over what is filled, as from a reservoir; the last of them has the size
-    `compared`, the others are replays. A method chooses slots by `step.store_at`.
+    Draws are uniform over the filled slots, as in a reservoir; the last draw has the size
+    `compared`, the others are replays. The method chooses slots with `step.store_at`.
 
     >>> policy = Chosen(capacity=3, compared=2)
     >>> policy.slots(Arrivals(torch.tensor([0]), Clock(seen=2), steps=1, batch=2))
@@ -79,12 +79,12 @@ class Chosen:
     interchangeable: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as are asked for, or all there are."""
+        """Return the size of each draw, limited to the number of stored examples."""
         filled = min(clock.seen, self.capacity)
         return (*[min(replay, filled)] * (draws - 1), min(self.compared, filled))
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Once there are enough."""
+        """Whether enough examples are stored for draws of the full size."""
         return min(clock.seen, self.capacity) >= min(max(replay, self.compared), self.capacity)
 
     def slots(self, arrivals: Arrivals) -> Tensor:
@@ -92,7 +92,7 @@ class Chosen:
         return arrivals.numbers.clamp(max=self.capacity)[:, None].expand(-1, arrivals.runs, -1)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Uniform draws without replacement, `[steps, K, sum(sizes)]`."""
+        """Draw slots uniformly without replacement, `[steps, K, sum(sizes)]`."""
         largest = (max(sizes),) * len(sizes)
         drawn = Reservoir(self.capacity).draws(arrivals, largest).slots
         parts = drawn.unflatten(2, (len(sizes), -1)).unbind(2)  # type: ignore[no-untyped-call]
@@ -101,9 +101,10 @@ class Chosen:
 
 
 def without_replacement(arrivals: Arrivals, filled: Tensor, sizes: tuple[int, ...]) -> Drawn:
-    """Uniform draws from 0..filled-1, where `filled` is `[steps]` or `[steps, K]`.
+    """Draw slots uniformly without replacement from 0..filled-1.
 
-    All draws of a step have one size. Where that is more than is filled, some are drawn again.
+    `filled` is `[steps]` or `[steps, K]`. All draws of a step must have the same size; if it
+    exceeds `filled`, slots are repeated.
 
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(), steps=1, batch=10)
     >>> without_replacement(arrivals, torch.tensor([3]), sizes=(3,)).slots.sort().values

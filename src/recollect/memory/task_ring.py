@@ -1,4 +1,4 @@
-"""Memories with an equal share for every task: filled as a ring, or when a task ends."""
+"""Memories with an equal share for every task, filled as a ring buffer or at task end."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["TaskRing", "TaskShares"]
 
 @dataclass(frozen=True)
 class TaskRing:
-    """The last examples of every task (Lopez-Paz & Ranzato, 2017).
+    """A ring buffer for every task, with its most recent examples (Lopez-Paz & Ranzato, 2017).
 
-    Each of the stream's tasks has the same share of the memory. Replays come from the tasks before
-    this one: a draw is uniform over all of them or, with `whole`, there is one draw for each task
-    and it is all that is stored of that task.
+    Every task of the stream has an equal share of the memory. Replays come from earlier tasks: a
+    draw is uniform over all of them or, with `whole`, there is one draw per task with all of its
+    stored examples.
 
     >>> policy, clock = TaskRing(capacity=6), Clock(seen=5, past=(4,), tasks=3)
     >>> policy.slots(Arrivals(torch.tensor([0]), clock, steps=1, batch=3))
@@ -35,16 +35,16 @@ class TaskRing:
     uses_labels: ClassVar[bool] = False
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as are asked for, or all there are; with `whole`, all of every earlier task."""
+        """Return `replay` or the number stored per draw; with `whole`, the size of each task."""
         stored = self._stored(clock)
         return tuple(stored) if self.whole else (min(replay, sum(stored)),) * draws
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Always: earlier tasks no longer change."""
+        """Always true, since earlier tasks do not change."""
         return True
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """The next slots of this task's ring, the same for all runs, `[steps, K, batch]`."""
+        """Assign the next slots of this task's ring, the same for all runs, `[steps, K, batch]`."""
         clock = arrivals.clock
         share = self._share(clock)
         number = (arrivals.numbers - sum(clock.past))[:, None].expand(-1, arrivals.runs, -1)
@@ -53,7 +53,7 @@ class TaskRing:
         return last_in_slot(clock.task * share + number % share, self.capacity)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Which slots of earlier tasks are replayed, `[steps, K, sum(sizes)]`."""
+        """Draw the slots of earlier tasks to replay, `[steps, K, sum(sizes)]`."""
         stored, device = self._stored(arrivals.clock), arrivals.seeds.device
         total = sum(stored)
         if self.whole:
@@ -76,9 +76,10 @@ class TaskRing:
 
 @dataclass(frozen=True)
 class TaskShares:
-    """Nothing is stored as it arrives; a method chooses what to store when a task ends.
+    """Equal shares of the memory for finished tasks, filled by the method at task end.
 
-    After t tasks each has a t-th of the memory, one after the other. Draws are uniform over all.
+    Incoming examples are not stored. After t tasks, each task has 1/t of the memory, one after the
+    other. Draws are uniform over all stored examples.
 
     >>> policy = TaskShares(capacity=10)
     >>> policy.stored((100, 100, 2)), policy.sizes(Clock(counts=(100, 100, 2)), 1, replay=50)
@@ -89,23 +90,23 @@ class TaskShares:
     uses_labels: ClassVar[bool] = False
 
     def stored(self, counts: tuple[int, ...]) -> list[int]:
-        """How many examples are stored of tasks that have so many."""
+        """The number of stored examples of each task, given their numbers of examples."""
         return [min(count, self.capacity // len(counts)) for count in counts]
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """As many as are asked for, or all there are."""
+        """Return `replay` for each draw, or the number of stored examples if that is smaller."""
         return (min(replay, sum(self.stored(clock.counts))),) * draws
 
     def steady(self, clock: Clock, replay: int) -> bool:
-        """Always: within a task nothing changes."""
+        """Always true, since the memory does not change within a task."""
         return True
 
     def slots(self, arrivals: Arrivals) -> Tensor:
-        """None, `[steps, K, 0]`."""
+        """Return no slots, `[steps, K, 0]`."""
         return arrivals.seeds.new_zeros(arrivals.steps, arrivals.runs, 0)
 
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Uniform draws without replacement, `[steps, K, sum(sizes)]`."""
+        """Draw slots uniformly without replacement, `[steps, K, sum(sizes)]`."""
         total = sum(self.stored(arrivals.clock.counts))
         filled = torch.full((arrivals.steps,), total, device=arrivals.seeds.device)
         return without_replacement(arrivals, filled, sizes)

@@ -1,4 +1,4 @@
-"""The methods, one short file each; every one by name, those of other packages included."""
+"""Continual learning methods, and their lookup by name, including those of other packages."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -27,10 +27,10 @@ from recollect.methods.options import (
     Hyperparameter,
     hyper,
     hyperparameters,
+    omitted_defaults,
+    recorded_values,
     static,
     symbol,
-    told,
-    untold,
     varying,
 )
 from recollect.methods.packages import Others, look_for
@@ -102,21 +102,21 @@ __all__ = [
     "hyperparameters",
     "is_location",
     "method",
+    "omitted_defaults",
     "others",
+    "recorded_values",
     "requirements",
     "setup_of",
     "state_of",
     "static",
     "symbol",
     "title_of",
-    "told",
-    "untold",
     "varying",
 ]
 
 REQUIREMENTS = ("constant memory", "no task boundaries", "online learning", "no test time oracle")
 
-# The library's own, in the order of the paper's tables.
+# The built-in methods, in the order of the paper's tables.
 METHODS: dict[str, type[Method]] = {
     m.name: m
     for m in (
@@ -127,19 +127,19 @@ METHODS: dict[str, type[Method]] = {
 }  # fmt: skip
 
 
-# Those of files and modules that were named by their location, since the process began.
+# Methods that were loaded by location in this process.
 _LOCATED: dict[str, type[Method]] = {}
 
 
 def method(name: str) -> type[Method]:
-    """The method of that name or title, or at that location: `file.py:Class`, `module:Class`.
+    """Find a method by its name, title or location (`file.py:Class`, `module:Class`).
 
     >>> method("derpp").title, method("DER++").name
     ('DER++', 'derpp')
     """
     own = _find(name, METHODS)
     if own is not None:
-        return own  # other packages are not looked for in vain
+        return own  # without loading other packages
     if is_location(name):
         kind = located(name, every_method())
         _LOCATED[kind.name] = kind
@@ -152,7 +152,7 @@ def method(name: str) -> type[Method]:
 
 
 def every_method() -> dict[str, type[Method]]:
-    """All methods by name: the library's own first, then those of other packages and locations.
+    """All methods by name: built-in ones first, then those of other packages and locations.
 
     >>> {"er", "derpp"} <= set(every_method())
     True
@@ -162,7 +162,7 @@ def every_method() -> dict[str, type[Method]]:
 
 @cache
 def others() -> Others:
-    """What other packages offer; looked for once.
+    """The methods of other installed packages; loaded once.
 
     >>> set(others().methods) & set(METHODS)  # a name of ours stays ours
     set()
@@ -171,7 +171,7 @@ def others() -> Others:
 
 
 def title_of(name: str) -> str:
-    """What a method is called in tables; its name, if nothing here knows it.
+    """The title of a method in tables; the name itself if the method is unknown.
 
     >>> title_of("derpp"), title_of("mine")
     ('DER++', 'mine')
@@ -181,7 +181,7 @@ def title_of(name: str) -> str:
 
 
 def requirements(kind: type[Method]) -> dict[str, bool]:
-    """Which of the paper's requirements of general continual learning a method meets.
+    """Which of the paper's requirements for general continual learning a method meets.
 
     >>> from recollect.methods import PNN, DERpp
     >>> all(requirements(DERpp).values())

@@ -12,7 +12,7 @@ SMALL = 1e-30
 
 
 def projected(method: Method, step: Step) -> Tensor:
-    """Descend on the stream without going against a draw; the loss `[K]`."""
+    """Take a step whose gradient does not conflict with that of a draw; returns the loss `[K]`."""
     past = step.draw()
     (now,) = step.net(step.x)
     loss = step.criterion(now, step.y)
@@ -28,10 +28,10 @@ def projected(method: Method, step: Step) -> Tensor:
 
 @dataclass(frozen=True)
 class AGEM(Method):
-    """Descends on the stream, unless that would raise the loss on a draw from memory.
+    """Projects the gradient so that the loss on a random batch from memory does not increase.
 
-    A gradient g that points against the draw's gradient r is replaced by the closest one that
-    does not: g - (g.r / r.r) r. Every task has the same share of the memory.
+    A gradient g with a negative inner product with the gradient r of the replayed batch is
+    replaced by its projection g - (g.r / r.r) r. Every task has an equal share of the memory.
 
     >>> AGEM.needs.boundaries, AGEMR.needs.boundaries
     (True, False)
@@ -44,13 +44,13 @@ class AGEM(Method):
     update = projected
 
     def setup(self, spec: Spec) -> Setup:
-        """An equal share of the memory for every task; draws come from the earlier ones."""
+        """An equal share of the memory for every task; draws come from earlier tasks."""
         return Setup(policy=TaskRing(spec.capacity))
 
 
 @dataclass(frozen=True)
 class AGEMR(Method):
-    """A-GEM with a reservoir for its memory, which needs no task boundaries.
+    """A-GEM with a reservoir memory, which needs no task boundaries.
 
     >>> AGEMR.needs.boundaries
     False

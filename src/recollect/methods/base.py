@@ -1,4 +1,4 @@
-"""What a method is."""
+"""The base classes of continual learning methods."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from recollect.core.weights import State
 from recollect.errors import InputError
-from recollect.methods.options import hyper, told
+from recollect.methods.options import hyper, recorded_values
 from recollect.methods.setup import Needs, Replay, Setup, SlotState, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
 
-# All that the file of a method imports.
+# Everything that the module of a method needs to import.
 __all__ = [
     "Classifier",
     "ClosedForm",
@@ -31,7 +31,7 @@ __all__ = [
     "hyper",
 ]
 
-# Declarations of the first version, of which nothing else would tell that they are ignored.
+# Declarations of recollect 0.1 with their replacements; without an error they would be ignored.
 RENAMED = {
     "remembers": 'replay = Replay(("x", "y"), draws=1)',
     "shaping": "an annotation: hyper-parameters annotated `int` are static",
@@ -43,21 +43,21 @@ RENAMED = {
 
 
 def _repr(method: Method) -> str:
-    # Not the dataclass's, which would show hyper-parameters that were added later and are off.
-    values = (f"{name}={value!r}" for name, value in told(method).items())
+    # Unlike the dataclass's repr, omits hyper-parameters that were added later and have defaults.
+    values = (f"{name}={value!r}" for name, value in recorded_values(method).items())
     return f"{type(method).__name__}({', '.join(values)})"
 
 
 @dataclass(frozen=True)
 class Method(ABC):
-    """A way to learn from a stream: hyper-parameters, what it replays, and a loss.
+    """Base class of continual learning methods: hyper-parameters, replay declaration, and a loss.
 
-    It is written for one run: a hyper-parameter is a number. In a fleet of K runs the same code
-    sees a tensor `[K]` in its place, and returns a loss `[K]`. A hyper-parameter annotated `int` is
-    static: it stays a number, and all runs of a fleet share it.
+    A method is written for a single run, with numbers as hyper-parameters. In a fleet of K runs,
+    they are tensors `[K]`, and the loss is `[K]`. A hyper-parameter annotated `int` is static: it
+    stays a number and is the same for all runs of a fleet.
 
-    Most methods define `loss`. One that does more with the gradient than descend defines `update`
-    instead. All other members are optional.
+    Most methods define `loss`. A method that does more with the gradient than a plain step defines
+    `update` instead. All other members are optional.
 
     >>> from recollect import hyper
     >>> @dataclass(frozen=True)
@@ -80,7 +80,8 @@ class Method(ABC):
         for name, right in (("needs", Needs), ("replay", Replay | None)):
             if not isinstance(value := getattr(cls, name), right):
                 raise InputError(
-                    f"`{name}` of {cls.__name__} is {value!r}: give recollect.{name.title()}(...)"
+                    f"`{name}` of {cls.__name__} is {value!r}: it must be a "
+                    f"recollect.{name.title()}(...)"
                 )
         if "__repr__" not in vars(cls):
             cls.__repr__ = _repr  # type: ignore[assignment, method-assign]
@@ -91,15 +92,15 @@ class Method(ABC):
     replay: ClassVar[Replay | None] = None
 
     def setup(self, spec: Spec) -> Setup:
-        """The memory policy, the state and the network, if they are not the usual ones."""
+        """Configure the memory policy, state and network, if they differ from the defaults."""
         return Setup()
 
     def loss(self, step: Step) -> Tensor:
-        """What the step descends on, one value per run, `[K]`."""
+        """Compute the training loss of a step, one value per run, `[K]`."""
         raise NotImplementedError(f"{type(self).__name__} must define loss or update")
 
     def update(self, step: Step) -> Tensor:
-        """Change the weights of all runs by one step, in place; return the loss `[K]`."""
+        """Update the weights of all runs in place and return the loss `[K]`."""
         loss = self.loss(step)
         step.model.descend(step.model.gradient(loss))
         return loss.detach()
@@ -111,15 +112,15 @@ class Method(ABC):
         """Called after a task, if the method needs boundaries."""
 
     def predict(self, query: Query) -> Tensor:
-        """The scores `[K, n, C]` of which the largest is the prediction."""
+        """Compute scores `[K, n, C]`; the class with the largest score is predicted."""
         return query.model.logits(query.x)
 
 
 class Classifier(Method):
-    """A method that reads the class of every example, `step.y` `[K, B]`, for itself.
+    """Base class of methods that use the class labels `step.y` `[K, B]` directly.
 
-    Others give the targets to `step.criterion` alone; they can learn values, several labels and
-    weighted examples too, and a `Classifier` is refused for these.
+    Other methods only pass the targets to `step.criterion`, so they also support regression,
+    multi-label targets and example weights. A `Classifier` does not.
 
     >>> from recollect.methods import ERACE, DERpp
     >>> issubclass(ERACE, Classifier), issubclass(DERpp, Classifier)
@@ -128,10 +129,10 @@ class Classifier(Method):
 
 
 class ClosedForm(Classifier):
-    """A method that solves for its predictions instead of training weights, which stay.
+    """Base class of methods that solve for a classifier in closed form; weights are not trained.
 
-    It defines `update`, which changes its state, `predict`, and `export`. Where no network is
-    given, its features are the examples.
+    They define `update`, which changes the method's state, `predict`, and `export`. Without a
+    network, the examples themselves are the features.
 
     >>> from recollect.methods import NCM, DERpp
     >>> issubclass(NCM, ClosedForm), issubclass(DERpp, ClosedForm)
@@ -140,4 +141,4 @@ class ClosedForm(Classifier):
 
     @abstractmethod
     def export(self, module: nn.Module, state: State) -> nn.Module:
-        """The network of one run with what was learned in its last layer: its outputs predict."""
+        """Write the solution to the last layer of one run's network, and return the network."""

@@ -1,4 +1,4 @@
-"""Refuse hyper-parameters that no method can be trained with, before anything is trained."""
+"""Validate hyper-parameters before training."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["check_hyperparameters"]
 
 
 def check_hyperparameters(method: Method) -> None:
-    """Refuse values that are not numbers, not finite or below 0, by the rules of `recollect.run`.
+    """Raise an `InputError` for values that are not numbers, not finite or negative.
 
     >>> from recollect import DERpp
     >>> check_hyperparameters(DERpp(alpha=0.1))
@@ -37,15 +37,15 @@ def _check(what: str, declared: Hyperparameter, value: object) -> None:
         if not math.isfinite(number) or number < 0:
             raise InputError(f"{what} must be at least 0 and finite, not {value!r}")
         return
-    if declared.default == 0 and number not in (0, 1):  # a switch that is off by default
-        raise InputError(f"{what} is 1 (on) or 0 (off), not {value!r}")
+    if declared.default == 0 and number not in (0, 1):  # a flag that is off by default
+        raise InputError(f"{what} must be 1 (on) or 0 (off), not {value!r}")
     least = 0 if declared.default == 0 else 1
     if not math.isfinite(number) or number != int(number) or number < least:
         raise InputError(f"{what} must be a whole number of at least {least}, not {value!r}")
 
 
 def _number(value: object) -> float | None:
-    """A number of Python, numpy or torch (one element); None for anything else, text included."""
+    """Convert a Python, numpy or one-element torch number to float; None for anything else."""
     if isinstance(value, str | bytes) or (isinstance(value, Tensor) and value.numel() != 1):
         return None
     try:

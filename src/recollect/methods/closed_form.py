@@ -1,4 +1,4 @@
-"""What heads in closed form have in common: class means, linear systems, a layer to export."""
+"""Helpers of closed-form classifiers: class means, linear systems, exporting the last layer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNSEEN = -1e9  # the score of a class without examples
 
 
 def means_and_counts(spec: Spec, size: int) -> dict[str, Tensor]:
-    """State: the mean of every class `[K, C, D]`, and how many examples it is of `[K, C]`."""
+    """Create the state: the mean feature `[K, C, D]` and number of examples `[K, C]` per class."""
     return {
         "means": torch.zeros(spec.runs, spec.classes, size, dtype=torch.float64),
         "counts": torch.zeros(spec.runs, spec.classes, dtype=torch.float64),
@@ -28,10 +28,10 @@ def means_and_counts(spec: Spec, size: int) -> dict[str, Tensor]:
 
 
 def from_means(features: Tensor, y: Tensor, state: State) -> tuple[Tensor, Tensor]:
-    """How far each of a batch is from the mean of its class when it arrives, `[K, B, D]`.
+    """Differences `[K, B, D]` of features from the class means, and the counts `[K, B]` of these.
 
-    Examples arrive one after the other: the mean is of all before, in the batch too. Of how many,
-    `[K, B]`, is the second result. Before the first example of a class the mean is zero.
+    Examples are processed in order: the mean is over all earlier examples of the class, including
+    those in the batch. Before the first example of a class, its mean is zero.
     """
     means, counts = state["means"], state["counts"]
     before = torch.ones(y.shape[1], y.shape[1], dtype=torch.bool, device=y.device).tril(-1)
@@ -43,7 +43,7 @@ def from_means(features: Tensor, y: Tensor, state: State) -> tuple[Tensor, Tenso
 
 
 def add_to_means(features: Tensor, y: Tensor, state: State) -> None:
-    """Let the means and counts include a batch of features `[K, B, D]` with labels `[K, B]`."""
+    """Update the means and counts with a batch of features `[K, B, D]` and labels `[K, B]`."""
     means, counts = state["means"], state["counts"]
     label = torch.arange(counts.shape[1], device=y.device)
     member = (y[:, :, None] == label).to(features.dtype)  # [K, B, C]
@@ -55,21 +55,21 @@ def add_to_means(features: Tensor, y: Tensor, state: State) -> None:
 
 
 def known_only(scores: Tensor, state: State, model: Model) -> Tensor:
-    """Scores `[K, n, C]` in the type of the weights, very low for classes without examples."""
+    """Mask the scores `[K, n, C]` of classes without examples, in the type of the weights."""
     return scores.masked_fill(state["counts"].unsqueeze(1) == 0, UNSEEN).to(model.rate.dtype)
 
 
 def solution(matrix: Tensor, diagonal: float | Tensor, right: Tensor, name: str) -> Tensor:
-    """The solution `[K, D, C]` of (matrix + diagonal * identity) X = right, for K matrices.
+    """Solve (matrix + diagonal * identity) X = right for X `[K, D, C]`, for K matrices.
 
-    The diagonal is a number, or one for each run, `[K]`: the hyper-parameter with this name.
+    `diagonal` is a number or `[K]`; `name` is the hyper-parameter that sets it, for messages.
     """
     added = torch.as_tensor(diagonal, dtype=matrix.dtype, device=matrix.device).view(-1, 1, 1)
     identity = torch.eye(matrix.shape[1], dtype=matrix.dtype, device=matrix.device)
     factor, failed = torch.linalg.cholesky_ex(matrix + added * identity)
     if bool(failed.any()):
         raise InputError(
-            f"the features depend on each other so closely that nothing can be solved for: raise "
+            f"the linear system is singular because features are linearly dependent: increase "
             f"{name}, which is {diagonal}"
         )
     return torch.cholesky_solve(right, factor)
@@ -79,7 +79,7 @@ def solution(matrix: Tensor, diagonal: float | Tensor, right: Tensor, name: str)
 def linear_head(
     module: nn.Module, weight: Tensor, bias: Tensor, kind: type[nn.Linear] = nn.Linear
 ) -> nn.Module:
-    """The module of one run with another last layer: weight `[D, C]`, bias `[C]`."""
+    """Replace the last layer of one run's module by one with weight `[D, C]` and bias `[C]`."""
     head, like = kind(*weight.shape), next(module.parameters())
     head.to(like.device, like.dtype)
     head.weight.copy_(weight.mT)

@@ -14,35 +14,35 @@ from recollect.methods.base import Classifier, Query, Replay, Setup, Spec, Step,
 
 @dataclass(frozen=True)
 class CLSER(Classifier):
-    """Replays towards the better of two averages of its weights, and predicts with the slower one.
+    """ER with a consistency loss towards two exponential moving averages of the weights.
 
-    After a step, the plastic and the stable copy move towards the network, each with some
-    probability: `plastic_rate` is the larger, and `plastic_decay` not above `stable_decay`. To ER's
-    loss, `lambda` times the squared distance is added between the logits of replayed examples and
-    those of the copy that gives their label the larger probability.
+    After a step, the plastic and the stable average are each updated with some probability;
+    `plastic_rate` should be larger than `stable_rate`, and `plastic_decay` at most `stable_decay`.
+    The loss is that of ER plus `lambda` times the squared distance between the logits of replayed
+    examples and those of the average that gives their label the larger probability. Predictions
+    are made with the stable average.
 
-    In step t the decays are at most 1 - 1 / (t + 1), as in the authors' code: the copies forget the
-    initial weights, and early steps are averaged alike. With `constant` 1 they are always those
-    given, as in the publication.
+    In step t the decays are at most 1 - 1 / (t + 1), as in the authors' code, so that the averages
+    forget the initial weights. With `constant` 1 they are constant, as in the publication.
 
     >>> CLSER(lambda_=2.0, stable_decay=0.999)
     CLSER(lambda_=2.0, plastic_rate=0.9, stable_rate=0.7, plastic_decay=0.99, stable_decay=0.999, \
 constant=0)
     """
 
-    lambda_: float | Tensor = hyper(0.1, "weight of the distance to the copies' logits")
-    plastic_rate: float | Tensor = hyper(0.9, "probability that the plastic copy is updated")
-    stable_rate: float | Tensor = hyper(0.7, "probability that the stable copy is updated")
-    plastic_decay: float | Tensor = hyper(0.99, "decay of the plastic copy")
-    stable_decay: float | Tensor = hyper(0.99, "decay of the stable copy")
-    constant: int = hyper(0, "1: the same decays from the first step on")
+    lambda_: float | Tensor = hyper(0.1, "weight of the distance to the averaged models' logits")
+    plastic_rate: float | Tensor = hyper(0.9, "probability of updating the plastic average")
+    stable_rate: float | Tensor = hyper(0.7, "probability of updating the stable average")
+    plastic_decay: float | Tensor = hyper(0.99, "decay of the plastic average")
+    stable_decay: float | Tensor = hyper(0.99, "decay of the stable average")
+    constant: int = hyper(0, "1: constant decays, without a warm-up")
 
     name: ClassVar[str] = "cls-er"
     title: ClassVar[str] = "CLS-ER"
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """The two copies, which begin as the network, and the number of steps."""
+        """The two averages, initialised with the network, and the number of steps."""
 
         def state(model: Model) -> dict[str, Tensor]:
             copies = {**model.snapshot("plastic"), **model.snapshot("stable")}
@@ -51,7 +51,7 @@ constant=0)
         return Setup(state=state)
 
     def update(self, step: Step) -> Tensor:
-        """ER's step with the distance to the better copy's logits; then both copies move."""
+        """Take a step of ER with the consistency loss, then update both averages."""
         past = step.draw()
         plastic, stable = (step.model.stored(step.state, name) for name in ("plastic", "stable"))
         better = _better(plastic, stable, past.x, past.y) if past.x.shape[1] else None
@@ -70,19 +70,19 @@ constant=0)
     def _move(
         self, copy: Model, model: Model, number: Tensor, chosen: Tensor, decay: float | Tensor
     ) -> None:
-        """Average the weights of a copy with those of the network, in the runs that are chosen."""
+        """Update an average with the weights of the network, in the chosen runs."""
         kept = torch.as_tensor(decay).to(number)
         if not self.constant:
             kept = torch.minimum(1 - 1 / (number + 1), kept)
         copy.average_(model, torch.where(chosen, 1 - kept, 0), statistics=False)
 
     def predict(self, query: Query) -> Tensor:
-        """The logits of the stable copy."""
+        """The logits of the stable average."""
         return query.model.stored(query.state, "stable").logits(query.x)
 
     @torch.no_grad()
     def export(self, module: nn.Module, state: State) -> nn.Module:
-        """The network with the weights and statistics of the stable copy."""
+        """The network with the weights and buffers of the stable average."""
         for part, named in (
             ("weights", module.named_parameters()), ("buffers", module.named_buffers()),
         ):  # fmt: skip
@@ -93,10 +93,10 @@ constant=0)
 
 @torch.no_grad()
 def _better(plastic: Model, stable: Model, x: Tensor, y: Tensor) -> Tensor:
-    """The logits `[K, n, C]` of the copy that gives the label the larger probability.
+    """The logits `[K, n, C]` of the average that gives the label the larger probability.
 
-    Copies are in training mode, so that their normalisation layers have statistics of their own:
-    averages of those of the network would not be those of the averaged weights.
+    The averages run in training mode, so that their normalisation layers use batch statistics:
+    averaged running statistics would not match the averaged weights.
     """
     logits = [copy(x) for copy in (plastic, stable)]
     label = y.unsqueeze(2)

@@ -11,7 +11,7 @@ from recollect.methods.base import Method, Replay, Step, hyper
 
 @dataclass(frozen=True)
 class DER(Method):
-    """Stores the network's logits with past examples, and keeps the outputs close to them.
+    """Stores the network's logits with past examples and regularises the outputs towards them.
 
     >>> DER(alpha=0.3)
     DER(alpha=0.3)

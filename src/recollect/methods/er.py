@@ -1,4 +1,4 @@
-"""ER: Experience Replay (Ratcliff, 1990; Robins, 1995) with a reservoir."""
+"""ER: Experience Replay (Ratcliff, 1990; Robins, 1995) with a reservoir memory."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,7 +11,7 @@ from recollect.methods.base import Method, Replay, Step, hyper
 
 @dataclass(frozen=True)
 class ER(Method):
-    """Adds stored examples to every batch, and descends on the mean loss over all of them.
+    """Adds stored examples to every batch and trains on the mean loss over all of them.
 
     >>> ER()
     ER()

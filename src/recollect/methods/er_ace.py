@@ -12,17 +12,18 @@ from recollect.methods.base import Classifier, Replay, Setup, Spec, Step, hyper
 
 @dataclass(frozen=True)
 class ERACE(Classifier):
-    """Incoming examples compete among the classes of their batch, replayed ones among all seen.
+    """ER with an asymmetric cross-entropy: incoming examples only compete within their batch.
 
-    A batch of new classes then does not lower the logits of older ones, which is how forgetting
-    begins. A class is seen from the batch on that brings its first example. With `unseen` 1,
-    classes that have not come yet compete in both parts, as in the authors' code.
+    The softmax of incoming examples is over the classes in their batch, that of replayed examples
+    over all classes seen so far. New classes therefore do not push down the logits of older ones,
+    a main cause of forgetting. With `unseen` 1, classes that have not occurred yet are included in
+    both, as in the authors' code.
 
     >>> ERACE()
     ERACE(unseen=0)
     """
 
-    unseen: int = hyper(0, "1: classes that have not come yet compete too")
+    unseen: int = hyper(0, "1: include unseen classes in the softmax")
     balanced: int = hyper(0, "1: a class-balanced memory instead of a reservoir", added=True)
 
     name: ClassVar[str] = "er-ace"
@@ -30,12 +31,12 @@ class ERACE(Classifier):
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """The classes seen so far."""
+        """A mask of the classes seen so far."""
         seen = torch.zeros(spec.runs, spec.classes, dtype=torch.bool)
         return Setup(state=lambda model: {"seen": seen})
 
     def loss(self, step: Step) -> Tensor:
-        """The cross-entropy of the batch among its classes, plus that of the replay, `[K]`."""
+        """The cross-entropy of the batch over its classes, plus that of the replay, `[K]`."""
         past = step.draw()
         now, then = step.net(step.x, past.x)
         present = torch.zeros_like(step.state["seen"]).scatter(1, step.y, True)

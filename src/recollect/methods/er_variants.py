@@ -1,4 +1,4 @@
-"""ER with other ways to fill its memory: "On Tiny Episodic Memories" (Chaudhry et al., 2019)."""
+"""ER with other memory policies: "On Tiny Episodic Memories" (Chaudhry et al., 2019)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -21,11 +21,11 @@ from recollect.methods.base import (
 )  # fmt: skip
 from recollect.methods.er import ER
 
-FAR = 1e18  # features that are closer to nothing: such a slot is filled first
+FAR = 1e18  # features of an empty slot: the farthest from every centre, so filled first
 
 
 def _loss(method: Method, step: Step) -> Tensor:
-    """ER's mean loss over the batch and those replayed examples that are valid, `[K]`."""
+    """ER's mean loss over the batch and the valid replayed examples, `[K]`."""
     past = step.draw()
     (logits,) = step.net(torch.cat([step.x, past.x], 1))
     labels = torch.cat([step.y, past.y], 1)
@@ -36,7 +36,7 @@ def _loss(method: Method, step: Step) -> Tensor:
 
 @dataclass(frozen=True)
 class ERRing(Classifier):
-    """ER with the last examples of every class, an equal share each.
+    """ER with a ring buffer for every class, which stores its most recent examples.
 
     >>> ERRing.replay.names
     ('x', 'y')
@@ -54,11 +54,11 @@ class ERRing(Classifier):
 
 @dataclass(frozen=True)
 class ERKMeans(Classifier):
-    """ER with the examples closest to centres that online k-means finds for every class.
+    """ER with the examples closest to the centres of an online k-means of every class.
 
-    A class has as many centres in feature space as slots, and its first examples are where they
-    start. An example comes to the nearest centre of its class; the centre is the mean of what came
-    to it. A batch is taken as a whole: all of it comes to centres, and then the centres move.
+    A class has one centre in feature space per slot, initialised with its first examples. An
+    example is assigned to the nearest centre of its class, which is the mean of its examples. All
+    examples of a batch are assigned before the centres are updated.
 
     >>> ERKMeans.replay.names
     ('x', 'y')
@@ -70,7 +70,7 @@ class ERKMeans(Classifier):
     loss = _loss
 
     def setup(self, spec: Spec) -> Setup:
-        """The centres, how many examples came to each, and the features of what is stored."""
+        """The centres, their numbers of examples, and the features of the stored examples."""
         share = _share(spec)
 
         def state(model: Model) -> dict[str, Tensor | SlotState]:
@@ -83,7 +83,7 @@ class ERKMeans(Classifier):
         return Setup(policy=policy, state=state)
 
     def update(self, step: Step) -> Tensor:
-        """Descend as ER does, then choose what to store by the features of the new networks."""
+        """Take a step of ER, then select examples to store by the features after the step."""
         loss = super().update(step)
         centre, count, kept = (step.state[name] for name in ("centre", "count", "kept"))
         features = step.model.features(step.x).double()
@@ -97,10 +97,10 @@ class ERKMeans(Classifier):
 
 @dataclass(frozen=True)
 class ERMoF(Classifier):
-    """ER with the examples of every class that are closest to its mean of features.
+    """ER with the examples of every class that are closest to its mean feature.
 
-    The mean is over all examples of the class so far, with the features they had when they came. A
-    batch is taken as a whole: first the means move, then the closest are chosen.
+    The mean is over all examples of the class so far, with their features at arrival. The means are
+    updated with the whole batch before the closest examples are selected.
 
     >>> ERMoF.replay.names
     ('x', 'y')
@@ -112,7 +112,7 @@ class ERMoF(Classifier):
     loss = _loss
 
     def setup(self, spec: Spec) -> Setup:
-        """The mean of every class and of how many it is, and the features of what is stored."""
+        """The mean and count of every class, and the features of the stored examples."""
 
         def state(model: Model) -> dict[str, Tensor | SlotState]:
             size = (spec.runs, spec.classes, model.feature_size)
@@ -129,7 +129,7 @@ class ERMoF(Classifier):
         return Setup(policy=policy, state=state)
 
     def update(self, step: Step) -> Tensor:
-        """Descend as ER does, then choose what to store by the features of the new networks."""
+        """Take a step of ER, then select examples to store by the features after the step."""
         loss = super().update(step)
         centre, count, kept = (step.state[name] for name in ("centre", "count", "kept"))
         features = step.model.features(step.x).double()
@@ -140,23 +140,23 @@ class ERMoF(Classifier):
 
 @dataclass(frozen=True)
 class ERHybrid(Classifier):
-    """ER with a reservoir that changes to rings before it loses sight of a class.
+    """ER with a reservoir that switches to class rings before it loses a class.
 
-    When the reservoir would leave a class with less than `least` examples, every class gets an
-    equal share, in which its newest examples replace its oldest. A batch is taken as a whole.
+    When the reservoir would leave a class with fewer than `least` examples, every class gets a ring
+    buffer of equal size. Whole batches are processed at once.
 
     >>> ERHybrid(least=2)
     ERHybrid(least=2)
     """
 
-    least: int = hyper(1, "examples of a class below which the reservoir becomes a ring")
+    least: int = hyper(1, "minimum examples per class before the reservoir becomes class rings")
 
     name: ClassVar[str] = "er-hybrid"
     title: ClassVar[str] = "ER (hybrid)"
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """A reservoir; the labels of what is stored, and the rings."""
+        """A reservoir, with the labels of the stored examples and the state of the rings."""
         _share(spec)
 
         def state(model: Model) -> dict[str, Tensor | SlotState]:
@@ -171,10 +171,10 @@ class ERHybrid(Classifier):
 
 
 def _share(spec: Spec) -> int:
-    """How many slots a class has."""
+    """The number of slots per class."""
     if spec.capacity < spec.classes:
         raise InputError(
-            f"this memory stores examples of every class: it must have room for "
-            f"{spec.classes}, not {spec.capacity}"
+            f"this memory stores examples of every class: its capacity must be at least "
+            f"{spec.classes}, the number of classes, not {spec.capacity}"
         )
     return spec.capacity // spec.classes

@@ -16,21 +16,22 @@ ROWS = 500
 
 @dataclass(frozen=True)
 class EWC(Method):
-    """Holds every task's weights in place, as far as they mattered for that task.
+    """Penalises changes of weights in proportion to their importance for each earlier task.
 
-    When a task ends, the weights w* are noted with their Fisher information F, and later steps
-    add `lambda` times the sum of F (w - w*)^2 over tasks and weights to what they descend on. Only
-    the sums of F and of F w* over tasks are stored: the penalty needs no more.
+    When a task ends, its weights w* and their Fisher information F are recorded, and the loss of
+    later steps has the penalty `lambda` times the sum of F (w - w*)^2 over tasks and weights. Only
+    the sums of F and of F w* over tasks are stored, which is enough for the penalty.
 
-    F is the expectation over the network's own answers: the sum over all classes, weighed by their
-    probabilities. With more classes than `answers`, so many are drawn for each example instead.
+    F is the expectation over labels from the network's own predictions: a sum over all classes,
+    weighted by their probabilities. With more classes than `answers`, that many labels are sampled
+    per example instead.
 
     >>> EWC(lambda_=90.0)
     EWC(lambda_=90.0, answers=1000)
     """
 
     lambda_: float | Tensor = hyper(1.0, "weight of the penalty")
-    answers: int = hyper(1000, "classes above which answers are drawn, so many an example")
+    answers: int = hyper(1000, "labels sampled per example if there are more classes than this")
 
     name: ClassVar[str] = "ewc"
     title: ClassVar[str] = "EWC"
@@ -46,7 +47,7 @@ class EWC(Method):
         return penalised(step, pull, 2 * self.lambda_)
 
     def end_task(self, task: Task) -> None:
-        """Add this task's Fisher information, and its product with the weights."""
+        """Add this task's Fisher information, and its product with the weights, to the sums."""
         fisher, centre = (task.state.weights(name) for name in ("fisher", "centre"))
         found = fisher_of(task, answers=self.answers)
         fisher.add_(found, task.model.ones)
@@ -55,11 +56,11 @@ class EWC(Method):
 
 @dataclass(frozen=True)
 class OEWC(Method):
-    """Holds weights where they were after the last task, as far as they mattered so far.
+    """Online EWC: penalises changes of weights since the last task by a running importance.
 
-    When a task ends, its Fisher information joins a running sum F that decays by `gamma`, and the
-    weights w* are noted. Later steps add `lambda` times the sum of F (w - w*)^2. `answers` is as in
-    EWC.
+    When a task ends, its Fisher information is added to a running sum F with decay `gamma`, and
+    the weights w* are recorded. The loss of later steps has the penalty `lambda` times the sum of
+    F (w - w*)^2. `answers` is as in EWC.
 
     >>> OEWC(lambda_=0.7)
     OEWC(lambda_=0.7, gamma=1.0, answers=1000)
@@ -67,7 +68,7 @@ class OEWC(Method):
 
     lambda_: float | Tensor = hyper(1.0, "weight of the penalty")
     gamma: float | Tensor = hyper(1.0, "decay of the Fisher information at a task's end")
-    answers: int = hyper(1000, "classes above which answers are drawn, so many an example")
+    answers: int = hyper(1000, "labels sampled per example if there are more classes than this")
 
     name: ClassVar[str] = "oewc"
     title: ClassVar[str] = "oEWC"
@@ -87,7 +88,7 @@ class OEWC(Method):
 
 
 def consolidate(task: Task, found: Weights, gamma: float | Tensor) -> None:
-    """Let the Fisher information decay, add what was found, and note the weights as they are."""
+    """Decay the running Fisher information, add the new one, and record the current weights."""
     fisher, last = (task.state.weights(name) for name in ("fisher", "last"))
     fisher.lerp_from(fisher.map(torch.zeros_like), torch.as_tensor(gamma))
     new, here, there = found.named(), task.model.weights.named(), last.named()
@@ -97,7 +98,7 @@ def consolidate(task: Task, found: Weights, gamma: float | Tensor) -> None:
 
 
 def penalised(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
-    """A step on the stream, and `weight` times a `pull` on the weights; the loss `[K]`."""
+    """Take a step on the batch and a penalty with the gradient `pull`; returns the loss `[K]`."""
     loss = SGD().loss(step)
     gradient = step.model.gradient(loss)
     step.model.descend(gradient, also=(pull, torch.as_tensor(weight)))
@@ -105,10 +106,10 @@ def penalised(step: Step, pull: Weights, weight: float | Tensor) -> Tensor:
 
 
 def fisher_of(task: Task, among: Tensor | None = None, answers: int = 1000) -> Weights:
-    """The Fisher information of a task: the mean over its examples, among some classes `[K, C]`.
+    """The mean Fisher information over a task's examples, over a mask of classes `[K, C]`.
 
-    It is the expectation over the network's own answers. With more classes than `answers`, so many
-    are drawn for each example.
+    It is the expectation over the network's own predictions. With more classes than `answers`,
+    that many labels are sampled per example.
     """
     total = task.model.weights.map(torch.zeros_like)
     share = task.model.ones / task.count

@@ -1,4 +1,4 @@
-"""The trained network of a method, for use without this library."""
+"""Export the trained network of a method, for use without this library."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ __all__ = ["Exports", "exported"]
 
 @runtime_checkable
 class Exports(Protocol):
-    """A method whose predictions are its own, and that can put them into a network."""
+    """A method with its own `predict` that can be expressed as a plain network."""
 
     def export(self, module: nn.Module, state: State) -> nn.Module:
-        """The network of one run, changed so that its outputs are what the method predicts."""
+        """Change the network of one run so that its outputs are the method's predictions."""
 
 
 def exported(method: Method, module: nn.Module, state: State) -> nn.Module:
-    """The network of one run so that its outputs are what the method predicts, or an error."""
+    """Return a network of one run whose outputs are the method's predictions.
+
+    Raises an `InputError` if the method predicts otherwise and has no `export`.
+    """
     if isinstance(method, Exports):
         return method.export(module, state)
     if type(method).predict is not Method.predict:
         raise InputError(
-            f"{method.title} does not predict by the outputs of its network alone, so a module "
-            f"would predict something else: save the learner, or define `export` in the method"
+            f"{method.title} does not predict with the outputs of its network alone, so an "
+            f"exported module would differ: save the learner, or define `export` in the method"
         )
     return module

@@ -14,22 +14,22 @@ from recollect.methods.base import Classifier, Needs, Replay, Setup, Spec, Step,
 
 @dataclass(frozen=True)
 class FDR(Classifier):
-    """Stays close, as a function, to what the network was at the end of every task.
+    """Regularises the network's function towards its outputs at the end of every earlier task.
 
-    When a task ends, some of its examples are stored with the network's outputs. Later steps add
-    `alpha` times the distance between the probabilities of now and of then.
+    When a task ends, some of its examples are stored with the network's logits. The loss of later
+    steps includes `alpha` times the distance between the current and the stored probabilities.
 
-    With `two_steps=1` there is first a step on the stream, and then one on the distance. With
-    `training_mode=1`, logits are stored from a forward pass in training mode on augmented images,
-    which also moves the running statistics of normalisation layers.
+    With `two_steps=1`, a step on the batch is followed by a step on the distance. With
+    `training_mode=1`, logits are computed in training mode on augmented images, which also updates
+    the running statistics of normalisation layers.
 
     >>> FDR(alpha=0.3)
     FDR(alpha=0.3, two_steps=0, training_mode=0)
     """
 
     alpha: float | Tensor = hyper(0.5, "weight of the distance to the stored probabilities")
-    two_steps: int = hyper(0, "1: a step on the stream, then one on the distance")
-    training_mode: int = hyper(0, "1: logits are stored from a pass in training mode")
+    two_steps: int = hyper(0, "1: a step on the batch, then one on the distance")
+    training_mode: int = hyper(0, "1: compute the stored logits in training mode")
 
     name: ClassVar[str] = "fdr"
     title: ClassVar[str] = "FDR"
@@ -37,11 +37,11 @@ class FDR(Classifier):
     replay: ClassVar[Replay] = Replay(("x", "logits"))
 
     def setup(self, spec: Spec) -> Setup:
-        """An equal share of the memory for every task so far."""
+        """An equal share of the memory for every finished task."""
         return Setup(policy=TaskShares(spec.capacity))
 
     def update(self, step: Step) -> Tensor:
-        """One step on the sum of both losses, or one on each; their sum `[K]`."""
+        """Take one step on the sum of both losses, or one on each; returns their sum `[K]`."""
         past = step.draw()
         if not self.two_steps or not past.x.shape[1]:
             now, then = step.net(step.x, past.x)
@@ -57,13 +57,13 @@ class FDR(Classifier):
         return arrived.detach() + moved.detach()
 
     def _distance(self, logits: Tensor, stored: Tensor) -> Tensor:
-        """Alpha times the mean distance of probabilities, `[K]`; zero if there are none."""
+        """Alpha times the mean distance of probabilities, `[K]`; zero without examples."""
         difference = logits.softmax(2) - stored.softmax(2)
         count = max(logits.shape[1], 1)
         return self.alpha * (difference.square().sum(2) + TINY).sqrt().sum(1) / count
 
     def end_task(self, task: Task) -> None:
-        """Make room among the earlier tasks, and store examples of this one with their logits."""
+        """Shrink the shares of earlier tasks, and store examples of this one with their logits."""
         memory, clock = task.memory, task.clock
         policy = TaskShares(memory.capacity)
         before, after = policy.stored(clock.counts), policy.stored((*clock.counts, task.count))
@@ -82,13 +82,13 @@ class FDR(Classifier):
         )
 
     def _read(self, task: Task, share: int) -> int:
-        """How many examples go through the networks so that a share of them is stored."""
+        """The number of examples to pass through the networks so that `share` can be stored."""
         if not self.training_mode:
             return share
-        # Whole batches, because the last examples are normalised with those beside them; and one
-        # more (two after a share of whole ones), as the loop in the code of the paper's authors.
+        # Whole batches, because batch normalisation depends on all examples of a batch; and one
+        # batch more (two if the share is whole batches), as in the code of the paper's authors.
         return min((share // task.batch + 2) * task.batch, task.count)
 
 
-# The distance has no gradient where it is zero.
+# Added under the square root, which has no gradient at zero.
 TINY = 1e-12

@@ -14,20 +14,19 @@ from recollect.methods.sgd import SGD
 
 @dataclass(frozen=True)
 class GEM(Method):
-    """Descends on the stream, unless that would raise the loss on what is stored of a past task.
+    """Projects the gradient so that the loss on the memory of no past task increases.
 
-    A gradient g that points against one of the gradients G of past tasks is replaced by g + G'v,
-    where v minimises |g + G'v| and is nowhere below `gamma`. For gamma = 0 that is the gradient
-    closest to g that points against none of them; a larger one also moves towards the past. A
-    `ridge` adds ridge |v|^2 to |g + G'v|^2: past tasks whose gradients are tiny then bend g less;
-    the default is that of the publication's own code.
-    Every task has the same share of the memory.
+    A gradient g with a negative inner product with any of the past tasks' gradients G is replaced
+    by g + G'v, where v minimises |g + G'v| subject to v >= `gamma`. For gamma = 0 this is the
+    closest gradient to g without a conflict; a larger gamma also favours past tasks. `ridge` adds
+    ridge |v|^2 to the objective |g + G'v|^2, so that past tasks with tiny gradients affect g less;
+    its default is that of the authors' code. Every task has an equal share of the memory.
 
     >>> GEM(gamma=0.1)
     GEM(gamma=0.1, ridge=0.001)
     """
 
-    gamma: float | Tensor = hyper(0.5, "least weight of the gradient of a past task")
+    gamma: float | Tensor = hyper(0.5, "lower bound of the weight of a past task's gradient")
     ridge: float | Tensor = hyper(1e-3, "added to the diagonal of the quadratic programme")
 
     name: ClassVar[str] = "gem"
@@ -55,6 +54,6 @@ class GEM(Method):
         return losses[:, -1]
 
     def setup(self, spec: Spec) -> Setup:
-        """An equal share of the memory for every task; a draw is all there is of an earlier one."""
+        """An equal share of the memory for every task, and a draw for every earlier task."""
         replay = Replay(self.replay.fields, draws=spec.tasks - 1)
         return Setup(policy=TaskRing(spec.capacity, whole=True), replay=replay)

@@ -16,32 +16,32 @@ from recollect.methods.er import ER
 class GSS(Method):
     """Stores examples whose gradients point in different directions.
 
-    The score of a gradient is its largest cosine similarity, plus one, with those of `gmbs` random
-    memories. While there is room, an example is stored with its score. When the memory is full, an
-    example that disagrees with all of them (a score c below 1) meets a memory, drawn in proportion
-    to the memories' scores C, and replaces it with probability C / (C + c). The examples of a batch
-    are compared with the same memories, and enter one after the other. Training is that of ER, `nb`
-    times for every batch.
+    The score of an example is the largest cosine similarity, plus one, of its gradient with those
+    of `gmbs` random stored examples. Until the memory is full, examples are stored with their
+    scores. Then, an example with a negative similarity to all of them (a score c below 1) competes
+    with a stored example, drawn in proportion to the stored scores C, and replaces it with
+    probability C / (C + c). All examples of a batch are compared with the same stored examples, and
+    are stored one after the other. Training is as in ER, with `nb` steps per batch.
 
-    With `whole` 1, the mean gradient of a batch decides for all of its examples whether they may
-    replace memories, and is their score while there is room.
+    With `whole` 1, the mean gradient of a batch decides whether its examples may replace stored
+    ones, and is their score until the memory is full.
 
     >>> GSS(gmbs=64, nb=2)
     GSS(gmbs=64, nb=2, whole=0)
     """
 
-    gmbs: int = hyper(10, "stored examples that gradients are compared with")
-    nb: int = hyper(1, "steps taken on every batch")
-    whole: int = hyper(0, "1: the mean gradient of a batch decides for all of its examples")
+    gmbs: int = hyper(10, "number of stored examples that gradients are compared with")
+    nb: int = hyper(1, "steps per batch")
+    whole: int = hyper(0, "1: use the mean gradient of a batch for all of its examples")
 
     name: ClassVar[str] = "gss"
     title: ClassVar[str] = "GSS"
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """A draw for every repetition, and one to compare with; the score of every slot.
+        """A draw per step and one to compare with, and the score of every slot.
 
-        The last score is a spare one, for what is not stored.
+        The last score belongs to examples that are not stored.
         """
 
         def state(model: Model) -> dict[str, Tensor | SlotState]:
@@ -53,7 +53,7 @@ class GSS(Method):
         return Setup(policy, replay, state)
 
     def update(self, step: Step) -> Tensor:
-        """Replay as ER does, then choose what to store; the loss `[K]`."""
+        """Train as ER does, then select the examples to store; returns the loss `[K]`."""
         for _ in range(self.nb):
             loss = ER().loss(step)
             step.model.descend(step.model.gradient(loss))
@@ -66,11 +66,11 @@ class GSS(Method):
         judged = whole.expand_as(score) if self.whole else score
         first, second = step.random(2).unbind(2)  # [K, B] each
         full = step.slots == capacity
-        # With probability C / (C + c): where the memory's score C is above this one.
+        # A stored score C above this threshold is replaced, which has probability C / (C + c).
         above = torch.where(full & (judged < 1), score * second / (1 - second), torch.inf)
         entering = torch.where(full, score, judged)
         placed = []
-        # Each example meets the scores that the one before left behind. `known` has a spare column.
+        # In order, since each example changes the scores. `known` has a spare column.
         each = (torch.split(t, 1, 1) for t in (first, above, step.slots, entering))
         for drawn, least, planned, its in zip(*each, strict=True):
             chance = known[:, :capacity].cumsum(1)
@@ -82,7 +82,7 @@ class GSS(Method):
 
 
 def _scores(step: Step) -> tuple[Tensor, Tensor]:
-    """The score of each example of the batch, `[K, B]`, and of their mean gradient, `[K, 1]`."""
+    """The scores of the examples of the batch, `[K, B]`, and of their mean gradient, `[K, 1]`."""
     compared = step.replays[-1]
     batch, others = step.x.shape[1], compared.x.shape[1]
     if not others:

@@ -17,17 +17,17 @@ from recollect.methods.er import ER
 
 @dataclass(frozen=True)
 class HAL(Classifier):
-    """Replays, and holds on to its answers at points that it would be the first to forget.
+    """ER that also preserves predictions at anchors: inputs that are most likely to be forgotten.
 
-    When a task ends, a copy of the network learns once more from the memory of earlier tasks; the
-    anchor of a class is an input, found by gradient ascent, whose label that copy has forgotten
-    most, with features close to the running mean phi of the class (`beta`: its decay; `gamma`:
-    the weight of the squared distance). Later steps look ahead to where ER's step would lead, and
-    add `lambda` times the mean squared change of the anchors' logits to what they descend on.
+    When a task ends, a copy of the network is fine-tuned on the memory of earlier tasks. The anchor
+    of a class is an input, found by gradient ascent, that maximises the increase of the loss from
+    the network to this copy, with features close to the running mean phi of the class (`beta` is
+    its decay, `gamma` the weight of the squared distance). The loss of later steps includes
+    `lambda` times the mean squared change of the anchors' logits that a step of ER would cause.
 
-    As in the publication, replays and hindsight come from the newest examples of earlier tasks;
-    its rings have a share for every class, ours for every task. Anchors go through the networks
-    in evaluation mode. With `reservoir` 1, both come from a reservoir of the whole stream instead.
+    As in the publication, replay and fine-tuning use the most recent examples of earlier tasks; its
+    ring buffers have a share for every class, ours for every task. Anchors are evaluated in
+    evaluation mode. With `reservoir` 1, both use a reservoir of the whole stream instead.
 
     >>> HAL(lambda_=0.2)
     HAL(lambda_=0.2, beta=0.5, gamma=0.1, reservoir=0)
@@ -44,7 +44,7 @@ class HAL(Classifier):
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """The anchors, as inputs of a network, and the mean features of this task's classes."""
+        """The anchors, as network inputs, and the mean features of this task's classes."""
 
         def state(model: Model) -> dict[str, Tensor]:
             runs, anchors = spec.runs, spec.tasks * spec.per_task
@@ -58,18 +58,21 @@ class HAL(Classifier):
         return Setup(policy=self._policy(spec.capacity), state=state)
 
     def _policy(self, capacity: int) -> Policy:
-        """An equal share for every task, drawn from the earlier ones; or else a reservoir."""
+        """A ring buffer per task, with draws from earlier tasks, or a reservoir."""
         return Reservoir(capacity) if self.reservoir else TaskRing(capacity)
 
     def start_task(self, task: Task) -> None:
         stored = task.memory.tensors["x"]
         if not (stored.is_floating_point() or stored.dtype == torch.uint8):
-            raise InputError("HAL moves its anchors by gradients: examples must be images or reals")
+            raise InputError(
+                "HAL optimises its anchors by gradients: examples must be images or floating-point "
+                "tensors"
+            )
         task.state["phi"].zero_()
         task.state["met"].zero_()
 
     def update(self, step: Step) -> Tensor:
-        """The step of ER, bent so that it moves the logits of the anchors less; the loss `[K]`."""
+        """Take a step of ER with the penalty on the anchors' logits; returns the loss `[K]`."""
         loss = ER().loss(step)
         gradient = step.model.gradient(loss)
         anchors, found = step.state["anchors"], step.state["found"].unsqueeze(2)
@@ -83,7 +86,7 @@ class HAL(Classifier):
         return (loss + self.lambda_ * distance).detach()
 
     def _move_means(self, step: Step) -> None:
-        """Move the mean features of the classes that are in the batch."""
+        """Update the mean features of the classes in the batch."""
         phi, met = step.state["phi"], step.state["met"]
         labels = torch.arange(phi.shape[1], device=phi.device)
         which = (step.y.unsqueeze(1) == labels[:, None]).to(phi.dtype)  # [K, C, B]
@@ -94,7 +97,7 @@ class HAL(Classifier):
         met.logical_or_(count.squeeze(2) > 0)
 
     def end_task(self, task: Task) -> None:
-        """Find an anchor for every class of the task, `[K, n, ...]` at once."""
+        """Find an anchor for every class of the task, all at once, `[K, n, ...]`."""
         state, number = task.state, task.clock.task
         n = state["anchors"].shape[1] // task.clock.tasks
         labels = state["met"].long().argsort(dim=1, descending=True, stable=True)[:, :n]
@@ -118,7 +121,7 @@ class HAL(Classifier):
 
 
 def _learn_again(model: Model, task: Task, policy: Policy) -> None:
-    """One epoch over all that may be replayed, in a random order and batches of one size."""
+    """Train for one epoch on all stored examples, in random order and batches of equal size."""
     memory, clock = task.memory, task.clock
     order = Arrivals(bits(task.seeds, Purpose.ANCHOR, clock.task), clock, steps=1, batch=1)
     (slots,) = policy.draws(order, policy.sizes(clock, 1, memory.capacity)).slots  # [K, n]
@@ -131,7 +134,7 @@ def _learn_again(model: Model, task: Task, policy: Policy) -> None:
 
 
 def _noise(task: Task, n: int) -> Tensor:
-    """Random inputs `[K, n, ...]`: bytes, or numbers in [0, 1), as inputs of a network."""
+    """Random network inputs `[K, n, ...]`, drawn as uint8 or in [0, 1) like the stored ones."""
     stored = task.memory.tensors["x"]
     shape = stored.shape[1:]
     index = torch.arange(n * math.prod(shape), device=stored.device)

@@ -19,27 +19,27 @@ TINY = 1e-12
 
 @dataclass(frozen=True)
 class HAT(Classifier):
-    """Learns for every task which hidden units it uses, and protects them from later tasks.
+    """Learns an attention mask over hidden units per task, and protects them from later tasks.
 
-    Each unit has a gate for each task, sigmoid(s e), learnt with the weights; s rises in every
-    epoch from 1 / `smax` to `smax`, so that gates end open or closed. A weight changes the less,
-    the more earlier tasks used the units at both its ends. `c` weighs how many units the task
-    takes that were free. The classes of a task compete among themselves, and a test must say
-    which task it belongs to.
+    Each unit has a gate for each task, sigmoid(s e), trained with the weights; s rises in every
+    epoch from 1 / `smax` to `smax`, so that gates become binary. The gradient of a weight is scaled
+    down the more earlier tasks use the units at both of its ends. `c` weights the penalty on using
+    free units. The softmax is over the classes of the task, and predictions need the task of an
+    example.
 
     >>> HAT(smax=300.0)
     HAT(smax=300.0, c=0.75)
     """
 
     smax: float | Tensor = hyper(400.0, "sharpness of the gates at the end of an epoch")
-    c: float | Tensor = hyper(0.75, "weight of how many free units a task takes")
+    c: float | Tensor = hyper(0.75, "weight of the penalty on using free units")
 
     name: ClassVar[str] = "hat"
     title: ClassVar[str] = "HAT"
     needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True, grows=True)
 
     def setup(self, spec: Spec) -> Setup:
-        """Gates for every task; how far weights may change and units are used; the step."""
+        """Gates for every task, the free share of weights, the use of units, and step counts."""
 
         def state(model: Model) -> dict[str, Tensor]:
             gates = {n: w for n, w in model.weights.named().items() if n.startswith("gates.")}
@@ -56,14 +56,14 @@ class HAT(Classifier):
         return Setup(state=state, network=lambda build: gated(build, spec.tasks))
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes of the task and count the steps of an epoch."""
+        """Record the classes of the task and the number of steps per epoch."""
         task.mark_classes()
         task.state["step"].zero_()
         task.state["steps"].fill_(-(-task.count // task.batch))
         task.state["task"].fill_(task.clock.task)
 
     def update(self, step: Step) -> Tensor:
-        """A step on weights that are free and on the gates of the task; the loss `[K]`."""
+        """Take a step on the free weights and the task's gates; returns the loss `[K]`."""
         sharp = self._sharpen(step)
         (logits,) = step.net(step.x)
         loss = cross_entropy_among(step.state["now"], logits, step.y)
@@ -78,7 +78,7 @@ class HAT(Classifier):
         return loss.detach()
 
     def end_task(self, task: Task) -> None:
-        """Find which units the task uses, and what may still change."""
+        """Record which units the task uses, and the share of each weight that is still free."""
         state, weights = task.state, task.model.weights.named()
         smax = torch.as_tensor(self.smax, dtype=weights["sharpness"].dtype).view(-1, 1)
         weights["sharpness"].copy_(smax.expand_as(weights["sharpness"]))
@@ -97,7 +97,7 @@ class HAT(Classifier):
             free[f"hidden.{number}.bias"].copy_(1 - out)
 
     def _sharpen(self, step: Step) -> Tensor:
-        """Set how sharp gates are at this step of an epoch, `[K, 1]`."""
+        """Set the sharpness of the gates for this step of an epoch, `[K, 1]`."""
         step_now, steps = step.state["step"], step.state["steps"]
         part = (step_now % steps) / (steps - 1).clamp(min=1)
         smax = torch.as_tensor(self.smax)
@@ -107,7 +107,7 @@ class HAT(Classifier):
         return weights["sharpness"].copy_(sharp)
 
     def _attend(self, step: Step, gates: Mapping[str, Tensor], sharp: Tensor) -> dict[str, Tensor]:
-        """The gradients of the gates, with those of what it costs to take units that are free."""
+        """The gradients of the gates, including the penalty on using free units."""
         c, task = torch.as_tensor(self.c).view(-1, 1), step.state["task"]
         smax = step.model.weights.named()["sharpest"]
         unused = {n: 1 - step.state[f"used.{n}"] for n in gates}

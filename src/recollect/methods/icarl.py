@@ -16,16 +16,17 @@ from recollect.methods.base import Classifier, Needs, Query, Replay, Setup, Spec
 
 ROWS = 1000
 UNSEEN = -1e9
-EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small distances
+EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances
 
 
 @dataclass(frozen=True)
 class ICaRL(Classifier):
-    """Learns features, and names the class whose exemplars have the nearest mean feature.
+    """Learns features, and predicts the class whose exemplars have the nearest mean feature.
 
-    Exemplars, an equal share of the memory for every class, arrive again with each task. Every
-    class is a yes or no of its own: for those of the task the label says which, for older ones
-    what the network answered before the task. `wd` weighs the squared norm of the weights.
+    Exemplars, an equal share of the memory for every class, are added to the data of each task.
+    Training uses a binary cross-entropy for every class: the targets are the labels for classes of
+    the task, and the outputs of the network before the task for older ones. `wd` is the weight of
+    the squared norm of the weights.
 
     >>> ICaRL(wd=1e-5)
     ICaRL(wd=1e-05)
@@ -39,15 +40,14 @@ class ICaRL(Classifier):
     replay: ClassVar[Replay] = Replay(("x", "y"), draws=0)
 
     def setup(self, spec: Spec) -> Setup:
-        """The old network, and for every class: is it new, was it seen, its exemplars, their mean.
+        """The old network and, for every class, masks of new and seen, exemplar counts and means.
 
-        Nothing is stored before a task ends. `exemplars` counts them: they lie one class after the
-        other, the most important first.
+        Exemplars are stored at task end, one class after the other, the most important first.
         """
         if spec.capacity < spec.classes:
             raise InputError(
-                f"iCaRL stores at least one exemplar of each of the {spec.classes} classes: "
-                f"a buffer of {spec.capacity} is too small"
+                f"iCaRL stores at least one exemplar per class: a buffer of {spec.capacity} is too "
+                f"small for {spec.classes} classes"
             )
 
         def state(model: Model) -> dict[str, Tensor]:
@@ -63,7 +63,7 @@ class ICaRL(Classifier):
         return Setup(policy=TaskShares(spec.capacity), state=state)
 
     def update(self, step: Step) -> Tensor:
-        """A step on classification, distillation and the norm of the weights; their sum `[K]`."""
+        """Take a step on classification, distillation and weight decay; returns their sum `[K]`."""
         (logits,) = step.net(step.x)
         label = _one_hot(step.y, logits.shape[2], logits.dtype)
         before = step.model.stored(step.state, "old").logits(step.x).sigmoid()
@@ -79,14 +79,14 @@ class ICaRL(Classifier):
         return loss
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes that are new; all exemplars arrive again with the task."""
+        """Record the new classes, and add all exemplars to the data of the task."""
         _mark_new(task)
         task.rehearse(_stored(task))
 
     def end_task(self, task: Task) -> None:
-        """Choose exemplars of the new classes, drop the last of the others, and find the means.
+        """Select exemplars of the new classes, reduce those of old ones, and update the means.
 
-        A class that comes again counts as new, and its exemplars are chosen afresh.
+        A class that occurs again counts as new: its exemplars are selected again.
         """
         state, memory = task.state, task.memory
         labels = _mark_new(task)
@@ -103,7 +103,7 @@ class ICaRL(Classifier):
         task.model.save(state, "old")
 
     def predict(self, query: Query) -> Tensor:
-        """Minus the distance to the mean of each class; very low for one without exemplars."""
+        """The negative distance to the mean of each class; very low for one without exemplars."""
         features = unit(query.model.features(query.x))
         distance = torch.cdist(features, query.state["means"], compute_mode=EXACT)
         return (-distance).masked_fill(query.state["exemplars"].unsqueeze(1) == 0, UNSEEN)
@@ -114,7 +114,7 @@ def _stored(task: Task) -> int:
 
 
 def _staying(task: Task, share: int) -> Tensor:
-    """The slots of the first exemplars of every class that is not new."""
+    """The slots of the first `share` exemplars of every class that is not new."""
     y = task.memory.fields().y[0, : _stored(task)]
     older = (task.state["exemplars"][0] > 0) & ~task.state["now"][0]
     slots = [(y == label).nonzero().flatten()[:share] for label in older.nonzero().flatten()]
@@ -122,7 +122,7 @@ def _staying(task: Task, share: int) -> Tensor:
 
 
 def _chosen(task: Task, labels: Tensor, share: int) -> Tensor:
-    """The indices `[K, n]` of the exemplars of the new classes, one class after the other."""
+    """Select exemplars of the new classes, one class after the other; returns indices `[K, n]`."""
     parts = task.for_all(torch.arange(task.count)).split(ROWS, 1)  # type: ignore[no-untyped-call]
     found = [task.features(task.examples(index)[0]) for index in parts]
     features = unit(torch.cat(found, 1))
@@ -135,18 +135,17 @@ def _chosen(task: Task, labels: Tensor, share: int) -> Tensor:
 
 
 def _one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
-    """A one for the class of each label `[K, n]` and zeros for the others, `[K, n, C]`."""
     return (labels.unsqueeze(2) == torch.arange(classes, device=labels.device)).to(dtype)
 
 
 def _mark_new(task: Task) -> Tensor:
-    """Mark the classes of a task as new; return its labels, `[K, n]`."""
+    """Record the classes of a task as new; return its labels, `[K, n]`."""
     labels = task.labels()
     ordered = labels.sort(1).values
     if not torch.equal(ordered, ordered[:1].expand_as(ordered)):
         raise InputError(
-            "iCaRL shares its memory among classes: all runs of a fleet must meet the same "
-            "classes in a task, each as often; train others in a second fleet"
+            "iCaRL divides its memory among classes: all runs of a fleet must have the same "
+            "classes in a task, with equal counts; train other runs in a separate fleet"
         )
     task.mark_classes()
     task.state["seen"].logical_or_(task.state["now"])

@@ -1,4 +1,4 @@
-"""Methods named by where their class is: `path/to/file.py:Class` or `package.module:Class`."""
+"""Load methods by location: `path/to/file.py:Class` or `package.module:Class`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOCATION = re.compile(r"(?P<module>.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^
 
 
 def is_location(text: str) -> bool:
-    """Whether a text names a class by its file or its module.
+    """Whether a text is the location of a class in a file or module.
 
     >>> is_location("my/method.py:Mine"), is_location("package.module:Mine"), is_location("derpp")
     (True, True, False)
@@ -31,10 +31,10 @@ def is_location(text: str) -> bool:
 
 
 def located(text: str, known: Mapping[str, type[Method]]) -> type[Method]:
-    """The method class at a location; its name and title must be those of no other known method.
+    """Load the method class at a location; its name and title must not belong to a known method.
 
-    A file is imported under its own name, as `import file` does in its folder: a run has the same
-    identity whether it is started by a command or from Python.
+    A file is imported under its own name, like `import file` in its folder, so that a run has the
+    same identity whether it is started from the command line or from Python.
     """
     found = LOCATION.fullmatch(text)
     assert found is not None
@@ -45,16 +45,18 @@ def located(text: str, known: Mapping[str, type[Method]]) -> type[Method]:
         there = [n for n, each in vars(module).items() if _is_method(each) and each is not Method]
         near = nearest(name, there)
         hint = (
-            f": did you mean {near!r}?" if near else f"; it has {', '.join(there) or 'no method'}"
+            f": did you mean {near!r}?" if near else f"; it has {', '.join(there) or 'no methods'}"
         )
         raise InputError(f"there is no class {name!r} in {where}{hint}")
     if not _is_method(kind):
         raise InputError(
-            f"{name} in {where} is not a method: derive the class from recollect.Method"
+            f"{name} in {where} is not a method: make it a subclass of recollect.Method"
         )
     own = getattr(kind, "name", None)
     if own is None:
-        raise InputError(f'{name} in {where} has no name: give it one, as in name = "mine"')
+        raise InputError(
+            f'{name} in {where} has no name: define one, such as name: ClassVar[str] = "mine"'
+        )
     fault = fault_of(kind, own, _taken(known, kind))
     if fault:
         raise InputError(f"{name} in {where} cannot be used: {fault}")
@@ -72,10 +74,12 @@ def _is_method(kind: object) -> bool:
 
 def _file(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}: correct its path (from {Path.cwd()})")
+        raise InputError(f"there is no file {str(path)!r} (in {Path.cwd()}): check the path")
     path, name = path.resolve(), path.stem
     if not name.isidentifier():
-        raise InputError(f"{path.name!r} cannot be imported: rename it to letters, digits and _")
+        raise InputError(
+            f"{path.name!r} cannot be imported: its name may only have letters, digits and _"
+        )
     loaded = sys.modules.get(name)
     spec = importlib.util.find_spec(name) if loaded is None else None
     there = getattr(loaded, "__file__", None) or (spec.origin if spec else None)
@@ -96,7 +100,7 @@ def _module(name: str) -> ModuleType:
 
 @contextmanager
 def _importing(what: str, folder: Path) -> Iterator[None]:
-    """Meanwhile, modules in the folder come first; afterwards they come last."""
+    """Put a folder first on the import path within this context, and last afterwards."""
     path = str(folder)
     there = path in sys.path
     sys.path.insert(0, path)
@@ -111,7 +115,7 @@ def _importing(what: str, folder: Path) -> Iterator[None]:
         said = " ".join(str(error).split())
         hint = ""
         if "relative import" in said:
-            hint = ": name it as package.module:Class, from the folder of the package"
+            hint = ": use package.module:Class, from the folder that has the package"
         raise InputError(
             f"{what} cannot be imported ({type(error).__name__}: {said}{line}){hint}"
         ) from None

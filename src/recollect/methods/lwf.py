@@ -15,13 +15,13 @@ from recollect.methods.base import Classifier, Needs, Setup, Spec, Step, Task, h
 
 @dataclass(frozen=True)
 class LwF(Classifier):
-    """Learns a task while its answers for older classes stay those of the network before it.
+    """Learns a task while distilling the outputs for older classes from the network before it.
 
-    The classes of the task compete among themselves. To that, `alpha` times the cross-entropy
-    between the old network's probabilities of the older classes and the new one's is added, both at
-    temperature `T`, and `wd` times the squared norm of the weights. The old network's answers to
-    an example are always the same, so it is asked when the example comes. Before a task, one
-    pass over it trains what the head has for new classes, and nothing else.
+    The loss is the cross-entropy over the classes of the task, plus `alpha` times the cross-entropy
+    between the old and the new network's probabilities of older classes, both at temperature `T`,
+    plus `wd` times the squared norm of the weights. The old network is evaluated when an example
+    arrives, since its outputs do not change. Before a task, the head's weights of new classes are
+    warmed up for one epoch, with everything else frozen.
 
     >>> LwF(alpha=0.5, wd=5e-4)
     LwF(alpha=0.5, T=2.0, wd=0.0005)
@@ -36,7 +36,7 @@ class LwF(Classifier):
     needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
     def setup(self, spec: Spec) -> Setup:
-        """The network before this task, its classes, and those of this task."""
+        """The network before this task, and masks of its classes and of the task's classes."""
 
         def state(model: Model) -> dict[str, Tensor]:
             classes = (spec.runs, spec.classes)
@@ -49,13 +49,13 @@ class LwF(Classifier):
         return Setup(state=state)
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes of the task, and warm up what the head has for the new ones."""
+        """Record the classes of the task, and warm up the head's weights of new classes."""
         task.mark_classes()
         if task.clock.task:
             _warm_up(task)
 
     def update(self, step: Step) -> Tensor:
-        """A step on the task, the older answers and the norm of the weights; the loss `[K]`."""
+        """Take a step on the task, the distillation and weight decay; returns the loss `[K]`."""
         (logits,) = step.net(step.x)
         before = step.model.stored(step.state, "old").logits(step.x)
         now, known = step.state["now"], step.state["known"]
@@ -69,13 +69,13 @@ class LwF(Classifier):
         return loss.detach()
 
     def end_task(self, task: Task) -> None:
-        """Save the network, which now knows the classes of this task."""
+        """Save the network, and add the classes of this task to the known ones."""
         task.model.save(task.state, "old")
         task.state["known"].logical_or_(task.state["now"])
 
 
 def _warm_up(task: Task) -> None:
-    """One epoch of SGD over the task for what the head has for classes that are new."""
+    """Train the head's weights of new classes for one epoch of SGD over the task."""
     state = task.state
     weight, bias = task.model.head()
     new = (state["now"] & ~state["known"]).to(weight.dtype)

@@ -11,22 +11,22 @@ from recollect.methods.base import Method, Needs, Replay, Setup, Spec, Step, hyp
 
 @dataclass(frozen=True)
 class MER(Method):
-    """Learns one example at a time, stored ones and then the new one, and steps back.
+    """Trains on stored and new examples one at a time, with Reptile meta-updates.
 
-    What arrives is taken with `nb` batches of remembered examples; in each of them every example
-    is a step of its own, and the new ones come last. After a batch the weights keep `beta` of the
-    way that it took them, and after all batches `gamma` of the whole way (Reptile). Examples
-    should arrive one by one: the batch size is 1. With `inner` above 1, a step takes so many
-    examples at once.
+    Incoming examples are combined with `nb` batches of stored examples; in each of these batches
+    every example is a step of its own, and the incoming ones come last. After a batch, the change
+    of the weights is multiplied by `beta`, and after all batches, the total change by `gamma`
+    (Reptile). Examples should arrive one by one: the batch size is 1. With `inner` above 1, a step
+    takes that many examples.
 
     >>> MER.needs.batch_size
     1
     """
 
-    beta: float | Tensor = hyper(1.0, "share of the change by an inner batch that stays")
-    gamma: float | Tensor = hyper(1.0, "share of the change by a whole step that stays")
+    beta: float | Tensor = hyper(1.0, "Reptile rate within a batch: share of its change to keep")
+    gamma: float | Tensor = hyper(1.0, "Reptile rate across batches: share of the change to keep")
     nb: int = hyper(1, "number of inner batches")
-    inner: int = hyper(1, "examples of an inner step")
+    inner: int = hyper(1, "examples per inner step")
 
     name: ClassVar[str] = "mer"
     title: ClassVar[str] = "MER"
@@ -37,7 +37,7 @@ class MER(Method):
         return Setup(replay=Replay(self.replay.fields, draws=self.nb))
 
     def update(self, step: Step) -> Tensor:
-        """Every example of every inner batch as a step; the loss of the last step, `[K]`."""
+        """Take a step for every example of every inner batch; returns the last loss, `[K]`."""
         beta, gamma = (torch.as_tensor(share) for share in (self.beta, self.gamma))
         start = step.model.weights.snapshot()
         for _ in range(self.nb):

@@ -1,4 +1,4 @@
-"""NCM: the class with the nearest mean feature (Mensink et al., 2013; Rebuffi et al., 2017)."""
+"""NCM: nearest class mean classifier (Mensink et al., 2013; Rebuffi et al., 2017)."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -22,15 +22,15 @@ from recollect.nets.heads import UnitLinear
 
 @dataclass(frozen=True)
 class NCM(ClosedForm):
-    """Keeps the mean feature of every class, and names the class with the nearest one.
+    """Predicts the class with the nearest mean feature, on a frozen network.
 
-    The network is not trained. Neither the order of the examples nor the batch size matters.
+    The result does not depend on the order of the examples or the batch size.
 
     >>> NCM(normalise=1)
     NCM(normalise=1)
     """
 
-    normalise: int = hyper(0, "1 to scale features and means to length 1, as iCaRL does")
+    normalise: int = hyper(0, "1: scale features and means to length 1, as iCaRL does")
 
     name: ClassVar[str] = "ncm"
     title: ClassVar[str] = "NCM"
@@ -39,14 +39,14 @@ class NCM(ClosedForm):
         return Setup(state=lambda model: means_and_counts(spec, model.feature_size))
 
     def update(self, step: Step) -> Tensor:
-        """Move the means; the mean squared distance of examples to theirs, as it was, `[K]`."""
+        """Update the means; returns the mean squared distance to the previous means, `[K]`."""
         features = self._scaled(step.model.features(step.x).double())
         away, _ = from_means(features, step.y, step.state)
         add_to_means(features, step.y, step.state)
         return away.square().sum(2).mean(1).to(step.model.rate.dtype)
 
     def predict(self, query: Query) -> Tensor:
-        """Minus half the squared distance to the mean of each class, `[K, n, C]`."""
+        """Minus half the squared distance to each class mean, `[K, n, C]`."""
         features = self._scaled(query.model.features(query.x).double())
         means = self._scaled(query.state["means"])
         scores = features @ means.mT - means.square().sum(2).unsqueeze(1) / 2

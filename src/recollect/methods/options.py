@@ -1,4 +1,4 @@
-"""Hyper-parameters: the fields of a method's dataclass, each with a line of help."""
+"""Hyper-parameters of methods: dataclass fields with a line of help."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = [
     "Hyperparameter",
     "hyper",
     "hyperparameters",
+    "omitted_defaults",
+    "recorded_values",
     "static",
     "symbol",
-    "told",
-    "untold",
     "varying",
 ]
 
@@ -27,10 +27,10 @@ __all__ = [
 class Hyperparameter:
     """A hyper-parameter of a method.
 
-    One that is `static` is a whole number that changes the shape or the course of a step, so all
-    runs of a fleet share it. The others are numbers that may differ from run to run. One that was
-    `added` to a method which has results already is left out of a run's identity, and of what is
-    printed, as long as it has its default: runs without it are what they were.
+    A `static` hyper-parameter is an integer that changes shapes or control flow of a step, so it is
+    the same for all runs of a fleet. Others are numbers that may differ between runs. `added` marks
+    a hyper-parameter that was introduced after results had been stored: at its default, it is
+    omitted from a run's identity and from its repr, so that earlier results remain valid.
 
     >>> Hyperparameter("lambda_", 1.0, "weight of the penalty", static=False).symbol
     'lambda'
@@ -49,9 +49,9 @@ class Hyperparameter:
 
 
 def hyper(default: float, help: str, added: bool = False) -> Any:  # noqa: A002 - as in argparse
-    """A dataclass field for a hyper-parameter, with its default and a line of help.
+    """Declare a hyper-parameter: a dataclass field with a default and a line of help.
 
-    `added` is for one that a method with results gets later: see `Hyperparameter`.
+    `added` marks one that was introduced after results had been stored; see `Hyperparameter`.
 
     >>> from recollect import DERpp
     >>> hyperparameters(DERpp)["alpha"].help
@@ -63,7 +63,7 @@ def hyper(default: float, help: str, added: bool = False) -> Any:  # noqa: A002 
 def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     """The hyper-parameters of a method by name, in the order of their declaration.
 
-    A field that is annotated `int` is static.
+    A field annotated `int` is static.
 
     >>> from recollect.methods import GSS
     >>> [(name, each.static) for name, each in hyperparameters(GSS).items()]
@@ -81,11 +81,11 @@ def hyperparameters(kind: type[Method]) -> dict[str, Hyperparameter]:
     }
 
 
-def told(method: Method) -> dict[str, Any]:
+def recorded_values(method: Method) -> dict[str, Any]:
     """The hyper-parameters of a method with their values, without added ones at their default.
 
     >>> from recollect import ER
-    >>> told(ER()), told(ER(balanced=True))
+    >>> recorded_values(ER()), recorded_values(ER(balanced=True))
     ({}, {'balanced': True})
     """
     known = hyperparameters(type(method)).values()
@@ -97,11 +97,11 @@ def told(method: Method) -> dict[str, Any]:
     }
 
 
-def untold(kind: type[Method]) -> dict[str, float]:
-    """What added hyper-parameters are, by symbol, where a run's identity leaves them out.
+def omitted_defaults(kind: type[Method]) -> dict[str, float]:
+    """The defaults of `added` hyper-parameters, by symbol, which a run's identity may omit.
 
     >>> from recollect import ER
-    >>> untold(ER)
+    >>> omitted_defaults(ER)
     {'balanced': 0}
     """
     known = hyperparameters(kind).values()
@@ -109,7 +109,7 @@ def untold(kind: type[Method]) -> dict[str, float]:
 
 
 def static(kind: type[Method]) -> tuple[str, ...]:
-    """The names of those that all runs of a fleet share.
+    """The names of the hyper-parameters that all runs of a fleet share.
 
     >>> from recollect.methods import MER
     >>> static(MER), varying(MER)
@@ -119,7 +119,7 @@ def static(kind: type[Method]) -> tuple[str, ...]:
 
 
 def varying(kind: type[Method]) -> tuple[str, ...]:
-    """The names of those that may differ within a fleet.
+    """The names of the hyper-parameters that may differ between the runs of a fleet.
 
     >>> from recollect import DERpp
     >>> varying(DERpp)
@@ -129,7 +129,7 @@ def varying(kind: type[Method]) -> tuple[str, ...]:
 
 
 def symbol(name: str) -> str:
-    """A hyper-parameter as papers write it: `lambda` is a keyword in Python, so it is `lambda_`.
+    """The name of a hyper-parameter in papers: without the trailing underscore of `lambda_`.
 
     >>> symbol("lambda_"), symbol("alpha")
     ('lambda', 'alpha')

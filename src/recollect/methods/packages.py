@@ -1,4 +1,4 @@
-"""Methods of other packages, which offer them as entry points of the group `recollect.methods`."""
+"""Methods of other packages, found by entry points of the group `recollect.methods`."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ __all__ = ["GROUP", "RESERVED", "Others", "fault_of", "look_for"]
 
 GROUP = "recollect.methods"
 
-# Names that their hyper-parameters cannot have. Whoever makes options of hyper-parameters adds its
-# other options before packages are looked for: the command line does, from its parsers.
+# Names that their hyper-parameters cannot have. The command line, which turns hyper-parameters
+# into options, adds the names of its other options before packages are loaded.
 RESERVED: set[str] = set()
 
 
 @final
 @dataclass(frozen=True)
 class Others:
-    """The methods of other packages by name, the package of each, and what had to be left out."""
+    """The methods of other packages by name, the package of each, and why others were skipped."""
 
     methods: Mapping[str, type[Method]]
     packages: Mapping[str, str]
@@ -31,9 +31,9 @@ class Others:
 
 
 def look_for(own: Mapping[str, type[Method]]) -> Others:
-    """Read the entry points of all installed packages, beside the library's own methods.
+    """Load the methods that installed packages declare as entry points.
 
-    One that cannot be used becomes a sentence in `problems`: it must not be in the way of others.
+    An entry point that cannot be used is skipped, with a sentence in `problems`.
     """
     methods: dict[str, type[Method]] = {}
     packages: dict[str, str] = {}
@@ -49,7 +49,7 @@ def look_for(own: Mapping[str, type[Method]]) -> Others:
             said = " ".join(str(error).split())
             fault = f"it cannot be imported ({type(error).__name__}: {said})"
         if fault:
-            problems.append(f"the method {entry.name} of {_package(entry)} is left out: {fault}")
+            problems.append(f"the method {entry.name} of {_package(entry)} is skipped: {fault}")
         else:
             methods[entry.name], packages[entry.name] = kind, _package(entry)
     return Others(methods, packages, tuple(problems))
@@ -60,18 +60,18 @@ def _package(entry: EntryPoint) -> str:
 
 
 def fault_of(kind: object, name: str, taken: Collection[str]) -> str | None:
-    """Why this cannot be a method of that name; None if it can."""
+    """Say why a class cannot be used as a method of this name; None if it can."""
     if not (isinstance(kind, type) and issubclass(kind, Method)):
         return f"{kind!r} is not a subclass of recollect.Method"
     own, title = getattr(kind, "name", None), getattr(kind, "title", None)
     if own != name:
-        return f"its class has the name {own!r}, and the entry point must have the same"
+        return f"its class has the name {own!r}, but the entry point must have the same name"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        return "a name is made of small letters, digits and any of - _ . after the first"
+        return "its name must start with a-z or 0-9 and may only have a-z, 0-9, '-', '_' and '.'"
     if not (isinstance(title, str) and title.strip() and title.isprintable() and "[" not in title):
-        return f"a title is one line of plain text, and its class has {title!r}"
+        return f"its title must be one line of plain text without '[', not {title!r}"
     if name in taken or title.lower() in taken:
-        return f"there is a method with the name {name} or the title {title} already"
+        return f"there is already a method with the name {name} or the title {title}"
     if kind.loss is Method.loss and kind.update is Method.update:
         return "it defines neither loss nor update"
     for each in map(symbol, hyperparameters(kind)):

@@ -17,20 +17,21 @@ MOST_TASKS = 254
 
 @dataclass(frozen=True)
 class PackNet(Classifier):
-    """Packs tasks into one network: each keeps its largest weights, and frees the others.
+    """Packs tasks into one network by pruning: each task keeps its largest weights.
 
-    A task learns with all weights, and changes those that no earlier one owns. Then, in every
-    layer, the smallest share `prune` of these is set to zero and left to later tasks; the others
-    are its own, learn for `retrain` more epochs, and never change again. A test of a task uses the
-    weights of that task and of earlier ones. The classes of a task compete among themselves, and
-    their part of the head is its own; biases and normalisations belong to the first task.
+    A task uses all weights and trains those that no earlier task owns. At its end, the share
+    `prune` of these weights with the smallest magnitude is set to zero in every layer and left to
+    later tasks; the task owns the others, which are trained for `retrain` more epochs and then
+    frozen. Predictions for a task use the weights of this task and of earlier ones. The softmax is
+    over the classes of the task, which owns their part of the head; biases and normalisation
+    layers belong to the first task.
 
     >>> PackNet(prune=0.5, retrain=2)
     PackNet(prune=0.5, retrain=2)
     """
 
-    prune: float | Tensor = hyper(0.75, "share of a layer's free weights that stays free")
-    retrain: int = hyper(1, "epochs after pruning")
+    prune: float | Tensor = hyper(0.75, "share of a layer's free weights to prune at task end")
+    retrain: int = hyper(1, "epochs of training after pruning")
 
     name: ClassVar[str] = "packnet"
     title: ClassVar[str] = "PackNet"
@@ -38,17 +39,17 @@ class PackNet(Classifier):
 
     def __post_init__(self) -> None:
         if not isinstance(self.prune, Tensor) and not 0 <= self.prune < 1:
-            raise InputError(f"prune is a share, at least 0 and below 1, not {self.prune:g}")
+            raise InputError(f"prune must be at least 0 and below 1, not {self.prune:g}")
 
     def setup(self, spec: Spec) -> Setup:
-        """Which task owns each weight: 0 if it is free, or the number of a task, from 1.
+        """The owner of each weight: 0 if it is free, or the number of a task, from 1.
 
-        `learning` is whose weights learn now, `now` has the classes of the task, and `classes`
-        says for a parameter of the head which classes its entries belong to. The statistics of
+        `learning` is the owner whose weights are trained, `now` a mask of the task's classes, and
+        `classes` the class that each entry of a head parameter belongs to. The statistics of
         normalisation layers belong to the first task.
         """
         if spec.tasks > MOST_TASKS:
-            raise InputError(f"PackNet packs up to {MOST_TASKS} tasks, not {spec.tasks}")
+            raise InputError(f"PackNet supports at most {MOST_TASKS} tasks, not {spec.tasks}")
 
         def state(model: Model) -> dict[str, Tensor]:
             owners = {name: t.to(torch.uint8) for name, t in model.zeros("owner").items()}
@@ -68,7 +69,7 @@ class PackNet(Classifier):
         return Setup(state=state, network=settled)
 
     def update(self, step: Step) -> Tensor:
-        """A step of the weights that this task may change; the loss `[K]`."""
+        """Take a step on the weights that this task may change; returns the loss `[K]`."""
         state = step.state
         (logits,) = step.net(step.x)
         loss = cross_entropy_among(state["now"], logits, step.y)
@@ -86,7 +87,7 @@ class PackNet(Classifier):
         task.state["learning"].zero_()
 
     def end_task(self, task: Task) -> None:
-        """Give the task its weights, set those that stay free to zero, and retrain the former."""
+        """Assign weights to the task, prune the others, and request retraining."""
         state, number = task.state, task.clock.task + 1
         for name, weight in task.model.weights.named().items():
             owner = state[f"owner.weights.{name}"]
@@ -104,7 +105,7 @@ class PackNet(Classifier):
         task.extend(self.retrain)
 
     def predict(self, query: Query) -> Tensor:
-        """The logits that the weights of this task and of earlier ones give."""
+        """The logits with the weights of this task and of earlier ones."""
 
         def used(weight: Tensor, owner: Tensor) -> Tensor:
             return torch.where((owner > 0) & (owner <= query.task + 1), weight, 0.0)
@@ -114,7 +115,7 @@ class PackNet(Classifier):
 
 
 def _largest(weight: Tensor, free: Tensor, share: Tensor) -> Tensor:
-    """Which of the free weights `[K, ...]` are the largest share of every run's, by magnitude."""
+    """A mask of the `share` `[K]` of free weights `[K, ...]` with the largest magnitude."""
     size = weight.abs().masked_fill(~free, -1.0).flatten(1)
     order = size.sort(dim=1, descending=True, stable=True).indices
     rank = torch.arange(order.shape[1], device=order.device).expand_as(order)

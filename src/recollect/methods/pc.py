@@ -19,12 +19,12 @@ BASE, ACTIVE = 0, 1
 
 @dataclass(frozen=True)
 class PC(Classifier):
-    """Learns a task in one column of a network, then distils it into another, which predicts.
+    """Learns a task in an active column, then distils it into a knowledge base, which predicts.
 
-    The active column reads what the knowledge base sees, and learns the task as it comes. When the
-    task ends, the base learns to answer its examples as the active column does, `passes` times
-    over, while online EWC with `lambda` and `gamma` holds what the base knew. The classes of a
-    task compete among themselves, in both columns and in the Fisher information.
+    The active column has lateral connections from the knowledge base and is trained on the stream.
+    When the task ends, it is distilled into the base for `passes` epochs, with a penalty of online
+    EWC (`lambda`, `gamma`) to preserve earlier tasks. The softmax is over the classes of the task,
+    in both columns and in the Fisher information.
 
     >>> PC(passes=3)
     PC(lambda_=10.0, gamma=1.0, passes=3)
@@ -39,7 +39,7 @@ class PC(Classifier):
     needs: ClassVar[Needs] = Needs(boundaries=True, revisits=True)
 
     def setup(self, spec: Spec) -> Setup:
-        """Two columns; the Fisher information of the base, where it was, and a task's classes."""
+        """Two columns, the base's Fisher information and last weights, and the task's classes."""
 
         def state(model: Model) -> dict[str, Tensor]:
             both = {**model.zeros("fisher"), **model.zeros("last")}
@@ -52,7 +52,7 @@ class PC(Classifier):
         task.mark_classes()
 
     def update(self, step: Step) -> Tensor:
-        """Progress: a step of the active column; the loss `[K]`."""
+        """Progress: take a step on the active column; returns the loss `[K]`."""
         step.model.begin(ACTIVE)
         (logits,) = step.net(step.x)
         loss = cross_entropy_among(step.state["now"], logits, step.y)
@@ -60,7 +60,7 @@ class PC(Classifier):
         return loss.detach()
 
     def end_task(self, task: Task) -> None:
-        """Compress: teach the base what the active column knows, and find what matters in it."""
+        """Compress: distil the active column into the base, and update the Fisher information."""
         model = task.model.copy()
         key = bits(task.seeds, Purpose.WARM, task.clock.task)
         index = torch.arange(task.count, device=key.device)
@@ -73,7 +73,7 @@ class PC(Classifier):
         consolidate(task, fisher_of(task, task.state["now"]), self.gamma)
 
     def _teach(self, model: Model, task: Task, x: Tensor) -> None:
-        """A step of the base towards the answers of the active column, penalised by EWC."""
+        """Take a distillation step on the base, with the EWC penalty."""
         now = task.state["now"]
         model.begin(ACTIVE)
         answer = log_softmax_among(now, model.logits(x)).exp()

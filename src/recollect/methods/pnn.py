@@ -12,10 +12,10 @@ from recollect.nets.progressive import progressive
 
 @dataclass(frozen=True)
 class PNN(Method):
-    """Gives every task a network of its own, which reads what the earlier ones see.
+    """Adds a network column for every task, with lateral connections from earlier columns.
 
-    Nothing is forgotten, since the networks of earlier tasks never change; but what is held grows
-    with the square of the number of tasks, and a test must say which task it belongs to.
+    Nothing is forgotten, since earlier columns are frozen; but the number of parameters grows with
+    the square of the number of tasks, and predictions need the task of an example.
 
     >>> PNN.needs.task_id, PNN.needs.grows
     (True, True)

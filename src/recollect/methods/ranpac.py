@@ -19,18 +19,18 @@ _solved = Solved[Tensor]()
 
 @dataclass(frozen=True)
 class RanPAC(ClosedForm):
-    """Projects features at random, and solves a ridge regression of the labels on the result.
+    """Ridge regression of the labels on a random projection of frozen features.
 
-    It keeps two sums: of the products of projected features with each other, and with the labels.
-    The network and the projection are not trained. Neither the order of the examples nor the batch
-    size matters.
+    The state is the Gram matrix of projected features and their products with one-hot labels. The
+    network and the projection are not trained, and the result does not depend on the order of the
+    examples or the batch size.
 
     >>> RanPAC(M=500)
     RanPAC(M=500, lambda_=1.0)
     """
 
     M: int = hyper(1000, "size of the random projection; memory grows with its square")
-    lambda_: float | Tensor = hyper(1.0, "weight of the squared norm of the regression, above 0")
+    lambda_: float | Tensor = hyper(1.0, "ridge penalty of the regression, above 0")
 
     name: ClassVar[str] = "ranpac"
     title: ClassVar[str] = "RanPAC"
@@ -47,7 +47,7 @@ class RanPAC(ClosedForm):
         return Setup(state=state, network=partial(projected, size=self.M))
 
     def update(self, step: Step) -> Tensor:
-        """Add to the sums; the mean squared distance to the mean of the class before, `[K]`."""
+        """Update the sums; returns the mean squared distance to the previous class means, `[K]`."""
         gram, products, counts = (step.state[n] for n in ("gram", "products", "counts"))
         features = step.model.features(step.x).double()  # projected, [K, B, M]
         member = _one_hot(step.y, counts.shape[1])
@@ -59,7 +59,7 @@ class RanPAC(ClosedForm):
         return away.square().sum(2).mean(1).to(step.model.rate.dtype)
 
     def predict(self, query: Query) -> Tensor:
-        """What the regression says of every class, `[K, n, C]`: near 1 for the right one."""
+        """The outputs of the regression, `[K, n, C]`, near 1 for the predicted class."""
         steps, gram = query.clock.steps, query.state["gram"]
         weights = _solved(self, gram, steps, lambda: self._weights(query.state))
         scores = query.model.features(query.x).double() @ weights
@@ -75,5 +75,4 @@ class RanPAC(ClosedForm):
 
 
 def _one_hot(y: Tensor, classes: int) -> Tensor:
-    """A one for the class of each label `[K, B]` and zeros for the others, `[K, B, C]`."""
     return (y[:, :, None] == torch.arange(classes, device=y.device)).double()

@@ -17,37 +17,37 @@ from recollect.methods.setup import Build
 
 ROWS = 1000
 UNSEEN = -1e9
-EXACT = "donot_use_mm_for_euclid_dist"  # products of matrices would lose small distances
+EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances
 
 
 @dataclass(frozen=True)
 class SCR(Classifier):
-    """Learns features by a contrastive loss, and predicts the class with the nearest mean.
+    """Learns features with a supervised contrastive loss, and predicts the nearest class mean.
 
-    The last layer of the network is replaced by two, with a ReLU between them and `projection`
-    outputs. Batch and draw go through it as they are and in another view; projections of one class
-    attract each other, at a `temperature`. For a prediction the projection is left
-    out: the features of all stored examples give a mean for every class. Features and means have
-    length one, unless `raw`.
+    The last layer of the network is replaced by a projection head of two layers with `projection`
+    outputs. The loss, with a `temperature`, is over the batch and the replayed examples, each
+    without augmentation and in an augmented view. Predictions use the features before the
+    projection head and the class means of all stored examples; both are scaled to length 1, unless
+    `raw`.
 
     >>> SCR(temperature=0.07)
     SCR(temperature=0.07, projection=128, raw=0)
     """
 
     temperature: float | Tensor = hyper(0.1, "temperature of the contrastive loss")
-    projection: int = hyper(128, "outputs of the projection")
-    raw: int = hyper(0, "1: features and means keep their lengths")
+    projection: int = hyper(128, "outputs of the projection head")
+    raw: int = hyper(0, "1: do not scale features and means to length 1")
 
     name: ClassVar[str] = "scr"
     title: ClassVar[str] = "SCR"
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
     def setup(self, spec: Spec) -> Setup:
-        """A projection in place of the last layer."""
+        """A projection head in place of the last layer."""
         return Setup(network=lambda build: projecting(build, self.projection))
 
     def loss(self, step: Step) -> Tensor:
-        """The contrastive loss over batch and draw, as they are and in another view, `[K]`."""
+        """The contrastive loss over batch and draw, plain and augmented, `[K]`."""
         past = step.draw()
         plain = torch.cat([step.plain(), step.plain(past)], 1)
         other = torch.cat([step.view(), step.view(past)], 1)
@@ -56,7 +56,7 @@ class SCR(Classifier):
         return supervised_contrastive(points, labels, self.temperature)
 
     def predict(self, query: Query) -> Tensor:
-        """Minus the distance to the mean of each class; very low for one that is not stored."""
+        """The negative distance to each class mean; very low for a class without examples."""
         filled = min(query.clock.seen, query.memory.capacity)
         stored = query.memory.fields().narrow(0, filled)
         parts = stored.x.split(ROWS, 1) if filled else ()  # type: ignore[no-untyped-call]
@@ -77,7 +77,7 @@ class SCR(Classifier):
 
 
 def projecting(build: Build, width: int) -> Callable[[], nn.Module]:
-    """A function that makes the network with a projection as its head."""
+    """Return a function that builds the network with a projection head."""
 
     def made() -> nn.Module:
         module = maker(build)()

@@ -1,4 +1,4 @@
-"""What a method declares: what it needs, what it replays, and how a fleet is set up for it."""
+"""Declarations of a method: requirements, replay, and the setup of a fleet."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ Build = Callable[[], nn.Module] | nn.Module
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of a field, for one example
 
 KNOWN = ("x", "y", "logits")
-STEP = ("read", "write", "slots", "key", "views", "noise", "factor")  # of a step's arguments
-TAKEN = {*dir(Stored), "valid"}  # what a draw has anyway
+STEP = ("read", "write", "slots", "key", "views", "noise", "factor")  # a step's arguments
+TAKEN = {*dir(Stored), "valid"}  # attributes of every draw
 
 
 @final
 @dataclass(frozen=True)
 class Needs:
-    """What a method asks of a stream: the requirements of the paper's Table 1.
+    """The requirements of a method on the stream, as in Table 1 of the paper.
 
     >>> Needs(boundaries=True).boundaries, Needs().batch_size is None
     (True, True)
 
     Attributes:
-        boundaries: `start_task` and `end_task` are called between tasks.
-        task_id: A prediction must say which task an example belongs to.
-        all_data: It sees all tasks at once.
-        revisits: It reads examples of a task apart from its epochs.
+        boundaries: It needs task boundaries: `start_task` and `end_task` are called.
+        task_id: It needs the task of an example to predict (a test-time oracle).
+        all_data: It needs the data of all tasks at once.
+        revisits: It reads examples of a task in addition to its epochs.
         grows: Its size depends on the number of tasks.
-        batch_size: The batch size that it is defined for, if it is.
+        batch_size: The only batch size that it is defined for; None for any.
     """
 
     boundaries: bool = False
@@ -60,15 +60,15 @@ class Needs:
                 raise InputError(f"`{name}` of Needs is {value!r}: it must be True or False")
         if self.batch_size is not None and not _whole(self.batch_size, 1):
             raise InputError(
-                f"`batch_size` of Needs is {self.batch_size!r}: it must be a whole number, 1 or "
-                f"more, or None"
+                f"`batch_size` of Needs is {self.batch_size!r}: it must be a whole number of "
+                f"at least 1, or None"
             )
 
 
 @final
 @dataclass(frozen=True)
 class Field:
-    """A field of the memory: its name, and the shape and type that it has for one example.
+    """A field of the memory: its name, and the shape and type of one example.
 
     >>> Field("task", (), torch.int64).shape
     ()
@@ -81,17 +81,17 @@ class Field:
     def __post_init__(self) -> None:
         sizes = isinstance(self.shape, tuple) and all(_whole(size, 0) for size in self.shape)
         if not (isinstance(self.name, str) and sizes and isinstance(self.dtype, torch.dtype)):
-            raise InputError(f"{self!r}: a field has a name, a tuple of sizes and a torch.dtype")
+            raise InputError(f"{self!r}: a field needs a name, a tuple of sizes and a torch.dtype")
         if self.name in TAKEN:
-            raise InputError(f"a draw has {self.name!r} anyway: give the field another name")
+            raise InputError(f"the field name {self.name!r} is reserved: choose another name")
 
 
 @final
 @dataclass(frozen=True)
 class Replay:
-    """What a method stores of an example, and how many draws from memory a step has.
+    """The fields that a method stores of an example, and the number of draws from memory per step.
 
-    The fields `x`, `y` and `logits` are known by name; others are given as `Field`.
+    The fields `x`, `y` and `logits` are declared by name, others as a `Field`.
 
     >>> Replay(("x", "y", Field("weight", ())), draws=2).names
     ('x', 'y', 'weight')
@@ -103,19 +103,19 @@ class Replay:
     def __post_init__(self) -> None:
         if not isinstance(self.fields, tuple) or not self.fields:
             raise InputError(
-                f"the fields of a replay are {self.fields!r}: say what is stored of an example, "
+                f"the fields of a replay are {self.fields!r}: pass a tuple of the fields to store, "
                 f"such as Replay(('x', 'y'))"
             )
         for each in self.fields:
             if not isinstance(each, Field) and each not in KNOWN:
                 raise InputError(
-                    f"a memory knows the fields x, y and logits by name: declare {each!r} as "
+                    f"only the fields x, y and logits can be declared by name: declare {each!r} as "
                     f"Field({each!r}, shape, dtype)"
                 )
         if len(set(self.names)) < len(self.names):
-            raise InputError(f"a replay of {self.names} names a field twice")
+            raise InputError(f"the replay {self.names} has a field twice: remove one of them")
         if not _whole(self.draws, 0):
-            raise InputError(f"`draws` is {self.draws!r}: it must be a whole number, 0 or more")
+            raise InputError(f"`draws` is {self.draws!r}: it must be a whole number of at least 0")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -129,16 +129,16 @@ class Replay:
         dtype: torch.dtype,
         given: Sequence[Field] = (),
     ) -> dict[str, Layout]:
-        """The shape and type of every field, given those of x and y and the outputs.
+        """The shape and type of every field, given those of x and y and the number of outputs.
 
-        Some fields are `given` with every example by whoever trains, beside those of the method.
+        `given` are further fields that the caller provides with every example.
         """
         known = {**known, "logits": ((outputs,), dtype)}
         known |= {e.name: (e.shape, e.dtype) for e in self.fields if isinstance(e, Field)}
         found = {name: known[name] for name in self.names}
         for each in given:
             if each.name in {*found, *STEP}:
-                raise InputError(f"a memory has {each.name!r} anyway: give the field another name")
+                raise InputError(f"the field name {each.name!r} is reserved: choose another name")
             found[each.name] = each.shape, each.dtype
         return found
 
@@ -146,10 +146,10 @@ class Replay:
 @final
 @dataclass(frozen=True)
 class Spec:
-    """What is known of a fleet before its networks are made.
+    """The dimensions of a fleet, known before its networks are built.
 
-    There are `runs` runs with a memory of `capacity` examples each; the stream has `classes` in
-    `tasks` tasks of at most `per_task` classes, and examples of a `shape`.
+    There are `runs` runs with a memory of `capacity` examples each; the stream has `classes`
+    classes in `tasks` tasks of at most `per_task` classes, and examples of shape `shape`.
 
     >>> Spec(runs=2, capacity=200, classes=10, tasks=5, per_task=2, shape=(28, 28)).tasks
     5
@@ -166,10 +166,10 @@ class Spec:
 @final
 @dataclass(frozen=True)
 class SlotState:
-    """State with a row for every slot of the memory and a spare one, `[K, capacity + 1, ...]`.
+    """State with a row for every slot of the memory and a spare row, `[K, capacity + 1, ...]`.
 
-    It has the value `empty` where an example was removed. Without a name for it, `Learner.forget`
-    could not tell such state from others.
+    Rows of removed examples are set to `empty`: the class tells `Learner.forget` which state
+    belongs to slots.
 
     >>> SlotState(torch.zeros(2, 11)).empty
     0.0
@@ -182,15 +182,15 @@ class SlotState:
 @final
 @dataclass(frozen=True)
 class Setup:
-    """How a fleet is set up for a method; what is left out stays as it is for most methods.
+    """The setup of a fleet for a method; all attributes are optional.
 
     Attributes:
-        policy: Which examples are stored and replayed; unless it is given, a reservoir, or a
-            class-balanced one if the method has a hyper-parameter `balanced` that is on.
-        replay: What is stored and how many draws a step has, if the hyper-parameters decide.
-        state: Makes the tensors `[K, ...]` that the method keeps from step to step; one with a row
-            for every slot of the memory is a `SlotState`.
-        network: Makes the network that is trained of the one that the user gave.
+        policy: The memory policy; by default a reservoir, or a class-balanced one if the method
+            has a hyper-parameter `balanced` that is on.
+        replay: The stored fields and number of draws, if they depend on hyper-parameters.
+        state: A function that creates the method's state, named tensors `[K, ...]`; a tensor with a
+            row for every slot of the memory is a `SlotState`.
+        network: A function that turns the user's network into the network to train.
 
     >>> from recollect.memory import TaskRing
     >>> Setup(policy=TaskRing(60), state=lambda model: {"steps": torch.zeros(model.runs)}).policy
@@ -204,7 +204,7 @@ class Setup:
 
 
 def setup_of(method: Method, spec: Spec) -> Setup:
-    """The setup of a method with what it leaves out filled in; without a replay, no policy.
+    """The setup of a method with defaults filled in; without a replay, there is no policy.
 
     >>> from recollect import ER
     >>> spec = Spec(1, 200, 10, 5, 2, (28, 28))
@@ -227,7 +227,7 @@ def setup_of(method: Method, spec: Spec) -> Setup:
 
 
 def state_of(setup: Setup, model: Model) -> tuple[dict[str, Tensor], dict[str, float]]:
-    """The state that a method begins with, and the empty value of what has a row for every slot.
+    """Create a method's initial state; also returns the empty value of every `SlotState`.
 
     >>> made = Setup(state=lambda model: {"score": SlotState(torch.zeros(1, 3), empty=-1.0)})
     >>> state_of(made, model=None)

@@ -10,7 +10,7 @@ from recollect.methods.base import Method, Needs, Step
 
 @dataclass(frozen=True)
 class SGD(Method):
-    """Learns from the stream alone and forgets: the paper's lower bound.
+    """Trains on the stream without any measure against forgetting: the paper's lower bound.
 
     >>> SGD()
     SGD()
@@ -26,7 +26,7 @@ class SGD(Method):
 
 @dataclass(frozen=True)
 class Joint(Method):
-    """Learns from all tasks at once, shuffled: the paper's upper bound, not a continual learner.
+    """Trains on all tasks at once, shuffled: the paper's upper bound, not a continual learner.
 
     >>> from recollect import run
     >>> run("seq-digits", "joint", seeds=1, lr=0.1)[0].accuracy["class"] > 70

@@ -12,26 +12,26 @@ from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
 
 @dataclass(frozen=True)
 class SI(Method):
-    """Holds weights where they were, as far as moving them made the loss of past tasks fall.
+    """Penalises changes of weights in proportion to their contribution to past loss decreases.
 
-    The way of every weight through a task is followed: minus its gradient times its change, summed
-    over steps, is its share in the fall of the loss. When the task ends, that share over the
-    squared way plus `xi` is added to the weight's importance, and later steps add `c` times the sum
-    of importance times (w - w*)^2 to what they descend on, with w* the weights at the end.
+    The contribution of a weight is minus its gradient times its change, summed over the steps of a
+    task. When the task ends, this sum divided by the squared total change plus `xi` is added to the
+    weight's importance. The loss of later steps has the penalty `c` times the sum of importance
+    times (w - w*)^2, with w* the weights at the end of the last task.
 
     >>> SI(c=0.5)
     SI(c=0.5, xi=1.0)
     """
 
     c: float | Tensor = hyper(1.0, "weight of the penalty")
-    xi: float | Tensor = hyper(1.0, "added to the squared change of a weight")
+    xi: float | Tensor = hyper(1.0, "damping: added to the squared change of a weight")
 
     name: ClassVar[str] = "si"
     title: ClassVar[str] = "SI"
     needs: ClassVar[Needs] = Needs(boundaries=True)
 
     def setup(self, spec: Spec) -> Setup:
-        """Importance so far, the share in this task, and the weights at its start."""
+        """Importance, contributions in this task, and the weights at its start."""
         return Setup(
             state=lambda model: {
                 **model.zeros("importance"),
@@ -45,7 +45,7 @@ class SI(Method):
             there.copy_(task.model.weights.named()[name])
 
     def update(self, step: Step) -> Tensor:
-        """A step on the stream and the penalty, and what it did; the loss on the stream, `[K]`."""
+        """Take a step with the penalty and add up contributions; returns the batch loss, `[K]`."""
         importance, last = (step.state.weights(name) for name in ("importance", "last"))
         (logits,) = step.net(step.x)
         loss = step.criterion(logits, step.y)
@@ -59,7 +59,7 @@ class SI(Method):
         return loss.detach()
 
     def end_task(self, task: Task) -> None:
-        """Turn shares into importance; one that made the loss rise counts nothing."""
+        """Add contributions to the importance; negative ones count as zero."""
         importance, share, last = (
             task.state.weights(name) for name in ("importance", "share", "last")
         )

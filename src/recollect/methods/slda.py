@@ -25,17 +25,17 @@ _solved = Solved[tuple[Tensor, Tensor]]()
 
 @dataclass(frozen=True)
 class SLDA(ClosedForm):
-    """Keeps the mean feature of every class and their common covariance; weights do not change.
+    """Linear discriminant analysis with running class means and a shared covariance.
 
-    A prediction is that of linear discriminant analysis, with the covariance shrunk towards the
-    identity. Examples of a batch count one after the other, so the batch size does not matter.
+    The network is not trained. The covariance is shrunk towards the identity. Examples of a batch
+    are added one after the other, so the result does not depend on the batch size.
 
     >>> SLDA(shrinkage=1e-3)
     SLDA(shrinkage=0.001, exact=0)
     """
 
-    shrinkage: float | Tensor = hyper(1e-4, "share of the identity in the covariance, above 0")
-    exact: int = hyper(0, "1 for the covariance within classes, not the publication's recursion")
+    shrinkage: float | Tensor = hyper(1e-4, "shrinkage of the covariance to the identity, above 0")
+    exact: int = hyper(0, "1: exact within-class covariance instead of the paper's recursion")
 
     name: ClassVar[str] = "slda"
     title: ClassVar[str] = "SLDA"
@@ -49,7 +49,7 @@ class SLDA(ClosedForm):
         return Setup(state=state)
 
     def update(self, step: Step) -> Tensor:
-        """Move covariance and means; the mean squared distance to the mean of the class, `[K]`."""
+        """Update covariance and means; returns the mean squared distance to class means, `[K]`."""
         features = step.model.features(step.x).double()
         away, of_class = from_means(features, step.y, step.state)
         batch = away.shape[1]
@@ -64,7 +64,7 @@ class SLDA(ClosedForm):
         return away.square().sum(2).mean(1).to(step.model.rate.dtype)
 
     def predict(self, query: Query) -> Tensor:
-        """The discriminants of the classes, `[K, n, C]`."""
+        """The discriminant scores of the classes, `[K, n, C]`."""
         steps, covariance = query.clock.steps, query.state["covariance"]
         weights, offsets = _solved(self, covariance, steps, lambda: self._linear(query.state))
         scores = query.model.features(query.x).double() @ weights - offsets.unsqueeze(1)
@@ -76,7 +76,7 @@ class SLDA(ClosedForm):
         return linear_head(module, weights[0], bias[0])
 
     def _linear(self, state: State) -> tuple[Tensor, Tensor]:
-        """The discriminants as a linear function of the features: `[K, D, C]` and `[K, C]`."""
+        """The weights `[K, D, C]` and offsets `[K, C]` of the linear discriminants."""
         means, covariance = state["means"].mT, state["covariance"]
         share = torch.as_tensor(self.shrinkage, dtype=means.dtype, device=means.device)
         kept = (1 - share).view(-1, 1, 1) * covariance

@@ -1,4 +1,4 @@
-"""Remembers what was computed from a method's state, until the state changes."""
+"""A cache of values computed from a method's state, valid until the state changes."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class _Entry(NamedTuple, Generic[T]):
 
 @final
 class Solved(Generic[T]):
-    """The last value computed from each state; a prediction between two steps solves nothing anew.
+    """Cache of the last value computed from each state, so that predictions do not solve again.
 
-    The result is the same with and without it, so it is not a part of a run's state. A state is
-    known by one of its tensors. It has changed if that was written to, which torch counts in
-    `_version`, or if steps were taken: a recorded step writes without being counted.
+    Results do not depend on the cache, so it is not part of a run's state. A state is identified by
+    one of its tensors. It has changed if that tensor was written to, which torch counts in
+    `_version`, or if steps were taken, because captured steps write without being counted.
 
     >>> import torch
     >>> from recollect import SGD
@@ -45,7 +45,7 @@ class Solved(Generic[T]):
         self._entries: dict[int, _Entry[T]] = {}
 
     def __call__(self, method: Method, tensor: Tensor, steps: int, compute: Callable[[], T]) -> T:
-        """What `compute` returns for the state of which this is a tensor, after so many steps."""
+        """Return the cached value of the state with this tensor after `steps`, or compute it."""
         key = id(tensor)
         known = self._entries.get(key)
         now = (tensor._version, steps)

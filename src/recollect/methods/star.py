@@ -20,46 +20,46 @@ TINY = 1e-20
 
 @dataclass(frozen=True)
 class STAR(Classifier):
-    """A replay method whose answers to stored examples change little when its weights do.
+    """A replay method regularised so that predictions are stable under weight perturbations.
 
-    A draw of its own is taken through a copy of the network whose weight matrices were moved
-    towards where the answers to it change most: from small random numbers (`epsilon`), by `gamma`
-    times each matrix's norm along the gradient of the divergence KL(now || moved). `lambda` times
-    the gradient of that divergence at the moved weights is added to the gradient of the method
-    `around`. Only examples that are classified correctly count.
+    A copy of the network is perturbed in the direction in which its predictions for a separate
+    draw change most: after small random noise (`epsilon`), every weight matrix moves by `gamma`
+    times its norm along the gradient of the divergence KL(original || perturbed). `lambda` times
+    the gradient of this divergence at the perturbed weights is added to the gradient of the method
+    `around`. Only correctly classified examples count.
 
     >>> STAR(around=2, gamma=0.01, lambda_=0.1).around_method()
     ERACE(unseen=0)
     """
 
-    lambda_: float | Tensor = hyper(0.05, "weight of the divergence at the moved weights")
-    gamma: float | Tensor = hyper(0.05, "length of the move, relative to the norm of each matrix")
-    around: int = hyper(3, "the method: 1 is ER, 2 is ER-ACE, 3 is DER++")
+    lambda_: float | Tensor = hyper(0.05, "weight of the divergence at the perturbed weights")
+    gamma: float | Tensor = hyper(0.05, "size of the perturbation, relative to each matrix's norm")
+    around: int = hyper(3, "replay method: 1 is ER, 2 is ER-ACE, 3 is DER++")
     alpha: float | Tensor = hyper(0.5, "DER++: weight of the distance to the stored logits")
     beta: float | Tensor = hyper(0.5, "DER++: weight of the loss on replayed labels")
-    epsilon: float | Tensor = hyper(1e-6, "size of the random start of the move")
+    epsilon: float | Tensor = hyper(1e-6, "size of the random noise that starts the perturbation")
 
     name: ClassVar[str] = "star"
     title: ClassVar[str] = "STAR"
     replay: ClassVar[Replay] = Replay(("x", "y", "logits"), draws=3)
 
     def around_method(self) -> Method:
-        """The method that the term is added to."""
+        """The replay method that is regularised."""
         if self.around not in (1, 2, 3):
             raise InputError(
-                f"around of STAR is 1 (ER), 2 (ER-ACE) or 3 (DER++), not {self.around}"
+                f"around of STAR must be 1 (ER), 2 (ER-ACE) or 3 (DER++), not {self.around}"
             )
         return (ER(), ERACE(), DERpp(self.alpha, self.beta))[self.around - 1]
 
     def setup(self, spec: Spec) -> Setup:
-        """What the other method needs, and one more draw."""
+        """The setup of the replay method, with one more draw."""
         method = self.around_method()
         assert method.replay is not None
         replay = Replay(method.replay.fields, draws=method.replay.draws + 1)
         return Setup(replay=replay, state=method.setup(spec).state)
 
     def update(self, step: Step) -> Tensor:
-        """The step of the other method, with the gradient at the moved weights; the loss `[K]`."""
+        """Take a step of the replay method with the regularisation; returns the loss `[K]`."""
         past, method = step.draw(), self.around_method()
         changed, also = torch.zeros_like(step.model.rate), None
         if past.x.shape[1]:
@@ -70,9 +70,9 @@ class STAR(Classifier):
         return (loss + self.lambda_ * changed).detach()
 
     def _at_moved_weights(self, step: Step, x: Tensor, y: Tensor) -> tuple[Tensor, Gradient]:
-        """The divergence `[K]` at the moved weights, and its gradient there.
+        """The divergence `[K]` at the perturbed weights, and its gradient there.
 
-        All passes are those of a copy: running statistics of the network stay as they are.
+        All passes use a copy, so the running statistics of the network do not change.
         """
         copy = step.model.copy()
         with torch.no_grad():
@@ -108,11 +108,11 @@ def _normal(step: Step, like: list[Tensor]) -> list[Tensor]:
 
 
 def _norm(weight: Tensor) -> Tensor:
-    """The norm of every run's part, with axes to multiply by it."""
+    """The norm of every run's tensor, in a shape that broadcasts."""
     norms: Tensor = weight.flatten(1).norm(dim=1)
     return norms.view(-1, *[1] * (weight.dim() - 1))
 
 
 def _by_run(value: float | Tensor, like: Tensor) -> Tensor:
-    """A hyper-parameter with axes to multiply a tensor `[K, ...]` by it."""
+    """Reshape a hyper-parameter to broadcast with a tensor `[K, ...]`."""
     return torch.as_tensor(value).to(like).view(-1, *[1] * (like.dim() - 1))

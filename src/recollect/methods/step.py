@@ -1,4 +1,4 @@
-"""What a method sees of one step, and what it can do there."""
+"""The interface between a method and one training step."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PLAIN = Augmentation()
 
 
 class Step:
-    """One step of K runs: the batch that arrived, the model, and draws from memory.
+    """One training step of K runs: the incoming batch, the model, and draws from memory.
 
-    A method gets one in `loss` or `update`. This one prints what it sees:
+    A method receives it in `loss` or `update`. This one prints shapes:
 
     >>> from recollect import MLP, SGD, Fleet
     >>> class Print(SGD):
@@ -38,12 +38,12 @@ class Step:
     torch.Size([1, 10, 4]) torch.Size([1, 10]) torch.Size([1, 10, 3])
 
     Attributes:
-        x: The batch, `[K, B, ...]`, augmented if the stream says so.
-        y: Its labels, `[K, B]`, or other targets, `[K, B, ...]`, to give to `criterion`.
+        x: The batch, `[K, B, ...]`, augmented if the stream has augmentation.
+        y: Its labels, `[K, B]`, or other targets, `[K, B, ...]`, for `criterion`.
         model: The networks of all runs.
-        state: The method's own tensors, which change in place.
+        state: The method's state, which changes in place.
         replays: All draws from memory; `draw` returns one after the other.
-        slots: Where the memory policy stores the batch, `[K, B]`; the capacity means nowhere.
+        slots: The slots of the batch, `[K, B]`; a slot equal to the capacity means not stored.
     """
 
     def __init__(
@@ -71,10 +71,10 @@ class Step:
         self._drawn = 0
 
     def net(self, *parts: Tensor) -> tuple[Tensor, ...]:
-        """The outputs `[K, n, C]` of each part `[K, n, ...]`, as separate passes would give them.
+        """Compute the outputs `[K, n, C]` of each part `[K, n, ...]` in training mode.
 
-        All parts go through the network in one pass in training mode, unless it has a state that
-        one pass for each would change otherwise.
+        The result is that of separate passes. The parts share one pass, unless the network has
+        buffers that separate passes would update differently.
         """
         sizes = [part.shape[1] for part in parts]
         if self.model.network.separate:
@@ -88,53 +88,56 @@ class Step:
         return torch.split_with_sizes(outputs, sizes, 1)
 
     def criterion(self, outputs: Tensor, y: Tensor) -> Tensor:
-        """The mean loss of every run, `[K]`, for the target at hand: cross-entropy for labels."""
+        """The mean loss of every run, `[K]`: cross-entropy for classes, or the target's loss."""
         return self.model.criterion(outputs, y)
 
     def draw(self) -> Stored:
-        """The next draw from memory; it has no examples while the memory is empty."""
+        """Return the next draw from memory; it has no examples while the memory is empty."""
         if self._drawn == len(self.replays):
             raise InputError(
-                f"the method draws more often than it declares: `draws` of its replay is "
-                f"{len(self.replays)}, so raise it there or in setup"
+                f"the method calls step.draw more often than it declares: `draws` of its replay is "
+                f"{len(self.replays)}; increase it there or in setup"
             )
         self._drawn += 1
         return self.replays[self._drawn - 1]
 
     def remember(self, **fields: Tensor) -> None:
-        """Give the fields that are stored besides x and y, should this batch enter the memory."""
+        """Set fields, other than x and y, to store with the batch if it enters the memory."""
         for name, value in fields.items():
             if self._fields is not None and name not in self._fields:
                 raise InputError(
-                    f"the memory has no field {name!r} to give to step.remember: declare it in "
-                    f"`replay` (x and y are stored as they came)"
+                    f"step.remember got {name!r}, which is not a field of the memory: declare it "
+                    f"in `replay` (x and y are stored automatically)"
                 )
             self.outcome.fields[name] = value.detach()
 
     def rewrite(self, draw: Stored, **fields: Tensor) -> None:
-        """Replace fields of the examples of a draw, `[K, n, ...]`, where they are stored."""
+        """Overwrite fields of the stored examples of a draw with values `[K, n, ...]`."""
         number = self._number(draw)
         for name, value in fields.items():
             if name not in draw:
-                raise InputError(f"the memory has no field {name!r} to rewrite")
+                raise InputError(
+                    f"step.rewrite got {name!r}, which is not a field of the memory: declare it "
+                    f"in `replay`"
+                )
             self.outcome.rewritten[number, name] = value.detach().to(draw[name].dtype)
 
     def store_at(self, slots: Tensor) -> None:
-        """Store the batch in these slots, `[K, B]`, instead of those that the policy chose."""
+        """Store the batch in these slots, `[K, B]`, instead of those of the memory policy."""
         self.slots = self.outcome.slots = slots
 
     def random(self, n: int) -> Tensor:
-        """Random numbers uniform in [0, 1), `[K, B, n]`, a function of seed and step."""
+        """Draw uniform random numbers in [0, 1), `[K, B, n]`, a function of seed and step."""
         runs, batch = self.y.shape[:2]
         return uniform(self._words(batch * n)).view(runs, batch, n)
 
     def view(self, draw: Stored | None = None) -> Tensor:
-        """Another random augmentation of a draw's images, or of the batch."""
+        """Return another random augmentation of a draw, or of the batch."""
         raw = self._raw(draw)
         return self._augmentation.view(raw, self._words(raw.shape[1]), draw is not None)
 
     def plain(self, draw: Stored | None = None) -> Tensor:
-        """The examples of a draw, or of the batch, without augmentation."""
+        """Return the examples of a draw, or of the batch, without augmentation."""
         return self._augmentation.plain(self._raw(draw))
 
     def _raw(self, draw: Stored | None) -> Tensor:
@@ -146,7 +149,10 @@ class Step:
         for number, each in enumerate(self.replays):
             if each is draw:
                 return number
-        raise InputError("this is not a draw of the step: pass what step.draw() returned, whole")
+        raise InputError(
+            "this is not a draw of the step: pass the object that step.draw() returned, not a part "
+            "or copy of it"
+        )
 
     def _words(self, count: int) -> Tensor:
         found = words(self._key, count)
@@ -156,7 +162,7 @@ class Step:
 
 @final
 class Outcome:
-    """What a step is to write to memory: fields of the batch, its slots, fields of drawn rows."""
+    """What a step writes to memory: fields of the batch, its slots, and fields of draws."""
 
     def __init__(self) -> None:
         self.fields: dict[str, Tensor] = {}

@@ -1,4 +1,4 @@
-"""What a method sees between tasks and at a prediction, and what it can do there."""
+"""The interface between a method and task boundaries and predictions."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ ROWS = 1000
 @final
 @dataclass
 class Requests:
-    """What a method asks of the training loop: examples to rehearse, and further epochs.
+    """Requests of a method to the training loop: examples to rehearse, and further epochs.
 
-    Examples can be rehearsed with a task that begins, and a task that ends can be extended.
+    Examples can be rehearsed from task start, and a task can be extended at its end.
     """
 
     ending: bool = False
@@ -35,20 +35,20 @@ class Requests:
 
 @dataclass(frozen=True)
 class Task:
-    """A task that begins or ends: its examples, the model, the method's state and its memory.
+    """A task at its start or end: its examples, the model, the method's state and its memory.
 
-    The clock stands at the first step to come, or just after the last one. `state`, `memory` and
-    `model` may be changed in place; `model.copy()` is a copy to try something out.
+    The clock is that of the next step at task start, and after the last step at task end. `state`,
+    `memory` and `model` may be changed in place; use `model.copy()` for a temporary model.
 
     Attributes:
-        count: How many examples the task has.
-        batch: How many of them arrive in a step.
-        replay: How many stored ones a draw has.
-        examples: The stored form x and the labels y of the examples at an index `[K, n]`.
-        inputs: Turns stored examples into inputs of the networks, without augmentation.
-        training_logits: The logits of stored examples in training mode, augmented, in batches of
-            `batch`; running statistics of normalisation layers move. The augmentation is the same
-            when it is called again.
+        count: The number of examples of the task.
+        batch: The batch size.
+        replay: The number of stored examples in a draw.
+        examples: A function from indices `[K, n]` to the stored form x and the labels y.
+        inputs: A function from stored examples to network inputs, without augmentation.
+        training_logits: A function from stored examples to their logits in training mode, with
+            augmentation, in batches of `batch`; running statistics are updated. The augmentation
+            is the same in every call.
 
     >>> from recollect import SGD, Needs, from_arrays, run
     >>> class Count(SGD):
@@ -77,11 +77,11 @@ class Task:
     requests: Requests = field(default_factory=Requests)
 
     def logits(self, x: Tensor) -> Tensor:
-        """The logits `[K, n, C]` of stored examples `[K, n, ...]`, in evaluation mode."""
+        """Compute the logits `[K, n, C]` of stored examples `[K, n, ...]`, in evaluation mode."""
         return self._parts(self.model.logits, x)
 
     def features(self, x: Tensor) -> Tensor:
-        """The features `[K, n, D]` of stored examples `[K, n, ...]`, in evaluation mode."""
+        """Compute the features `[K, n, D]` of stored examples `[K, n, ...]`, in evaluation mode."""
         return self._parts(self.model.features, x)
 
     def labels(self) -> Tensor:
@@ -96,25 +96,28 @@ class Task:
         return labels
 
     def for_all(self, index: Tensor) -> Tensor:
-        """The same index `[n]` for every run, `[K, n]`."""
+        """Expand an index `[n]` to all runs, `[K, n]`."""
         return index.to(self.seeds.device).expand(len(self.seeds), -1)
 
     def rehearse(self, count: int) -> None:
-        """Mix the first `count` stored examples with those of the task that begins.
+        """Add the first `count` stored examples to the data of the task that starts.
 
-        They arrive in one random order with the examples of the task, in every epoch. The memory
-        must not change before the task ends.
+        They are shuffled with the examples of the task in every epoch. The memory must not change
+        before the task ends.
         """
         if self.requests.ending:
-            raise InputError("a task is rehearsed from its start: call task.rehearse in start_task")
+            raise InputError("task.rehearse can only be called in start_task, not in end_task")
         if not 0 <= count <= self.memory.capacity:
-            raise InputError(f"a memory of {self.memory.capacity} has no {count} examples")
+            raise InputError(
+                f"task.rehearse got {count} examples: it must be in 0..{self.memory.capacity}, the "
+                f"capacity of the memory"
+            )
         self.requests.rehearsed = count
 
     def extend(self, epochs: int) -> None:
-        """Train on the task that ends for so many more epochs."""
+        """Train on the task that ends for a number of further epochs."""
         if not self.requests.ending:
-            raise InputError("a task is extended when it ends: call task.extend in end_task")
+            raise InputError("task.extend can only be called in end_task, not in start_task")
         self.requests.epochs = epochs
 
     def _parts(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -128,11 +131,11 @@ class Task:
 @final
 @dataclass(frozen=True)
 class Query:
-    """Examples to predict, with the model, the method's state and its memory; all are read only.
+    """Examples to predict, with the model, the method's state and its memory, all read-only.
 
-    `x` `[K, n, ...]` are the inputs of the networks. `task` is the task that the examples belong
-    to, for methods that need it; there are `classes` to choose from. `inputs` turns stored examples
-    into inputs of the networks.
+    `x` `[K, n, ...]` are network inputs. `task` is the task of the examples, for methods that need
+    it; `classes` is the number of classes. `inputs` is a function from stored examples to network
+    inputs.
 
     >>> import torch
     >>> from recollect import MLP, SGD, Fleet

@@ -17,14 +17,15 @@ from recollect.methods.setup import Field
 
 @dataclass(frozen=True)
 class XDER(Classifier):
-    """DER++ whose stored logits are updated with newer classes, and that prepares for later ones.
+    """DER++ that updates stored logits with later classes and prepares the outputs of future ones.
 
-    Outputs are those of past classes, of the present task and of future classes. What arrives
-    competes among the present ones, replayed labels (`beta`) among the past ones. Replayed logits
-    stay close to the stored ones (`alpha`), of which those of the present classes are rewritten as
-    they are learned: scaled so that they stay below `gamma` times the logit of the label. Outputs
-    of each future task learn to tell apart what is known by a contrastive loss (`lambda`), and the
-    largest past or future logit is pushed below that of the label by a margin `m` (`eta`).
+    Outputs belong to past classes, classes of the current task, and future classes. The softmax of
+    incoming examples is over the current classes, that of replayed labels (`beta`) over the past
+    ones. Logits of replayed examples are regularised towards the stored ones (`alpha`), whose
+    entries for current classes are rewritten during training, scaled to at most `gamma` times the
+    logit of the label. The outputs of each future task are trained with a contrastive loss
+    (`lambda`), and past and future logits are pushed below that of the label by a margin `m`
+    (`eta`).
 
     >>> XDER(alpha=0.1).gamma
     0.85
@@ -32,7 +33,7 @@ class XDER(Classifier):
 
     alpha: float | Tensor = hyper(0.3, "weight of the squared distance to the stored logits")
     beta: float | Tensor = hyper(0.8, "weight of the loss on replayed labels")
-    gamma: float | Tensor = hyper(0.85, "largest rewritten logit, in parts of the label's logit")
+    gamma: float | Tensor = hyper(0.85, "largest rewritten logit, relative to the label's logit")
     lambda_: float | Tensor = hyper(0.05, "weight of the contrastive loss of future outputs")
     eta: float | Tensor = hyper(0.1, "weight of the margin to past and future logits")
     m: float | Tensor = hyper(0.3, "margin between the label's logit and past or future ones")
@@ -47,7 +48,7 @@ class XDER(Classifier):
     )
 
     def setup(self, spec: Spec) -> Setup:
-        """The past and the present classes, the outputs of every future task, and their number.
+        """Masks of past and current classes and of every future task's outputs, and their number.
 
         `drawn` counts how often an example was drawn for its logits or label in this task.
         """
@@ -61,7 +62,7 @@ class XDER(Classifier):
         return Setup(policy=TaskShares(spec.capacity), state=lambda model: state)
 
     def start_task(self, task: Task) -> None:
-        """Mark the classes of the task; what is left are the outputs of future tasks, in turn."""
+        """Record the classes of the task, and divide the unused outputs among future tasks."""
         task.mark_classes()
         future = ~(task.state["past"] | task.state["now"])
         head = (future.cumsum(1) - 1) // task.state["per_task"]  # [K, C]
@@ -69,7 +70,7 @@ class XDER(Classifier):
         task.state["heads"].copy_(future.unsqueeze(1) & (head.unsqueeze(1) == number[:, None]))
 
     def loss(self, step: Step) -> Tensor:
-        """All five parts, `[K]`; the logits of two draws are rewritten."""
+        """The sum of all five terms, `[K]`; rewrites the stored logits of two draws."""
         matched, labelled = step.draw(), step.draw()
         now, then, also = step.net(step.x, matched.x, labelled.x)
         past, present = step.state["past"], step.state["now"]
@@ -89,7 +90,7 @@ class XDER(Classifier):
         )
 
     def _margin(self, logits: Tensor, y: Tensor, classes: Tensor) -> Tensor:
-        """By how much the largest of some logits `[K, n, C]` misses the margin, `[K]`."""
+        """The hinge loss of the largest logit of some classes below the label's logit, `[K]`."""
         low = torch.finfo(logits.dtype).min
         most = logits.masked_fill(~classes.unsqueeze(1), low).amax(2)
         label = logits.gather(2, y.unsqueeze(2)).squeeze(2)
@@ -109,7 +110,7 @@ class XDER(Classifier):
         return torch.where(left, each, 0).sum(1) / left.sum(1).clamp(min=1)
 
     def _rewrite(self, step: Step, draw: Stored, logits: Tensor) -> None:
-        """Rewrite an example's logits with probability 1 / n when it is drawn for the n-th time."""
+        """Rewrite an example's stored logits with probability 1 / n at its n-th draw."""
         runs, count = draw.y.shape
         drawn = draw.drawn + 1
         random = step.random(-(-count // step.y.shape[1])).view(runs, -1)[:, :count]
@@ -119,10 +120,10 @@ class XDER(Classifier):
         step.rewrite(draw, logits=torch.where(chosen, updated, draw.logits), drawn=drawn)
 
     def updated(self, stored: Tensor, logits: Tensor, y: Tensor, classes: Tensor) -> Tensor:
-        """Stored logits `[K, n, C]` with those of some classes `[K, C]` replaced, and scaled.
+        """Replace the stored logits `[K, n, C]` of some classes `[K, C]` by scaled new logits.
 
-        They are scaled where the largest exceeds `gamma` times the stored logit of the label, to
-        be equal to it; to zero, where the two have different signs.
+        The new logits are scaled down if the largest exceeds `gamma` times the stored logit of the
+        label, to be equal to it, or to zero if the two have different signs.
         """
         some = classes.unsqueeze(1)
         most = logits.masked_fill(~some, torch.finfo(logits.dtype).min).amax(2, keepdim=True)
@@ -131,7 +132,7 @@ class XDER(Classifier):
         return torch.where(some, logits * scale, stored)
 
     def end_task(self, task: Task) -> None:
-        """Make room, rewrite what is stored, and store examples of the task's classes in turn."""
+        """Shrink earlier shares, rewrite stored logits, and store a balanced sample of the task."""
         memory, state, past = task.memory, task.state, task.state["past"]
         policy, counts = TaskShares(memory.capacity), task.clock.counts
         before, after = policy.stored(counts), policy.stored((*counts, task.count))
@@ -158,7 +159,7 @@ class XDER(Classifier):
 
 
 def _responses(task: Task, x: Tensor) -> Tensor:
-    """The logits of stored examples in training mode, augmented; running statistics stay."""
+    """The logits of stored examples in training mode, augmented, without updating statistics."""
     before = {name: tensor.clone() for name, tensor in task.model.buffers.items()}
     logits = task.training_logits(x)
     for name, tensor in before.items():
@@ -167,7 +168,7 @@ def _responses(task: Task, x: Tensor) -> Tensor:
 
 
 def _in_turn(task: Task, count: int) -> Tensor:
-    """The indices `[K, count]` of random examples, in every class before a second of any."""
+    """The indices `[K, count]` of random examples, taken from the classes in turn."""
     key = bits(task.seeds, Purpose.KEEP, task.clock.task)
     order = torch.arange(task.count, device=key.device)
     index = permute(key[:, None], order, task.count)  # [K, n]

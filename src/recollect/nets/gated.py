@@ -1,4 +1,4 @@
-"""Networks with a gate for every hidden unit, open or closed in each task."""
+"""Networks with a task-dependent gate for every hidden unit (HAT)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ STEEPEST = 50.0
 class Gated(ByTask):
     """A multi-layer perceptron with a gate for every hidden unit and task (Serra et al., 2018).
 
-    A gate is the sigmoid of its entry in `gates` times `sharpness`: the larger that is, the more it
-    is open or closed. Its slope is given as `steepness` says, so that entries learn alike at any
-    sharpness. All are weights of the fleet; only the gates of the task are used.
+    A gate is sigmoid(`sharpness` * e) of its embedding e in `gates`; the larger the sharpness, the
+    closer it is to binary. Its gradient is replaced by `steepness`, so that embeddings train at the
+    same speed for every sharpness. Only the gates of the current task are used.
 
     >>> net = Gated(MLP(4, 3, hidden=[6, 5]), tasks=2)
     >>> net(torch.zeros(7, 4)).shape, [list(gate.shape) for gate in net.gates]
@@ -35,7 +35,7 @@ class Gated(ByTask):
         super().__init__()
         if type(net) is not MLP:
             raise InputError(
-                f"HAT gates the hidden layers of an MLP: it does not know those of a "
+                f"HAT needs an MLP (recollect.nets.MLP), whose hidden layers it gates, not a "
                 f"{type(net).__name__}"
             )
         self.hidden, self.head = net.hidden, net.head
@@ -45,7 +45,7 @@ class Gated(ByTask):
         self.sharpest = nn.Parameter(torch.ones(1), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
+        """Compute logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
         hidden = x.flatten(self.head.weight.dim() - 1)
         for layer, entries in zip(self.hidden, self.gates, strict=True):
             entry = entries[..., self.task, :]
@@ -58,11 +58,11 @@ class Gated(ByTask):
 
 
 def steepness(entry: Tensor, sharpness: Tensor, sharpest: Tensor) -> Tensor:
-    """The slope of a gate in its entry e, as HAT corrects it for the sharpness s.
+    """The derivative of a gate by its embedding e, with HAT's compensation for the sharpness s.
 
-    That is `sharpest` times (cosh(se) + 1) / (s (cosh(e) + 1)) times the slope of sigmoid(se), with
-    |se| in the cosh not above 50. Since the slope of a sigmoid is 1 / (2 cosh + 2), only what lies
-    beyond 50 is left of s.
+    That is `sharpest` times (cosh(se) + 1) / (s (cosh(e) + 1)) times the derivative of sigmoid(se),
+    with |se| in the cosh clamped to 50. Since the derivative of a sigmoid is 1 / (2 cosh + 2), the
+    sharpness cancels except where |se| exceeds 50.
 
     >>> steepness(torch.zeros(1), torch.ones(1), torch.tensor([8.0]))
     tensor([2.])
@@ -73,6 +73,6 @@ def steepness(entry: Tensor, sharpness: Tensor, sharpest: Tensor) -> Tensor:
 
 
 def gated(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Callable[[], nn.Module]:
-    """A function that puts gates into every network that `build` makes or is."""
+    """Return a function that builds a network, or copies a given one, and adds gates to it."""
     make = maker(build)
     return lambda: Gated(make(), tasks)

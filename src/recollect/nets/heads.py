@@ -1,4 +1,4 @@
-"""Last layers of networks: on a random projection, and on features of length 1."""
+"""Output layers on a random projection and on normalised features."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Projected", "UnitLinear", "projected"]
 
 
 class Projected(nn.Module):
-    """A random projection that is not trained, ReLU, and a linear layer.
+    """A frozen random projection, ReLU, and a linear layer.
 
     >>> Projected(torch.randn(4, 100), Dense(100, 3))(torch.zeros(5, 4)).shape
     torch.Size([5, 3])
@@ -28,13 +28,13 @@ class Projected(nn.Module):
         self.broadcasts_runs = isinstance(head, Dense)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs `[..., B, C]` of features `[..., B, D]`, with or without a run axis."""
+        """Compute outputs `[..., B, C]` of features `[..., B, D]`, with or without a run axis."""
         outputs: Tensor = self.head((x @ self.weight).relu())
         return outputs
 
 
 class UnitLinear(nn.Linear):
-    """A linear layer that reads its inputs scaled to length 1.
+    """A linear layer on L2-normalised inputs.
 
     >>> layer = UnitLinear(4, 3)
     >>> x = torch.rand(5, 4)
@@ -43,12 +43,12 @@ class UnitLinear(nn.Linear):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """Outputs `[n, C]` of features `[n, D]`."""
+        """Compute outputs `[n, C]` of features `[n, D]`."""
         return super().forward(normalize(x, dim=-1))
 
 
 def projected(build: Callable[[], nn.Module] | nn.Module, size: int) -> Callable[[], nn.Module]:
-    """A function that makes a network whose last layer is `Projected`, of one that is given.
+    """Return a function that builds the network with its last layer replaced by `Projected`.
 
     The entries of the projection are normally distributed.
     """
@@ -58,7 +58,7 @@ def projected(build: Callable[[], nn.Module] | nn.Module, size: int) -> Callable
         module = make()
         old = Features(module)
         weight, dense = next(old.head.parameters()), isinstance(old.head, Dense)
-        # First, so that it does not depend on how many classes there are.
+        # Drawn first, so that it does not depend on the number of classes.
         projection = torch.randn(old.size, size)
         head = (Dense if dense else nn.Linear)(size, weight.shape[1 if dense else 0])
         return replace_head(module, Projected(projection, head).to(weight.device, weight.dtype))

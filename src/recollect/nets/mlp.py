@@ -21,6 +21,7 @@ class MLP(nn.Module):
     """
 
     broadcasts_runs = True
+    same_in_both_modes = True
 
     def __init__(self, inputs: int, classes: int, hidden: Sequence[int] = (100, 100)) -> None:
         super().__init__()
@@ -29,7 +30,7 @@ class MLP(nn.Module):
         self.head = Dense(sizes[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
+        """Compute logits `[..., B, C]` of inputs `[..., B, *shape]`, with or without a run axis."""
         first = self.hidden[0] if len(self.hidden) else self.head
         hidden = x.flatten(next(first.parameters()).dim() - 1)
         for layer in self.hidden:

@@ -1,4 +1,4 @@
-"""Networks that have a column for every task, with connections from earlier columns to later."""
+"""Progressive networks: a column for every task, with lateral connections from earlier columns."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Seen = Sequence[Tensor]
 
 
 class Progressive(ByTask):
-    """Columns of one architecture, one for each task (Rusu et al., 2016).
+    """A progressive neural network: one column per task (Rusu et al., 2016).
 
-    Each layer of a column (each stage of a residual network) reads what the one below it made, in
-    its own column and in all earlier ones. Only the column of the task is differentiated and keeps
-    statistics; earlier ones stay as they are, and later ones are not computed.
+    Each layer of a column (each stage of a residual network) receives the outputs of the previous
+    layer in its own column and in all earlier columns. Only the current task's column is trained
+    and updates its statistics; earlier columns are frozen, and later ones are not computed.
 
     >>> net = Progressive([MLP(4, 3, hidden=[6, 5]) for _ in range(3)])
     >>> net.begin(2)
@@ -39,7 +39,7 @@ class Progressive(ByTask):
         self.broadcasts_runs = isinstance(networks[0], MLP)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The logits of the column that belongs to the task."""
+        """Compute the logits of the current task's column."""
         earlier: list[Seen] = []
         with torch.no_grad():
             for number in range(self.task):
@@ -48,7 +48,7 @@ class Progressive(ByTask):
         return logits
 
     def train(self, mode: bool = True) -> Self:
-        """Let the column of the task learn; in the others, layers are in evaluation mode."""
+        """Set the mode of the current task's column; all other columns are in evaluation mode."""
         super().train(mode)
         for number, column in enumerate(self.columns):
             column.train(mode and number == self.task)
@@ -56,13 +56,13 @@ class Progressive(ByTask):
 
 
 def progressive(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Callable[[], nn.Module]:
-    """A function that makes a column of every network that `build` makes or is."""
+    """Return a function that builds a `Progressive` network with a column for every task."""
     make = maker(build)
     return lambda: Progressive([make() for _ in range(tasks)])
 
 
 class _DenseColumn(nn.Module):
-    """A multi-layer perceptron; what earlier columns saw are further inputs of its layers."""
+    """An MLP whose layers have the activations of earlier columns as further inputs."""
 
     def __init__(self, net: MLP, before: int) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class _DenseColumn(nn.Module):
         self.hidden, self.head = net.hidden, net.head
 
     def forward(self, x: Tensor, earlier: Sequence[Seen]) -> tuple[list[Tensor], Tensor]:
-        """What each hidden layer made of x, and the logits."""
+        """Compute the activations of each hidden layer, and the logits."""
         seen: list[Tensor] = []
         read = x.flatten(self.head.weight.dim() - 1)
         for number, layer in enumerate(self.hidden):
@@ -82,9 +82,9 @@ class _DenseColumn(nn.Module):
 
 
 class _StagedColumn(nn.Module):
-    """A residual network; 1x1 convolutions of what earlier columns saw are added to its stages.
+    """A ResNet with 1x1 convolutions of earlier columns' activations added after each stage.
 
-    They are normalised as shortcuts are: the scale of an earlier column may be any.
+    These are batch-normalised, like shortcuts, since the scale of an earlier column may be any.
     """
 
     def __init__(self, net: ResNet18, before: int) -> None:
@@ -97,7 +97,7 @@ class _StagedColumn(nn.Module):
         )
 
     def forward(self, x: Tensor, earlier: Sequence[Seen]) -> tuple[list[Tensor], Tensor]:
-        """What the stem and each stage made of x, and the logits."""
+        """Compute the activations of the stem and of each stage, and the logits."""
         seen: list[Tensor] = []
         for number, stage in enumerate([self.net.stem, *self.net.stages]):
             x = stage(x)
@@ -108,24 +108,24 @@ class _StagedColumn(nn.Module):
 
 
 def _column(net: nn.Module, before: int) -> nn.Module:
-    # A subclass may compute something else: its layers say nothing about it.
+    # Subclasses are refused, since their forward pass may differ.
     if type(net) is MLP:
         return _DenseColumn(net, before)
     if type(net) is ResNet18:
         return _StagedColumn(net, before)
     raise InputError(
-        f"columns are made of MLP or ResNet18 (PNN, P&C): which layers of a {type(net).__name__} "
-        f"to connect is not known"
+        f"PNN and P&C need an MLP or ResNet18 (recollect.nets), whose layers they connect, not a "
+        f"{type(net).__name__}"
     )
 
 
 def _widen(layer: Dense, more: int) -> None:
-    """Let a layer read further inputs, through weights that start as all others do."""
+    """Add inputs to a layer, with weights initialised like the others."""
     beside = Dense(more, layer.weight.shape[1]).weight.to(layer.weight)
     layer.weight = nn.Parameter(torch.cat([layer.weight, beside]).detach())
 
 
 def _channels(stage: nn.Module) -> int:
-    """How many channels a stage gives: those of its last normalisation, shortcuts aside."""
+    """The output channels of a stage: those of its last normalisation outside shortcuts."""
     norms = [m for n, m in stage.named_modules() if "shortcut" not in n]
     return [m.num_features for m in norms if isinstance(m, nn.BatchNorm2d)][-1]

@@ -10,10 +10,10 @@ __all__ = ["ResNet18"]
 
 
 class ResNet18(nn.Module):
-    """Four stages of two residual blocks (He et al., 2016) for small images.
+    """ResNet-18 for small images: four stages of two residual blocks (He et al., 2016).
 
-    The stem is one 3x3 convolution of stride 1, and nothing is pooled before the end, where each
-    channel is averaged. Weights start as PyTorch's layers do.
+    The stem is a 3x3 convolution of stride 1 without pooling; the last stage is followed by global
+    average pooling. Weights have PyTorch's default initialisation.
 
     >>> import torch
     >>> ResNet18(10, width=4)(torch.zeros(2, 3, 32, 32)).shape
@@ -33,18 +33,18 @@ class ResNet18(nn.Module):
         self.head = nn.Linear(widths[-1], classes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Logits `[n, classes]` of images `[n, channels, H, W]`."""
+        """Compute logits `[n, classes]` of images `[n, channels, H, W]`."""
         logits: Tensor = self.head(self.features(x))
         return logits
 
     def features(self, x: Tensor) -> Tensor:
-        """What the head reads, `[n, 8 * width]`."""
+        """Compute the inputs of the head, `[n, 8 * width]`."""
         seen: Tensor = self.stages(self.stem(x))
         return seen.mean((2, 3))
 
 
 class _Block(nn.Module):
-    """Two convolutions, added to what came in."""
+    """A residual block of two convolutions."""
 
     def __init__(self, before: int, after: int, stride: int = 1) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Networks whose normalisations are settled once the first task is over."""
+"""Networks whose batch normalisation is frozen after the first task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Settled", "settled"]
 
 
 class Settled(ByTask):
-    """Any network; after the first task, it normalises by the statistics of that task.
+    """A wrapper that freezes the batch normalisation statistics after the first task.
 
     >>> net = Settled(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
     >>> net.begin(1)
@@ -30,12 +30,12 @@ class Settled(ByTask):
         self.broadcasts_runs = getattr(net, "broadcasts_runs", False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """What the network gives."""
+        """Compute the outputs of the wrapped network."""
         logits: Tensor = self.net(x)
         return logits
 
     def train(self, mode: bool = True) -> Self:
-        """Let all layers learn, but normalisations only in the first task."""
+        """Set the mode of all layers; batch normalisation trains in the first task only."""
         super().train(mode)
         for layer in self.modules():
             if isinstance(layer, PartNorm | _BatchNorm):
@@ -44,6 +44,6 @@ class Settled(ByTask):
 
 
 def settled(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]:
-    """A function that makes such a network of the one that `build` makes or is."""
+    """Return a function that builds a network, or copies a given one, and wraps it."""
     make = maker(build)
     return lambda: Settled(make())

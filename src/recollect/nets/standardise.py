@@ -1,4 +1,4 @@
-"""A first layer that brings features of any scale to a mean of 0 and a deviation of 1."""
+"""An online standardisation layer: running mean 0 and standard deviation 1 per feature."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from recollect.errors import InputError
 
 __all__ = ["Standardise"]
 
-EARLY = 1e4  # the deviation of the first n values is known so badly that this over n is no limit
+EARLY = 1e4  # over n, a clipping limit that is large while n values estimate a deviation badly
 
 
 class Standardise(nn.Module):
-    """Subtracts the mean of every feature and divides by its deviation, as seen so far.
+    """Online standardisation: subtract the running mean of every feature, divide by its deviation.
 
-    In training, a batch (of one example too) is first counted in and then standardised; a pass
-    without gradients counts nothing. After `horizon` examples the oldest fade, so that a slow drift
-    is followed. A value far from anything seen is cut off at `limit` deviations. What is counted
-    in is cut off at the square root of the number of examples so far, in deviations, once there are
-    hundreds: none of n values lies further from their mean than that, and so a single
-    value at most doubles the variance, whatever its size.
+    In training mode, the statistics are updated with a batch (even of one example) before it is
+    standardised; a pass without gradients does not update them. After `horizon` examples, older
+    ones are gradually forgotten, so that statistics follow a slow drift. Outputs are clipped to
+    `limit` standard deviations. To make the statistics robust, the values that update them are
+    clipped to sqrt(n) deviations after n examples, once there are hundreds: no value of n is
+    further from their mean, and a single outlier of any size at most doubles the variance.
 
-    With `first`, only the first so many features are standardised: those after them, such as
-    indicators and categories, pass as they are.
+    With `first`, only that many leading features are standardised; the others, such as indicators
+    and categories, are passed through unchanged.
 
     >>> layer = Standardise(2)
     >>> layer(torch.tensor([[1.0, 5e6], [3.0, 7e6]]))
@@ -43,14 +43,14 @@ class Standardise(nn.Module):
         self.first = features if first is None else first
         if not 1 <= self.first <= features:
             raise InputError(f"first must be in 1..{features}, not {first}")
-        # Parameters that are not trained, where others have buffers: a fleet whose networks have
-        # no buffers takes what arrives and what is replayed in one pass.
+        # Frozen parameters instead of buffers, because a network without buffers processes incoming
+        # and replayed examples in one pass.
         self.mean = nn.Parameter(torch.zeros(self.first), requires_grad=False)
         self.deviation = nn.Parameter(torch.ones(self.first), requires_grad=False)
         self.seen = nn.Parameter(torch.zeros(()), requires_grad=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Features `[..., n, F]` of examples `[..., n, *shape]`, with or without a run axis."""
+        """Standardise examples `[..., n, *shape]`, with or without a run axis, to `[..., n, F]`."""
         flat = x.flatten(self.mean.dim())
         flat, rest = flat[..., : self.first], flat[..., self.first :]
         if self.training and torch.is_grad_enabled():
@@ -62,18 +62,18 @@ class Standardise(nn.Module):
 
     @torch.no_grad()
     def _count_in(self, x: Tensor) -> None:
-        """Let the statistics include a batch; in 64 bits, where a square is always finite."""
+        """Update the statistics with a batch, in float64, where squares of float32 are finite."""
         size = x.shape[-2]
         seen = self.seen.double().clamp(max=self.horizon)
         share = (size / (seen + size)).unsqueeze(-1)
         before, spread = self.mean.double(), self.deviation.double()
-        # A column that has not varied yet has no scale: its first other value sets it.
+        # A feature that has been constant has no scale yet; its first other value is not clipped.
         times = torch.maximum(seen.sqrt(), EARLY / seen).unsqueeze(-1)
         reach = (spread * times).where(spread > _least(before), torch.inf)
         low, high = (before - reach).unsqueeze(-2), (before + reach).unsqueeze(-2)
         variance, mean = torch.var_mean(x.double().clamp(low, high), -2, correction=0)
         apart = mean - before
-        # Chan's rule for the variance of two sets, weighted by their sizes.
+        # Chan's formula for the variance of two sets, weighted by their sizes.
         variance = torch.lerp(spread.square(), variance, share)
         variance = variance + apart.square() * share * (1 - share)
         self.mean.copy_(before + apart * share)
@@ -82,5 +82,5 @@ class Standardise(nn.Module):
 
 
 def _least(mean: Tensor) -> Tensor:
-    """The smallest difference that 32 bits can tell at this distance from zero."""
+    """The smallest difference that float32 resolves at this magnitude."""
     return (1e-6 * mean.abs()).clamp(min=1e-12)

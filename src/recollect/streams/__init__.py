@@ -1,4 +1,4 @@
-"""Streams: what arrives, in which order, and what is tested."""
+"""Streams: sequences of training examples in tasks, with test sets."""
 
 from recollect.streams.arrays import from_arrays
 from recollect.streams.benchmarks import BENCHMARKS, Benchmark, benchmark, twin

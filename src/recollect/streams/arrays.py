@@ -1,4 +1,4 @@
-"""A stream from your own arrays."""
+"""Create a stream from arrays."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCENARIOS: dict[str, Setting] = {
 
 
 class Options(TypedDict, total=False):
-    """What all functions that make a stream of one's own data take; see `from_arrays`."""
+    """Keyword arguments common to `from_arrays`, `from_dataset` and `from_folder`."""
 
     scenario: Scenario
     tasks: int | Sequence[Sequence[int]] | None
@@ -69,42 +69,42 @@ def from_arrays(
     target: str = "class",
     weights: Array | None = None,
 ) -> TaskStream:
-    """Make a stream of your own examples, to train and score any method on.
+    """Create a stream from arrays, to train and evaluate any method on.
 
     Args:
-        x: Examples, `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32).
-            A mapping or tuple of arrays, if an example has several: the network gets them as
-            keyword or positional arguments. There, whole numbers and booleans stay as they are.
-        y: Labels, `[N]`, integers from 0. If they begin later, outputs stay unused, and a warning
-            says so unless `classes` is given.
-        scenario: What a task is. `class`: some of the classes. `task`: the examples with one of
-            `task_ids`, scored over the classes of the task as well if no other task has them.
+        x: Examples `[N, ...]`, uint8 (images, 0 to 255) or floating point (stored as float32). For
+            inputs of several tensors, a mapping or tuple of arrays, which the network gets as
+            keyword or positional arguments; these may also be integers and booleans.
+        y: Labels `[N]`, integers from 0. If the lowest label is above 0, some outputs are never
+            used, and a warning says so unless `classes` is given.
+        scenario: Definition of a task. `class`: a subset of the classes. `task`: the examples with
+            the same entry in `task_ids`, also scored in Task-IL if tasks do not share classes.
             `domain`: the same, with every class in every task. `rotated`, `permuted`: all examples,
-            with an angle or a permutation of the pixels that depends on seed and task. `arrival`:
-            there are none; examples come in the order given.
-        test: Examples and labels to score on; without them a fifth of every class is held out.
-        tasks: For `class`: how many tasks, or the classes of each. Without it, two classes a task.
-            For `rotated` and `permuted`: how many.
-        class_order: For `class`: the order in which classes come, as a list; a number, for a random
-            order that is the same in all runs; or `"seed"`, another order for every seed. Then
-            every class gives as many examples as the smallest, and the first class of an order
-            is shown as class 0, the next as class 1, and so on.
-        task_ids: For `task` and `domain`: the task of each example; tasks come in sorted order.
-        test_task_ids: The same for `test`.
-        classes: The size of the head; without it, just enough for the highest label.
-        crop: In training, images are padded by so many pixels and cropped at random.
-        flip: Whether half of the images are flipped in training, left to right.
-        normalise: Whether images are normalised by the mean and standard deviation of each channel
-            of the training set, or by a pair of your own, (mean, std), of numbers from 0 to 1.
-        transform: A function that changes a batch `[n, ...]` which is learned, with torch's
-            generator seeded for each run and step (numpy's is not: its numbers would differ from
-            call to call). It must keep the shape. What is stored or tested is not changed.
-        replay_transform: The same for a batch that is replayed; without it, that is not changed.
-        name: What to call the stream.
-        target: What y is. `class`: the number of a class. `regression`: a value, or several,
-            `[N, D]`. `labels`: a 1 for every label that an example has, `[N, C]`. The latter two
-            have no scenario `class`.
-        weights: A weight above 0 for every example of x, `[N]`, by which its loss is multiplied.
+            with a rotation or pixel permutation that depends on seed and task. `arrival`: no
+            tasks; examples arrive in the given order.
+        test: Test examples and labels. By default a fifth of each class is held out.
+        tasks: For `class`: the number of tasks, or the classes of each task (default: two classes
+            per task). For `rotated` and `permuted`: the number of tasks.
+        class_order: For `class`: a list of the classes in order; an integer, for a random order
+            shared by all runs; or `"seed"`, for a random order per seed. With `"seed"`, all classes
+            are cut to the size of the smallest, and classes are renumbered: the first class of an
+            order becomes class 0, the next class 1, and so on.
+        task_ids: For `task` and `domain`: the task of each example; tasks are sorted.
+        test_task_ids: The task of each test example.
+        classes: Number of network outputs (default: the highest label + 1).
+        crop: Number of pixels by which training images are padded before random cropping.
+        flip: If True, flip half of the training images horizontally.
+        normalise: If True, normalise images with the mean and standard deviation of each channel
+            of the training set; or a pair (mean, std) of numbers from 0 to 1.
+        transform: Function that augments an incoming batch `[n, ...]` and preserves its shape.
+            PyTorch's random generator is seeded for each run and step (NumPy's is not). Stored
+            examples and test examples are not transformed.
+        replay_transform: Function that augments a replayed batch (default: no transform).
+        name: Name of the stream.
+        target: Type of y. `class`: class labels. `regression`: values `[N]` or `[N, D]`. `labels`:
+            binary indicators of several labels, `[N, C]`. The last two do not support the
+            scenario `class`.
+        weights: Positive weights `[N]` of the training examples, which multiply their losses.
 
     >>> import numpy as np
     >>> x, y = np.random.default_rng(0).random((100, 5)), np.arange(100) % 4
@@ -135,7 +135,7 @@ def from_arrays(
             f"{head - 1}, so correct y or pass classes={highest + 1}"
         )
     if class_order is not None and scenario != "class":
-        raise InputError(f"class_order is for scenario 'class', not {scenario!r}: leave it out")
+        raise InputError(f"class_order applies to scenario 'class', not {scenario!r}: omit it")
 
     view: View = "plain"
     if scenario == "class":
@@ -174,7 +174,7 @@ def from_arrays(
     if plain and classes is None and (lowest := int(train.y.min())):
         warnings.warn(
             f"the lowest label is {lowest}, so {lowest} of {head} outputs are never used: subtract "
-            f"it from the labels, or pass classes={head} if it is meant",
+            f"it from the labels, or pass classes={head} if this is intended",
             stacklevel=2,
         )
     return TaskStream(
@@ -199,9 +199,9 @@ def from_arrays(
 
 
 def _view_tasks(view: View, train: Examples, tasks: int | Sequence[Sequence[int]] | None) -> int:
-    """How many tasks a stream of rotated or permuted examples has."""
+    """Return the number of tasks of a stream of rotated or permuted examples."""
     if not isinstance(tasks, int) or tasks < 1:
-        raise InputError(f"scenario {view!r} needs tasks=, how many there are: a number from 1 on")
+        raise InputError(f"scenario {view!r} needs tasks=, the number of tasks (at least 1)")
     if train.packing is not None:
         raise InputError(f"examples of several tensors cannot be {view}: choose another scenario")
     x = train.x
@@ -214,7 +214,7 @@ def _view_tasks(view: View, train: Examples, tasks: int | Sequence[Sequence[int]
 
 
 def _check_reordered(train_y: Tensor, test_y: Tensor) -> None:
-    """Refuse a test set that lacks a class, as any may be the first."""
+    """Refuse a test set that lacks a class, as any class may come first."""
     if missing := sorted(set(distinct(train_y)) - set(distinct(test_y))):
         raise InputError(
             f"class_order='seed' needs test examples of every class, and there are none of the "
@@ -225,7 +225,7 @@ def _check_reordered(train_y: Tensor, test_y: Tensor) -> None:
 def _check_task_ids(
     scenario: str, has_test: bool, task_ids: Array | None, test_task_ids: Array | None
 ) -> None:
-    """Refuse task numbers that are missing or would be ignored."""
+    """Refuse task ids that are missing or would be ignored."""
     needed = scenario in ("task", "domain")
     if needed and task_ids is None:
         raise InputError(f"scenario {scenario!r} needs task_ids, the task of each example")
@@ -244,7 +244,7 @@ def _check_task_ids(
 def _class_groups(
     labels: list[int], tasks: int | Sequence[Sequence[int]] | None, order: Order | None
 ) -> list[tuple[int, ...]]:
-    """The classes of each task, from how many tasks there are or as they were given."""
+    """Return the classes of each task, from the number of tasks or as given."""
     labels = ordered(labels, order)
     if tasks is None or isinstance(tasks, int):
         count = len(labels) // 2 if tasks is None else tasks

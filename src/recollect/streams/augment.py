@@ -1,4 +1,4 @@
-"""How examples of one's own are augmented: as images, or by a function of a batch."""
+"""Data augmentation for custom streams: image augmentation, or a user's transform."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def augmentation(
     replay_transform: Transform | None = None,
     packing: Packing | None = None,
 ) -> Images | Transforms | None:
-    """What turns training examples `[N, ...]`, or rows of a packing, into inputs, if anything does.
+    """Build the augmentation of training examples `[N, ...]` or packed rows, or None.
 
     >>> x = torch.randint(256, (50, 3, 8, 8), dtype=torch.uint8)
     >>> images = augmentation(x, crop=1, flip=True, normalise=((0.5, 0.5, 0.5), (0.2, 0.2, 0.2)))
@@ -78,7 +78,7 @@ def augmentation(
 def _statistics(
     x: Tensor, normalise: bool | Statistics
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Mean and standard deviation of every channel, of numbers from 0 to 1."""
+    """Mean and standard deviation of each channel, for pixel values scaled to 0..1."""
     channels = x.shape[1] if x.dim() == 4 else 1
     if normalise is False:
         return (0.0,) * channels, (1.0,) * channels

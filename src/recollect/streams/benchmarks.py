@@ -1,4 +1,4 @@
-"""The benchmarks by name, with the batch sizes that they are run with."""
+"""Benchmarks by name, with their data sets, batch sizes and epochs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out", "twin"]
 
 
 def benchmark(name: str) -> Benchmark:
-    """The benchmark with this name.
+    """Return the benchmark with this name.
 
     >>> benchmark("seq-mnist").tasks
     5
@@ -38,7 +38,7 @@ def benchmark(name: str) -> Benchmark:
 
 
 def twin(known: Benchmark) -> Benchmark | None:
-    """The benchmark over bundled data that can stand in for one that needs a download.
+    """Return the substitute over bundled data for a benchmark that needs a download.
 
     >>> found = twin(benchmark("seq-mnist"))
     >>> found.name if found else None
@@ -50,10 +50,11 @@ def twin(known: Benchmark) -> Benchmark | None:
 @final
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark before its data are loaded: what it is, and how it is run.
+    """Description of a benchmark, before its data are loaded.
 
-    `paper` names the benchmark whose hyper-parameters and results belong to it (its own name, if
-    the paper has none), and `stands_in` the one that it replaces where there is no network.
+    `paper` is the name of the benchmark in the paper's tables of hyper-parameters and results (its
+    own name if it is not in the paper). `stands_in` is the benchmark that it substitutes for
+    without a network connection.
 
     >>> stream = benchmark("seq-digits").stream()
     >>> stream.tasks, stream.task_classes(1), stream.shape
@@ -81,11 +82,11 @@ class Benchmark:
         report: Callable[[str], None] | None = None,
         class_order: int | str | None = None,
     ) -> Stream:
-        """Load the data and make the stream; `validation` scores on a tenth of the training set.
+        """Load the data and build the stream; `validation` tests on a tenth of the training set.
 
-        `report` is called with where the data are fetched from, if they are not here yet. Where
-        tasks bring new classes, `class_order` is the number of a random order of the classes, the
-        same in all runs, or `"seed"`: another order for every seed.
+        `report` is called with a message if the data are downloaded. For benchmarks whose tasks
+        add classes, `class_order` is an integer for a random class order shared by all runs, or
+        `"seed"` for a random order per seed.
 
         >>> stream = benchmark("seq-digits").stream(class_order=7)
         >>> stream.name, stream.task_classes(0)
@@ -106,9 +107,9 @@ class Benchmark:
 
 
 def hold_out(dataset: Dataset) -> Dataset:
-    """The data set with a random tenth of its training examples as its test set.
+    """Return the data set with a random tenth of its training examples as the test set.
 
-    The split is the same for every seed, so that the length of a stream never depends on it.
+    The split is the same for every seed, so the length of a stream does not depend on the seed.
     """
     total = len(dataset.train_y)
     held = torch.zeros(total, dtype=torch.bool)
@@ -139,7 +140,7 @@ def _checked_order(order: int | str) -> int | str:
 def _tasks(
     spec: Benchmark, dataset: Dataset, view: View = "plain", order: int | str | None = None
 ) -> Stream:
-    """Each task brings the next few classes, or has all of them in another view of their pixels."""
+    """Build a stream whose tasks add classes, or show all classes in another view of the pixels."""
     groups = [tuple(range(dataset.classes))] * spec.tasks
     if spec.setting == "class":
         size = dataset.classes // spec.tasks
@@ -172,7 +173,7 @@ def _turning(spec: Benchmark, dataset: Dataset) -> Stream:
 
 
 def _twin(spec: Benchmark, name: str, batch: int, note: str = "") -> Benchmark:
-    """The same benchmark over scikit-learn's digits, which need no download."""
+    """Return the same benchmark over scikit-learn's digits, which need no download."""
     return replace(
         spec,
         name=name,
@@ -225,7 +226,7 @@ _FASHION = replace(
 
 
 def _online(spec: Benchmark, name: str) -> Benchmark:
-    """The same tasks in a single pass, in the batches of online continual learning."""
+    """Return the same benchmark in a single pass with small batches (online learning)."""
     return replace(
         spec, name=name, paper=name, batch=10, replay=64, epochs=1,
         description=f"{spec.description}, in a single pass",

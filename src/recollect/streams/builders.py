@@ -1,4 +1,4 @@
-"""Other streams made of a stream: blurry, imbalanced or recurring tasks, without copying data."""
+"""Modify a stream: blurry, long-tailed, imbalanced or recurring tasks, without copying data."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from recollect.streams.tasks import TaskStream
 
 __all__ = ["blurred", "imbalanced", "long_tailed", "recurring"]
 
-SWAPPED, RARE, KEPT, VISIT = 0, 1, 2, 3  # what random words of these functions are for
+SWAPPED, RARE, KEPT, VISIT = 0, 1, 2, 3  # purposes of random numbers in these functions
 
 
 def blurred(stream: TaskStream, share: float = 0.1, *, seed: int = 0) -> TaskStream:
     """Blur the boundaries between tasks: a share of each task's examples comes from other tasks.
 
-    Examples are swapped at random, the same for every run, so every example still comes once and
-    no task changes its size. A task is tested on the classes that were its own. As all tasks may
-    then share classes, there is no Task-IL.
+    Examples are swapped at random, identically in every run, so each example still arrives once
+    and task sizes do not change. Test sets do not change either. As tasks may then share classes,
+    Task-IL is not evaluated.
 
     >>> from recollect.streams import benchmark
     >>> stream = blurred(benchmark("seq-digits").stream(), 0.2)
@@ -33,7 +33,7 @@ def blurred(stream: TaskStream, share: float = 0.1, *, seed: int = 0) -> TaskStr
     if not 0 <= share < 1:
         raise InputError(f"share must be from 0 to below 1, not {share}")
     if not stream.boundaries or stream.tasks < 2 or stream.view in ("rotated", "permuted"):
-        raise InputError(f"{stream.name} has no tasks with examples of their own to be swapped")
+        raise InputError(f"cannot blur {stream.name}: its tasks all have the same examples")
     wanted = [round(share * len(ids)) for ids in stream.train_ids]
     counts = [min(count, sum(wanted) - count) for count in wanted]
     key = bits(torch.tensor([seed]), Purpose.TASKS, SWAPPED)
@@ -54,8 +54,8 @@ def blurred(stream: TaskStream, share: float = 0.1, *, seed: int = 0) -> TaskStr
 def long_tailed(stream: TaskStream, factor: float = 100.0, *, seed: int | None = 0) -> TaskStream:
     """Make class sizes long-tailed: geometric, the largest `factor` times the smallest.
 
-    Which classes are rare is random, the same for every run; with `seed=None` each class has fewer
-    examples than the one that came before it. The test set stays as it is.
+    Which classes are rare is random, identically in every run; with `seed=None` class sizes
+    decrease in the order in which classes arrive. The test set does not change.
 
     >>> from recollect.streams import benchmark
     >>> stream = long_tailed(benchmark("seq-digits").stream(), 10, seed=None)
@@ -82,7 +82,7 @@ def long_tailed(stream: TaskStream, factor: float = 100.0, *, seed: int | None =
 def imbalanced(stream: TaskStream, shares: Mapping[int, float], *, seed: int = 0) -> TaskStream:
     """Use only a share of the training examples of some classes, at least one in each task.
 
-    It is a random share, the same for every run. The test set stays as it is.
+    The share is random, identically in every run. The test set does not change.
 
     >>> from recollect.streams import benchmark
     >>> stream = imbalanced(benchmark("seq-digits").stream(), {1: 0.1})
@@ -98,7 +98,7 @@ def imbalanced(stream: TaskStream, shares: Mapping[int, float], *, seed: int = 0
                 "0 and at most 1 is expected"
             )
     number = torch.arange(len(stream.train_y))
-    chance = bits(torch.tensor(seed), Purpose.TASKS, KEPT, number)  # one of each example
+    chance = bits(torch.tensor(seed), Purpose.TASKS, KEPT, number)  # a random number per example
 
     def some(ids: Tensor) -> Tensor:
         kept = torch.ones(len(ids), dtype=torch.bool)
@@ -115,10 +115,10 @@ def imbalanced(stream: TaskStream, shares: Mapping[int, float], *, seed: int = 0
 def recurring(
     stream: TaskStream, order: int | Sequence[int] = 2, *, again: bool = False
 ) -> TaskStream:
-    """Let tasks, and so their classes, come back: all tasks so many times, or in an order.
+    """Repeat tasks: all of them `order` times, or in the given order of task numbers.
 
-    Each visit brings another part of the task's examples, at random; with `again`, all of them
-    each time. Every visit is a task of the new stream, with the test set of the old one.
+    Each visit has a different random part of the task's examples, or with `again` all of them.
+    Every visit is a task of the new stream, with the test set of the original task.
 
     >>> from recollect.streams import benchmark
     >>> stream = recurring(benchmark("seq-digits").stream(), [0, 1, 0])
@@ -127,11 +127,11 @@ def recurring(
     """
     _check_stream(stream)
     if not stream.boundaries:
-        raise InputError(f"{stream.name} has no tasks that could come back")
+        raise InputError(f"{stream.name} has no tasks to repeat")
     visits = [*range(stream.tasks)] * order if isinstance(order, int) else [*order]
     if not visits or not set(visits) <= set(range(stream.tasks)):
         raise InputError(
-            f"order={order!r} must be how often all tasks come, or a list of tasks from 0 to "
+            f"order={order!r} must be the number of repetitions, or a list of tasks from 0 to "
             f"{stream.tasks - 1}"
         )
     ids = list[Tensor]()
@@ -162,7 +162,7 @@ def _check_stream(stream: object) -> None:
 
 
 def _with_examples(stream: TaskStream, ids: tuple[Tensor, ...]) -> TaskStream:
-    """The stream with other training examples, and the classes that they have."""
+    """Return the stream with other training examples, and update the classes of its tasks."""
     if stream.setting != "class":
         return replace(stream, train_ids=ids)
     found = [set(stream.train_y[each].tolist()) for each in ids]
@@ -173,13 +173,13 @@ def _with_examples(stream: TaskStream, ids: tuple[Tensor, ...]) -> TaskStream:
 
 
 def _each_once(tasks: tuple[Tensor, ...], change: Callable[[Tensor], Tensor]) -> tuple[Tensor, ...]:
-    """Change the examples of every task; tasks that share a tensor go on sharing one."""
+    """Apply a change to the examples of every task; tasks that share a tensor still share it."""
     done = {id(ids): change(ids) for ids in {id(ids): ids for ids in tasks}.values()}
     return tuple(done[id(ids)] for ids in tasks)
 
 
 def _elsewhere(key: Tensor, task_of: Tensor) -> Tensor:
-    """A random permutation that gives no position an example of its own task.
+    """Return a random permutation that assigns no position an example of its own task.
 
     No task may have more than half of the examples.
     """
@@ -187,7 +187,7 @@ def _elsewhere(key: Tensor, task_of: Tensor) -> Tensor:
     where: list[int] = permute(key, torch.arange(count), count).tolist()
     for place in range(count):
         other = place
-        # Exchange with the next position where both are then elsewhere: there is one.
+        # Swap with the next position that resolves the conflict; it always exists.
         while task[where[place]] == task[place]:
             other = (other + 1) % count
             if task[where[other]] != task[place] != task[other]:

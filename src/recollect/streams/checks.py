@@ -1,4 +1,4 @@
-"""Checks of a user's own arrays: each refusal is one sentence, before anything is built."""
+"""Validate the arrays of a custom stream."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Array = npt.NDArray[Any] | Tensor
 
 
 class Examples(NamedTuple):
-    """Checked examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`.
+    """Validated examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`.
 
-    Where an example has several tensors, x are rows of a packing.
+    For examples of several tensors, x contains packed rows.
     """
 
     x: Tensor
@@ -32,7 +32,7 @@ class Examples(NamedTuple):
     weights: Tensor | None = None
 
     def rows(self, chosen: Tensor) -> Examples:
-        """Some of the examples."""
+        """Return a subset of the examples."""
         weights = None if self.weights is None else self.weights[chosen]
         x, y, task = (tensor[chosen] for tensor in (self.x, self.y, self.task))
         return Examples(x, y, task, self.packing, weights)
@@ -46,9 +46,9 @@ def examples(
     like: Examples | None = None,
     values: Callable[[Array, str, int], Tensor] | None = None,
 ) -> Examples:
-    """Copies of the arrays, if they can be learnt from; test examples must be `like` the others.
+    """Validate and copy arrays; test examples must have the shape and type of `like`.
 
-    y are the numbers of classes, or what `values` makes of them.
+    y are class labels, or targets that `values` converts.
     """
     prefix = "" if like is None else "test "
     packing: Packing | None = None
@@ -132,7 +132,7 @@ def _integers(values: Array, name: str, length: int) -> Tensor:
 
 
 def numbers_of(values: Array, name: str) -> Tensor:
-    """A copy on the CPU, so that a later change of the user's array changes nothing here."""
+    """Copy an array to the CPU, so that later changes to the user's array have no effect."""
     if isinstance(values, Tensor):
         return values.detach().cpu().clone()
     if not isinstance(values, np.ndarray):
@@ -142,7 +142,7 @@ def numbers_of(values: Array, name: str) -> Tensor:
     if values.dtype.kind not in "biuf":
         raise InputError(f"{name} holds {values.dtype}, but numbers are expected")
     if values.dtype.kind == "f":
-        # Before torch sees it: numpy has wider floats than torch.
+        # Convert in NumPy, which has wider floats than PyTorch.
         with np.errstate(over="ignore"):
             return torch.from_numpy(values.astype(np.float32))
     native = values.dtype if values.dtype in (np.uint8, np.bool_) else np.dtype(np.int64)

@@ -1,4 +1,4 @@
-"""The order in which classes come: as given, or another one for every seed."""
+"""Order in which classes arrive: given, random, or random per seed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Order = Literal["seed"] | int | Sequence[int]
 
 
 def ordered(labels: list[int], order: Order | str | None) -> list[int]:
-    """The labels in a given order, or in a random one that a number stands for.
+    """Return the labels in a given order, or in a random order determined by an integer.
 
     >>> ordered([0, 1, 2, 3], [3, 1, 0, 2]), sorted(ordered([0, 1, 2, 3], 7))
     ([3, 1, 0, 2], [0, 1, 2, 3])
@@ -43,9 +43,10 @@ def ordered(labels: list[int], order: Order | str | None) -> list[int]:
 
 
 def usable(y: Tensor) -> Tensor:
-    """Which examples a stream with an order of classes per seed uses, `[N]` bool.
+    """Mask `[N]` of the examples that a stream with a class order per seed uses.
 
-    The length of a stream must not depend on the seed: every class gives as many as the smallest.
+    All classes are cut to the size of the smallest, so that the stream length does not depend on
+    the seed.
     """
     order = ClassOrder.of(y)
     return order.rank < order.by_class.shape[1]
@@ -54,11 +55,11 @@ def usable(y: Tensor) -> Tensor:
 @final
 @dataclass(frozen=True, eq=False)
 class ClassOrder:
-    """Finds the example that stands for another one when classes come in the order of a seed.
+    """Map examples to those that replace them under the class order of a seed.
 
-    Class number `c` of a seed's order is shown as class number `c` of the sorted labels, so that
-    every task has the same labels for every seed. The example of rank `r` in the one stands for
-    that of rank `r` in the other: `number` and `rank` `[N]`, `by_class` `[C, n]`.
+    The c-th class of a seed's order replaces the c-th class of the sorted labels, so every task has
+    the same labels for every seed. The example of rank r in one class replaces that of rank r in
+    the other. `number` and `rank` are `[N]`, `by_class` is `[C, n]`.
     """
 
     number: Tensor
@@ -68,7 +69,7 @@ class ClassOrder:
 
     @classmethod
     def of(cls, y: Tensor) -> ClassOrder:
-        """The order over examples with these labels, `[N]`."""
+        """Build the mapping for examples with labels `[N]`."""
         number = torch.unique(y, return_inverse=True)[1]
         members = [(number == c).nonzero().flatten() for c in range(int(number.max()) + 1)]
         smallest = min(map(len, members))
@@ -81,13 +82,13 @@ class ClassOrder:
         return cls(number, rank, by_class, Copies(number, rank, by_class))
 
     def rows(self, seeds: Tensor, ids: Tensor) -> Tensor:
-        """The examples that stand for `ids` `[K, n]` in the runs with these seeds."""
+        """Return the examples that replace `ids` `[K, n]` in the runs with these seeds."""
         number, rank, by_class = self.copies.on(ids.device)
         order = _permutations(seeds, len(by_class))
         return by_class[order.gather(1, take(number, ids)), take(rank, ids)]
 
 
 def _permutations(seeds: Tensor, classes: int) -> Tensor:
-    """A random order of the classes for each seed, `[K, C]`."""
+    """Random class order for each seed, `[K, C]`."""
     key = bits(seeds, Purpose.CLASSES)
     return permute(key[:, None], torch.arange(classes, device=seeds.device), classes)

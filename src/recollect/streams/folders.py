@@ -1,4 +1,4 @@
-"""A stream from a folder of images, one folder for each class."""
+"""Create a stream from a folder of images, with one subfolder per class."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ def from_folder(
     name: str | None = None,
     **options: Unpack[Options],
 ) -> TaskStream:
-    """Make a stream of a folder of images: `path/class/image.png`, one folder for each class.
+    """Create a stream from a folder of images with one subfolder per class: `path/cat/1.png`.
 
-    If `path` has the folders `train` and `test`, with one folder for each class in both, these are
-    the two sets; otherwise a fifth of every class is held out. Classes are numbered in the order of
-    their names. Images are stored as bytes, `[3, H, W]`, or `[1, H, W]` if all are grey. Hidden
-    files and files that are not images are left out.
+    If `path` has the folders `train` and `test`, each with one subfolder per class, these are the
+    training and test sets; otherwise a fifth of each class is held out. Classes are numbered in
+    alphabetical order. Images are stored as uint8, `[3, H, W]`, or `[1, H, W]` if all are grey.
+    Hidden files and files that are not images are ignored.
 
     Args:
-        path: The folder.
-        size: Height and width to which all images are resized, or one number for both; without it,
-            they must have one size.
-        name: What to call the stream; the name of the folder without it.
-        options: Those of `from_arrays`: scenario, tasks, class_order, crop, flip and so on.
+        path: Folder with the images.
+        size: Height and width to resize all images to, or one number for both. By default all
+            images must have the same size.
+        name: Name of the stream (default: the name of the folder).
+        options: Options of `from_arrays`: scenario, tasks, class_order, crop, flip and so on.
 
     >>> import tempfile
     >>> from PIL import Image
@@ -63,7 +63,7 @@ def from_folder(
             f"{root / classes[0]}, of which a fifth of every class is then held out"
         )
     if both and (unknown := sorted(set(_classes(folders[1])) - set(classes))):
-        raise DataError(f"{folders[1]} has classes that {folders[0]} has not: {', '.join(unknown)}")
+        raise DataError(f"{folders[1]} has classes that {folders[0]} lacks: {', '.join(unknown)}")
     files = [
         [(file, number) for number, each in enumerate(classes) for file in _images(folder / each)]
         for folder in folders
@@ -86,7 +86,7 @@ def _classes(folder: Path) -> list[str]:
     except OSError as error:
         raise DataError(f"cannot read {folder}: {error.strerror or error}") from None
     if not found:
-        raise DataError(f"{folder} has no folders: there must be one for each class, with images")
+        raise DataError(f"{folder} has no subfolders: there must be one of images for each class")
     return found
 
 
@@ -107,7 +107,7 @@ def _size(size: int | tuple[int, int] | None) -> tuple[int, int] | None:
 
 
 def _read(files: list[tuple[Path, int]], size: tuple[int, int] | None, grey: bool) -> Pixels:
-    """All images, `[N, C, H, W]`."""
+    """Read all images, `[N, C, H, W]`."""
     first = _pixels(files[0][0], size, grey)
     x = np.empty((len(files), *first.shape), np.uint8)
     for number, (file, _) in enumerate(with_progress(files, files, "images")):
@@ -138,15 +138,15 @@ def _pixels(file: Path, size: tuple[int, int] | None, grey: bool) -> Pixels:
 
 
 def _opened(file: Path, use: Any) -> object:
-    """What a function makes of an image, which is closed again."""
+    """Open an image, apply a function to it, and close it."""
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
-            # Pillow only warns of an image that would take hundreds of megabytes.
+            # Pillow only warns about images of hundreds of megabytes.
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(file) as image:
                 return use(image)
-    except Exception as error:  # what decoders raise for damaged files is not documented
+    except Exception as error:  # decoders raise undocumented exceptions for damaged files
         raise DataError(f"{file} is not an image that can be read ({error})") from None
 
 

@@ -1,4 +1,4 @@
-"""Joint training: every task of a stream at once, the upper bound of the paper's tables."""
+"""Joint training on all tasks of a stream at once, the upper bound in the paper's tables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["Joint"]
 @final
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """A stream whose tasks are mixed into one, so that examples arrive independently.
+    """Stream that mixes all tasks of `inner` into one, so that examples are i.i.d.
 
-    Training sees a single task; the tasks to be scored are those of `inner`.
+    Training sees a single task; evaluation uses the tasks of `inner`.
 
     >>> from recollect.streams import benchmark
     >>> joint = Joint(benchmark("seq-digits").stream())
@@ -43,36 +43,36 @@ class Joint:
 
     @property
     def weighted(self) -> bool:
-        """Whether the training examples have weights."""
+        """True if the training examples have weights."""
         return bool(getattr(self.inner, "weighted", False))
 
     def parts(self, task: int) -> tuple[int, ...]:
-        """How many examples all tasks have together."""
+        """Total number of examples of all tasks."""
         return (self._ends[-1],)
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Positions start..stop-1 of a random order of everything, `[K, stop-start]`."""
+        """Positions start..stop-1 of a random order of all examples, `[K, stop-start]`."""
         return shuffled(seeds, task, epoch, start, stop, self._ends[-1])
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]`, counted through all tasks, as their task has them."""
+        """Return the examples `index` `[K, n]`, numbered across all tasks."""
         starts, ends = self._bounds.on(index.device)
         inner_task = torch.bucketize(index, ends, right=True)
         return self.inner.pick(seeds, inner_task, index - starts[inner_task])
 
     def test(self, seeds: Tensor, task: int) -> Batch:
-        """The test sets of all tasks, one after the other; `inner` has them one by one."""
+        """Return the concatenated test sets of all tasks."""
         batches = [self.inner.test(seeds, inner) for inner in range(self.inner.tasks)]
         return Batch(torch.cat([b.x for b in batches], 1), torch.cat([b.y for b in batches], 1))
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The classes of all tasks."""
+        """Return the classes of all tasks."""
         tasks = range(self.inner.tasks)
         return tuple(sorted({c for inner in tasks for c in self.inner.task_classes(inner)}))
 
     @cached_property
     def _ends(self) -> tuple[int, ...]:
-        """How many examples there are up to the end of each inner task."""
+        """Cumulative number of examples up to the end of each inner task."""
         return tuple(accumulate(sum(self.inner.parts(t)) for t in range(self.inner.tasks)))
 
     @cached_property

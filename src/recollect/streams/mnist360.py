@@ -1,4 +1,4 @@
-"""MNIST-360: two digits at a time, slowly turning, without any boundary that a method could use."""
+"""MNIST-360: pairs of slowly rotating digits, without task boundaries."""
 
 from __future__ import annotations
 
@@ -28,16 +28,17 @@ GROUPS = 2 * ROUNDS
 @final
 @dataclass(frozen=True, eq=False)
 class Mnist360:
-    """The paper's general stream: digits 0 to 8 in pairs, three rounds, each digit turning once.
+    """MNIST-360, the paper's general continual learning stream of rotating digits in pairs.
 
     Every training example arrives exactly once. The pairs (0, 1), (1, 2), ..., (8, 0) follow each
-    other in three rounds; a digit's examples are split at random into six groups, one for each
-    time that it appears. Within a pair the digits alternate in proportion to their groups, so that
-    batches of any size hold both in the same proportion. Angles are counter-clockwise and start at
-    c = 0: the c-th of the n training examples of digit d is turned by 360 c / n + (d - 1) offset
-    degrees, and the c-th of the n test examples by 360 c / n.
+    other in three rounds; the examples of a digit are split at random into six groups, one for each
+    of its appearances. Within a pair the digits alternate in proportion to the sizes of their
+    groups, so that batches of any size have both in the same proportion. Angles are
+    counter-clockwise and start at c = 0: the c-th of the n training examples of digit d is rotated
+    by 360 c / n + (d - 1) offset degrees, and the c-th of the n test examples by 360 c / n.
 
-    `offset` is 60 as in the paper's code, which its figures belong to; its appendix prints 30.
+    `offset` is 60 as in the paper's code, which the published results belong to; its appendix
+    states 30.
 
     >>> from recollect.streams import benchmark
     >>> stream = benchmark("digits-360").stream()
@@ -62,50 +63,50 @@ class Mnist360:
 
     @property
     def classes(self) -> int:
-        """The size of the head: the data set's, as the paper keeps its network."""
+        """Number of network outputs: that of the data set, as in the paper."""
         return self.dataset.classes
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one image."""
+        """Shape of one image."""
         return tuple(self.dataset.train_x.shape[1:])
 
     @property
     def dtype(self) -> torch.dtype:
-        """How one image is stored."""
+        """Type in which images are stored."""
         return self.dataset.train_x.dtype
 
     def parts(self, task: int) -> tuple[int, ...]:
-        """How many examples each of the 27 pairs has; no batch spans two of them."""
+        """Number of examples of each of the 27 pairs; no batch spans two of them."""
         return tuple(map(len, self._arrivals))
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Examples are numbered as they arrive: start..stop-1, `[K, stop-start]`."""
+        """Return start..stop-1, `[K, stop-start]`: examples are numbered in order of arrival."""
         return torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples that arrive in positions `index` `[K, n]`, rotated as they arrive."""
+        """Return the rotated examples that arrive in positions `index` `[K, n]`."""
         images, ids, starts, counts, digits, turns = self._train.on(index.device)
         digit, turn = digits[index], turns[index]
         key = bits(seeds[:, None], Purpose.GROUP, digit)
         chosen = ids[starts[digit] + permute(key, turn, counts[digit])]
-        # The runs of a fleet ask for the same positions, and the position alone decides the angle.
+        # All runs of a fleet request the same positions, and these determine the angles.
         alike = bool((index == index[:1]).all())
         runs = slice(0, 1) if alike else slice(None)
         angles = _angles(digit[runs], turn[runs], counts, self.offset)
         return Batch(rotate(take(images, chosen), angles), digit)
 
     def test(self, seeds: Tensor, task: int) -> Batch:
-        """The test set, x `[1, n, *shape]`, y `[1, n]`: each digit turns once, without offset."""
+        """Return the test set, x `[1, n, *shape]`, y `[1, n]`: each digit rotates once."""
         return Batch(*self._test.on(seeds.device))
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The digits 0 to 8."""
+        """Return the digits 0 to 8."""
         return tuple(range(DIGITS))
 
     @cached_property
     def _arrivals(self) -> list[Tensor]:
-        """The digits that arrive in each of the 27 pairs; the same for every seed."""
+        """Digits that arrive in each of the 27 pairs; the same for every seed."""
         groups = [_six_groups(count) for count in self._counts.tolist()]
         pairs = []
         for first in ROUNDS * [*range(DIGITS)]:
@@ -133,7 +134,7 @@ class Mnist360:
 
 
 def _turns(digits: Tensor) -> Tensor:
-    """How many of the same digit came before each."""
+    """Count, for each position, the earlier examples of the same digit."""
     turns = torch.empty_like(digits)
     for digit in range(DIGITS):
         here = digits == digit
@@ -142,19 +143,19 @@ def _turns(digits: Tensor) -> Tensor:
 
 
 def _six_groups(count: int) -> Iterator[int]:
-    """The sizes of six groups of examples, which differ by one at most."""
+    """Sizes of six groups of examples, which differ by at most one."""
     return ((count + GROUPS - 1 - group) // GROUPS for group in range(GROUPS))
 
 
 def _interleaved(first: int, second: int) -> Tensor:
-    """Whether each position holds the first kind, such that every prefix is in proportion."""
+    """Interleave two kinds in proportion: True where a position has the first kind."""
     total = first + second
     so_far = (torch.arange(total + 1) * 2 * first + total) // (2 * total)
     return so_far.diff() == 1
 
 
 def _angles(digit: Tensor, turn: Tensor, counts: Tensor, offset: float) -> Tensor:
-    """The angles of examples in radians, for an offset in degrees; the arithmetic is the CPU's."""
+    """Angles of examples in radians, for an offset in degrees, computed on the CPU."""
     digit, turn, count = digit.cpu(), turn.cpu(), counts.cpu()[digit.cpu()]
     start = (digit - 1).double() * math.radians(offset)
     return 2 * math.pi * turn.double() / count + start

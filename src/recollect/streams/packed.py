@@ -1,4 +1,4 @@
-"""Arrays of examples that have several tensors, checked and packed."""
+"""Validate and pack examples that consist of several arrays."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Parts = Mapping[str, Any] | tuple[Any, ...]
 
 
 def packed(x: Parts, name: str, like: Packing | None = None) -> tuple[Packing, Tensor]:
-    """A packing and the rows `[N, words]` of arrays `[N, ...]`; test examples are `like` others.
+    """Pack arrays `[N, ...]` into rows `[N, words]`; test examples must match the packing `like`.
 
-    Reals become float32, and whole numbers of other sizes int64.
+    Floating-point numbers become float32, and integers of other sizes int64.
 
     >>> packing, rows = packed({"ids": torch.tensor([[1, 2]]), "mask": torch.ones(1, 2) > 0}, "x")
     >>> print(packing)
@@ -32,7 +32,7 @@ def packed(x: Parts, name: str, like: Packing | None = None) -> tuple[Packing, T
     batch = {}
     for key, part in given.items():
         if not isinstance(key, str):
-            raise InputError(f"{name} has the key {key!r}: the names of its arrays must be texts")
+            raise InputError(f"{name} has the key {key!r}: the names of its arrays must be strings")
         batch[key] = _part(part, f"{name}[{key if isinstance(x, tuple) else repr(key)}]")
     sizes = {key: len(part) for key, part in batch.items()}
     if len(set(sizes.values())) > 1:
@@ -44,9 +44,9 @@ def packed(x: Parts, name: str, like: Packing | None = None) -> tuple[Packing, T
 
 
 def is_parts(example: object) -> bool:
-    """Whether an example of a data set has several tensors: a mapping, or a tuple of arrays.
+    """Return True if an example has several tensors: a mapping, or a tuple of arrays.
 
-    A tuple of arrays that can be stacked to images or reals is one array.
+    A tuple that can be stacked into a single array counts as one tensor.
     """
     if isinstance(example, Mapping):
         return True

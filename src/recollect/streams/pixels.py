@@ -1,8 +1,8 @@
-"""How a task sees its examples: as they are, with their pixels permuted, or rotated.
+"""Views of the pixels of a task: unchanged, permuted or rotated.
 
-A view of pixels is a map that says where each pixel of the result comes from, so applying it is one
-gather. The maps are computed on the CPU, so that every device sees the same pixels. Under the view
-`reordered`, classes come in another order for every seed (`class_order.py`).
+A view is an index map from each pixel of the result to its source, so applying it is one gather.
+The maps are computed on the CPU, so that they are identical on every device. The view `reordered`
+gives each seed another class order (`class_order.py`).
 """
 
 from __future__ import annotations
@@ -20,36 +20,37 @@ __all__ = ["PixelMap", "View", "angle", "permutation", "pixel_map", "rotate", "r
 
 View = Literal["plain", "permuted", "rotated", "reordered"]
 
-# A source coordinate that falls exactly between two pixels is one rounding error away from either;
-# this much more makes every machine take the same one.
+# Rounding errors decide which of two pixels a source coordinate exactly between them maps to; this
+# offset makes the choice the same on every machine.
 NUDGE = 1e-9
-# Pixels at a time: as many as a core's cache holds.
+# Pixels per chunk, chosen to fit into a core's cache.
 CHUNK = 1 << 17
 
 
 class PixelMap(NamedTuple):
-    """Where each pixel of the result comes from, `[..., P]`, and 0 where it stays black."""
+    """Source index of each pixel, `[..., P]`, and a mask that is 0 for black pixels."""
 
     source: Tensor
     inside: Tensor | None = None
 
 
 def permutation(seeds: Tensor, tasks: Tensor, pixels: int) -> PixelMap:
-    """A random permutation of the pixels for each run and task, `[K, T, P]`."""
+    """Random pixel permutation for each run and task, `[K, T, P]`."""
     key = bits(seeds[:, None], Purpose.PIXELS, tasks)
     return PixelMap(permute(key[..., None], torch.arange(pixels, device=seeds.device), pixels))
 
 
 def angle(seeds: Tensor, tasks: Tensor) -> Tensor:
-    """A random angle for each run and task, uniform between 0 and pi (180 degrees), `[K, T]`."""
+    """Random angle for each run and task, uniform between 0 and pi, `[K, T]`."""
     upper = (bits(seeds[:, None], Purpose.ANGLE, tasks) >> 11) & ((1 << 53) - 1)
     return upper.double() / (1 << 53) * math.pi
 
 
 def rotation(angles: Tensor, height: int, width: int) -> PixelMap:
-    """The map that rotates an image about its centre, for angles `[...]` in radians.
+    """Return the map that rotates an image about its centre, for angles `[...]` in radians.
 
-    Counter-clockwise is positive; a pixel takes the value of the nearest one, or black outside.
+    Positive angles are counter-clockwise. Pixels are sampled by nearest neighbour; pixels outside
+    the image are black.
 
     >>> rotation(torch.tensor([math.pi / 2]), 2, 2).source
     tensor([[1, 3, 0, 2]])
@@ -68,7 +69,7 @@ def rotation(angles: Tensor, height: int, width: int) -> PixelMap:
 
 
 def through(images: Tensor, seen: PixelMap) -> Tensor:
-    """Images `[..., H, W]` seen through a map whose axes before the last match or broadcast."""
+    """Apply a pixel map to images `[..., H, W]`; the leading axes of the map are broadcast."""
     flat = images.flatten(-2)
     result = flat.gather(-1, seen.source.expand(flat.shape))
     if seen.inside is not None:
@@ -77,7 +78,7 @@ def through(images: Tensor, seen: PixelMap) -> Tensor:
 
 
 def rotate(images: Tensor, angles: Tensor) -> Tensor:
-    """Images `[K, n, H, W]` rotated about their centres by angles `[K, n]` or `[1, n]`."""
+    """Rotate images `[K, n, H, W]` about their centres by angles `[K, n]` or `[1, n]`."""
     height, width = images.shape[-2:]
     result = torch.empty_like(images)
     step = max(1, CHUNK // (angles.shape[0] * height * width))
@@ -98,9 +99,9 @@ def pixel_map(
     device: str,
     channels: int = 1,
 ) -> PixelMap:
-    """The maps of rotated or permuted pixels, `[K, T, P]`, cached for the batches of a task.
+    """Return the maps of rotated or permuted pixels, `[K, T, P]`, cached for the batches of a task.
 
-    All channels of an image are seen alike; their pixels lie one after the other.
+    All channels of an image use the same map; P counts the pixels of all channels.
     """
     runs, numbers = torch.tensor(seeds, dtype=torch.int64), torch.tensor(tasks)
     if view == "permuted":

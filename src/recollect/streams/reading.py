@@ -1,4 +1,4 @@
-"""Progress on standard error while many examples are read."""
+"""Progress messages on standard error while examples are read."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ PATIENCE, EVERY = 2.0, 0.5
 def with_progress(
     items: Iterable[T], total: Sized | int, what: str, doing: str = "reading", each: int = 1
 ) -> Iterator[T]:
-    """The items; if they take longer than two seconds, how many there were is printed.
+    """Iterate over items, and print progress if it takes longer than two seconds.
 
-    An item may stand for several: `each` of them.
+    Each item counts as `each` examples.
     """
     count = total if isinstance(total, int) else len(total)
     began = last = time.monotonic()

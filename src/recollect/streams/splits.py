@@ -1,4 +1,4 @@
-"""Training and test examples of a user's own arrays, and what is refused of them."""
+"""Split arrays into training and test examples, and validate test sets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["check_tested", "distinct", "split"]
 
 
 def distinct(values: Tensor) -> list[int]:
-    """The different values, in order."""
+    """Return the unique values, sorted."""
     return sorted(set(values.tolist()))
 
 
 def split(everything: Examples) -> tuple[Examples, ...]:
-    """Training examples and a fifth of each class of each task to score on, both in order."""
+    """Hold out a fifth of each class of each task for testing; both parts stay in order."""
     classes = everything.y if everything.y.dim() == 1 else torch.zeros_like(everything.task)
     pairs = torch.stack([everything.task, classes])
     held = held_out(torch.unique(pairs, dim=1, return_inverse=True)[1])
@@ -37,9 +37,9 @@ def check_tested(
     exact: bool,
     plain: bool,
 ) -> None:
-    """Refuse a test set with examples of no task, or a task without test examples.
+    """Refuse test examples that belong to no task, and tasks without test examples.
 
-    Where the groups are `exact`, every class of a task must be tested.
+    With `exact` groups, every class of a task must have test examples.
     """
     tested = sum(len(ids) for ids in test_ids)
     if tested < len(test.y):

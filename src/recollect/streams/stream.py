@@ -1,4 +1,4 @@
-"""What a stream is: examples of tasks that arrive one after the other."""
+"""The stream interface: tasks whose examples arrive one after the other."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
     "validation_of",
 ]
 
-# Of a stream's field: one that is None has no part in the fingerprint, as if there were none.
+# Metadata of a stream's field: if its value is None, it is not part of the fingerprint.
 ABSENT_IF_NONE = {"absent_if_none": True}
 
 Setting = Literal["class", "domain", "general", "regression", "labels"]
@@ -45,10 +45,10 @@ class Batch(NamedTuple):
 
 
 class Stream(Protocol):
-    """A benchmark: what arrives, in which order, and what is tested.
+    """Interface of a stream: training examples in tasks, their order, and the test sets.
 
-    Everything random in it depends on a run's seed, so its functions take the seeds of a fleet,
-    `[K]`, and return tensors with a run axis. How many examples arrive never depends on the seed.
+    Everything random in a stream depends on a run's seed, so its methods take the seeds `[K]` of a
+    fleet and return tensors with a run axis. The number of examples never depends on the seed.
 
     >>> from recollect.streams import benchmark
     >>> stream: Stream = benchmark("seq-digits").stream()
@@ -62,75 +62,75 @@ class Stream(Protocol):
 
     @property
     def name(self) -> str:
-        """The name by which the command line knows it."""
+        """Name of the stream."""
 
     @property
     def setting(self) -> Setting:
-        """How it is scored: `class` (Class-IL and Task-IL), `domain` or `general`.
+        """Evaluation setting: `class` (Class-IL and Task-IL), `domain` or `general`.
 
-        `regression` and `labels` are for targets y `[K, n, C]` that are not one class.
+        `regression` and `labels` have targets y `[K, n, C]` instead of class labels.
         """
 
     @property
     def boundaries(self) -> bool:
-        """Whether methods are notified where a task ends."""
+        """True if methods are notified of task ends."""
 
     @property
     def classes(self) -> int:
-        """The size of the head."""
+        """Number of network outputs."""
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
+        """Shape of one example."""
 
     @property
     def dtype(self) -> torch.dtype:
-        """How one example is stored: uint8 for images, float32 for other arrays."""
+        """Type in which examples are stored: uint8 for images, float32 for other arrays."""
 
     @property
     def images(self) -> Images | Transforms | None:
-        """How images are cropped, flipped and normalised, or other examples transformed, if so."""
+        """Augmentation and normalisation of examples; None if there is none."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are; a stream without boundaries has one."""
+        """Number of tasks; a stream without boundaries has one."""
 
     def parts(self, task: int) -> tuple[int, ...]:
-        """How many examples each unbroken part of a task has; no batch spans two parts."""
+        """Number of examples of each contiguous part of a task; no batch spans two parts."""
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Which examples of a task arrive in positions start..stop-1 of an epoch, `[K, n]`."""
+        """Indices of the examples that arrive in positions start..stop-1 of an epoch, `[K, n]`."""
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]` of a task (one, or one each: `[K, n]`), as it has them."""
+        """Return the examples `index` `[K, n]` of a task; `task` may be `[K, n]`, one for each."""
 
     def test(self, seeds: Tensor, task: int) -> Batch:
-        """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
+        """Return the test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if it is shared."""
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The classes of a task, which Task-IL chooses from."""
+        """Return the classes of a task, among which Task-IL predicts."""
 
 
 class TaskClasses(Protocol):
-    """What says which classes every task has."""
+    """Interface of objects that know the classes of each task."""
 
     @property
     def setting(self) -> Setting:
-        """How it is scored."""
+        """Evaluation setting."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """Number of tasks."""
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The classes of a task."""
+        """Return the classes of a task."""
 
 
 def has_task_il(stream: TaskClasses) -> bool:
-    """Whether Task-IL means something: tasks have classes of their own, which may come back.
+    """Return True if Task-IL is meaningful: different tasks have disjoint classes.
 
-    Where a class belongs to several different tasks, or all tasks have the same classes, the task
-    of an example does not tell which classes to choose from.
+    Tasks may recur. If different tasks share a class, or all tasks have the same classes, knowing
+    the task does not determine the classes to choose from.
     """
     if stream.setting != "class":
         return False
@@ -140,13 +140,13 @@ def has_task_il(stream: TaskClasses) -> bool:
 
 
 def packing_of(stream: object) -> Packing | None:
-    """How a stream's examples of several tensors are packed; None if they are one tensor each."""
+    """Return the packing of examples of several tensors; None for single tensors."""
     found: Packing | None = getattr(stream, "packing", None)
     return found
 
 
 def validation_of(stream: object) -> Stream:
-    """The validation split of a stream: what its method `validation()` returns."""
+    """Return the validation split of a stream, from its method `validation()`."""
     split = getattr(stream, "validation", None)
     if not callable(split):
         raise InputError(
@@ -157,19 +157,19 @@ def validation_of(stream: object) -> Stream:
 
 
 def shuffled(seeds: Tensor, task: int, epoch: int, start: int, stop: int, size: int) -> Tensor:
-    """Positions start..stop-1 of a random order of `size` examples, one order per run and epoch."""
+    """Return positions start..stop-1 of a random order of `size` examples per run and epoch."""
     key = bits(seeds, Purpose.ORDER, task, epoch)
     return permute(key[:, None], torch.arange(start, stop, device=seeds.device), size)
 
 
 def take(data: Tensor, ids: Tensor) -> Tensor:
-    """The rows `ids` of `data`: the same as `data[ids]`, but copied row by row, far faster."""
+    """Return `data[ids]`; copying row by row is much faster than indexing."""
     return data.index_select(0, ids.flatten()).view(*ids.shape, *data.shape[1:])
 
 
 @final
 class Copies:
-    """Tensors that are copied to a device once, the first time that they are needed there.
+    """Tensors that are copied to a device once, on first use there.
 
     A stream's tensors follow the device of the seeds, so a stream need not be moved to a device.
     """
@@ -179,7 +179,7 @@ class Copies:
         self._copies: dict[torch.device, tuple[Tensor, ...]] = {}
 
     def on(self, device: torch.device) -> tuple[Tensor, ...]:
-        """The tensors on `device`; not to be written to."""
+        """Return the tensors on `device`; do not modify them."""
         if device not in self._copies:
             self._copies[device] = tuple(tensor.to(device) for tensor in self._home)
         return self._copies[device]

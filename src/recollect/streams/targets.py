@@ -1,4 +1,4 @@
-"""Streams of values or several labels, and examples with weights."""
+"""Regression and multi-label targets of streams, and example weights."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ NOT_FOR = ("class",)
 
 
 class Scored(Protocol):
-    """What says how a stream is scored."""
+    """Interface of objects with an evaluation setting."""
 
     @property
     def setting(self) -> str:
-        """How it is scored."""
+        """Evaluation setting."""
 
 
 def target_of(stream: Scored) -> Target:
-    """What the examples of a stream have for a target: its setting says it.
+    """Return the target type of a stream, from its setting.
 
     >>> from recollect.streams import benchmark
     >>> target_of(benchmark("seq-digits")).name
@@ -36,7 +36,7 @@ def target_of(stream: Scored) -> Target:
 
 
 def check_scenario(target: str, scenario: str) -> None:
-    """Refuse a scenario that splits classes where there are none."""
+    """Refuse a scenario that splits classes for targets without classes."""
     if target_named(target) is not CLASS and scenario in NOT_FOR:
         raise InputError(
             f"scenario {scenario!r} gives every task some of the classes, and the target "
@@ -45,7 +45,7 @@ def check_scenario(target: str, scenario: str) -> None:
 
 
 def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
-    """The values `[N, D]` or labels `[N, C]` of the examples, if they can be learned.
+    """Validate regression targets `[N, D]` or label indicators `[N, C]`.
 
     >>> import numpy as np
     >>> values_of(np.array([0.5, 1.5]), "regression", "y", 2)
@@ -67,7 +67,7 @@ def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
 
 
 def checked_weights(weights: Array, length: int) -> Tensor:
-    """The weights `[N]` of the examples; refused unless all are above zero, up to a million."""
+    """Validate example weights `[N]`: all must be above 0 and at most a million."""
     found = numbers_of(weights, "weights").to(torch.float32)
     if found.shape != (length,):
         raise InputError(
@@ -84,7 +84,7 @@ def checked_weights(weights: Array, length: int) -> Tensor:
 
 
 def without_weights(y: Tensor, like: Tensor) -> Tensor:
-    """Targets `[N, ...]` as those of the test set are, without a column of weights.
+    """Remove the column of weights from targets `[N, ...]`, to match those of the test set.
 
     >>> from recollect.core.targets import with_weights
     >>> y = with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))

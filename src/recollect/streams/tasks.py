@@ -1,4 +1,4 @@
-"""Streams that are a sequence of tasks: new classes, or the same classes in a new guise."""
+"""Streams of tasks: each task has new classes, or another view of the same classes."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ __all__ = ["TaskStream", "examples_of"]
 
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
-    """The indices of the examples of some classes."""
+    """Return the indices of the examples of some classes."""
     return torch.isin(labels, torch.tensor(classes)).nonzero().flatten()
 
 
 @final
 @dataclass(frozen=True, eq=False)
 class TaskStream:
-    """A stream of tasks over one data set; a task is a set of examples and a view of them.
+    """Stream of tasks over one data set; a task is a set of examples and a view of their pixels.
 
     >>> x, y = torch.arange(8, dtype=torch.uint8).view(8, 1), torch.arange(8) // 2
     >>> classes = ((0, 1), (2, 3))
@@ -62,36 +62,36 @@ class TaskStream:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of one example."""
+        """Shape of one example."""
         return tuple(self.train_x.shape[1:])
 
     @property
     def dtype(self) -> torch.dtype:
-        """How one example is stored."""
+        """Type in which examples are stored."""
         return self.train_x.dtype
 
     @property
     def weighted(self) -> bool:
-        """Whether the training examples have weights, in the first column of `train_y`."""
+        """True if the training examples have weights, in the first column of `train_y`."""
         return self.train_y.shape[1:] != self.test_y.shape[1:]
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """Number of tasks."""
         return len(self.train_ids)
 
     def parts(self, task: int) -> tuple[int, ...]:
-        """How many examples a task has: one unbroken part."""
+        """Number of examples of a task, as one contiguous part."""
         return (len(self.train_ids[task]),)
 
     def order(self, seeds: Tensor, task: int, epoch: int, start: int, stop: int) -> Tensor:
-        """Which examples arrive in positions start..stop-1 of an epoch, `[K, stop-start]`."""
+        """Indices of the examples in positions start..stop-1 of an epoch, `[K, stop-start]`."""
         if self.shuffle:
             return shuffled(seeds, task, epoch, start, stop, len(self.train_ids[task]))
         return torch.arange(start, stop, device=seeds.device).expand(len(seeds), -1)
 
     def pick(self, seeds: Tensor, task: int | Tensor, index: Tensor) -> Batch:
-        """The examples `index` `[K, n]` of a task, or of one task each (`[K, n]`), as they look."""
+        """Return the examples `index` `[K, n]` of a task; `task` may be `[K, n]`, one for each."""
         device = index.device
         images, labels, ids, starts = self._train.on(device)
         chosen = ids[starts[task] + index]
@@ -105,13 +105,13 @@ class TaskStream:
         if isinstance(task, int):
             return Batch(through(grid, self._seen(seeds, (task,), device)).view(x.shape), y)
         seen = self._seen(seeds, tuple(range(self.tasks)), device)
-        for k in range(len(seeds)):  # one run at a time: a map for every example is a lot of memory
+        for k in range(len(seeds)):  # one run at a time, as a map per example takes much memory
             inside = None if seen.inside is None else seen.inside[k, task[k]]
             grid[k] = through(grid[k], PixelMap(seen.source[k, task[k]], inside))
         return Batch(x, y)
 
     def test(self, seeds: Tensor, task: int) -> Batch:
-        """The test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if all runs share it."""
+        """Return the test set of a task: x `[K, n, *shape]`, y `[K, n]`; K is 1 if it is shared."""
         images, labels = self._test.on(seeds.device)
         ids = self.test_ids[task].to(seeds.device)
         y = labels[ids][None]
@@ -130,14 +130,14 @@ class TaskStream:
         return Batch(x if everything else x[:, ids], y.expand(runs, *y.shape[1:]))
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The classes of a task, which Task-IL chooses from."""
+        """Return the classes of a task, among which Task-IL predicts."""
         return self.classes_of[task]
 
     def validation(self, share: float = 0.1) -> TaskStream:
-        """The stream with a share of its training examples as its test set, for tuning.
+        """Return the stream with a share of its training examples as the test set, for tuning.
 
-        It is a share of every class of every task, of the classes that the task is tested on, at
-        random and the same for every seed. What is held out is trained on in no task.
+        The share is taken at random, identically for every seed, from each class that a task is
+        tested on. Held-out examples are not used for training in any task.
 
         >>> x, y = torch.arange(80.0).view(40, 2), torch.arange(40) % 2
         >>> ids = (torch.arange(40),)
@@ -149,7 +149,7 @@ class TaskStream:
         if not 0 < share < 1:
             raise InputError(f"share must be above 0 and below 1, not {share}")
         plain = without_weights(self.train_y, self.test_y)
-        # Only classes are split class by class.
+        # Only class labels are stratified.
         groups, tested_on = (
             y if y.dim() == 1 else torch.zeros(len(y), dtype=torch.int64)
             for y in (plain, self.test_y)
@@ -160,7 +160,7 @@ class TaskStream:
             ids[torch.isin(groups[ids], tested_on[tested])]
             for ids, tested in zip(self.train_ids, self.test_ids, strict=True)
         ]
-        for task, ids in enumerate(own):  # examples of a task that comes back are split once
+        for task, ids in enumerate(own):  # examples of a recurring task are split once
             new = ids[~seen[ids]]
             held[new[held_out(groups[new], share, task)]] = True
             seen[ids] = True
@@ -183,7 +183,7 @@ class TaskStream:
 
     @property
     def _grid(self) -> tuple[int, ...]:
-        """Channels, height and width of an example; a vector is one row."""
+        """Channels, height and width of an example; a vector counts as one row."""
         return (*[1] * (3 - len(self.shape)), *self.shape)
 
     @cached_property
@@ -204,5 +204,5 @@ class TaskStream:
     def _test(self) -> Copies:
         if self.view in ("plain", "reordered"):
             return Copies(self.test_x, self.test_y)
-        # The pixel comes first in memory, so a view copies whole rows: far faster than a gather.
+        # Pixels are the first axis in memory, so a view copies whole rows, faster than a gather.
         return Copies(self.test_x.flatten(1).t().contiguous(), self.test_y)

@@ -1,4 +1,4 @@
-"""A stream from a map-style data set of torch."""
+"""Create a stream from a map-style PyTorch data set."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ ONLY = ""
 def from_dataset(
     train: Any, test: Any = None, *, name: str = "dataset", **options: Unpack[Options]
 ) -> TaskStream:
-    """Make a stream of a `torch.utils.data.Dataset`, such as torchvision's.
+    """Create a stream from a map-style `torch.utils.data.Dataset`, such as torchvision's.
 
-    Its items are pairs (example, label): a tensor, an array or a Pillow image, all of one shape,
-    or a mapping or tuple of tensors, which the network gets as arguments; and a whole number. They
-    are read once, into memory. So a random transform of the data set would do the same in every
-    epoch: pass it as `transform` instead, or use `crop` and `flip`.
+    Its items are pairs (example, label). An example is a tensor, an array or a Pillow image, all of
+    the same shape, or a mapping or tuple of tensors, which the network gets as arguments. A label
+    is an integer. All items are read into memory once, so a random transform of the data set would
+    give the same result in every epoch: pass it as `transform` instead, or use `crop` and `flip`.
 
     Args:
-        train: A data set with a length, whose items are got by an index.
-        test: The same for scoring; without it a fifth of every class is held out.
-        name: What to call the stream.
-        options: Those of `from_arrays`: scenario, tasks, class_order, crop, flip and so on.
+        train: Training data set, with a length and indexable items.
+        test: Test data set. By default a fifth of each class is held out.
+        name: Name of the stream.
+        options: Options of `from_arrays`: scenario, tasks, class_order, crop, flip and so on.
 
     >>> from torch.utils.data import TensorDataset
     >>> data = TensorDataset(torch.rand(40, 3, 8, 8), torch.arange(40) % 4)
@@ -50,7 +50,7 @@ def from_dataset(
 
 
 def _read(dataset: Any, part: str) -> tuple[Tensor | Parts, Tensor]:
-    """All examples and labels of a data set."""
+    """Read all examples and labels of a data set."""
     try:
         count = len(dataset)
         dataset.__getitem__  # noqa: B018 - iterable data sets have none
@@ -89,7 +89,7 @@ def _read(dataset: Any, part: str) -> tuple[Tensor | Parts, Tensor]:
 
 
 def _parts(example: Any, what: str) -> dict[str, Tensor]:
-    """The tensors of an example; `ONLY` is the name of the one of a plain example."""
+    """Return the tensors of an example by name; a single tensor has the name `ONLY`."""
     if not is_parts(example):
         return {ONLY: _tensor(example, what)}
     given = example if isinstance(example, Mapping) else {str(n): e for n, e in enumerate(example)}
@@ -115,7 +115,7 @@ def _pair(item: Any, what: str) -> tuple[Any, int]:
 
 
 def _tensor(example: Any, what: str, kinds: str = "uif") -> Tensor:
-    """An example as a tensor; `kinds` are numpy's letters for what it may hold."""
+    """Convert an example to a tensor; `kinds` are the allowed NumPy dtype kinds."""
     if isinstance(example, Tensor):
         return example.detach()
     array = np.asarray(example)

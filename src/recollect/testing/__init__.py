@@ -1,4 +1,4 @@
-"""Checks that methods, streams and memories keep what they promise: for yours and for ours."""
+"""Conformance checks for methods, streams and memory policies, both yours and the library's."""
 
 from recollect.testing.check import Check, ConformanceError
 from recollect.testing.memory import check_memory, memory_checks

@@ -1,4 +1,4 @@
-"""A check: one promise, and the error that is raised when it is broken."""
+"""A conformance check of one promise, and the error raised if it is broken."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from recollect.errors import RecollectError
 
 
 class ConformanceError(AssertionError):
-    """A broken promise: of what, which one, and what to do about it.
+    """A method, stream or policy breaks a promise; the message says which and what to do.
 
     >>> print(ConformanceError("MyMethod", "seeds", "two runs of one seed differ"))
     MyMethod breaks the promise 'seeds': two runs of one seed differ
@@ -24,15 +24,15 @@ class ConformanceError(AssertionError):
 
 
 class Broken(Exception):  # noqa: N818 - it becomes a ConformanceError
-    """What a check found, in a sentence."""
+    """The finding of a check, as a sentence."""
 
 
 @final
 @dataclass(frozen=True)
 class Check:
-    """One promise of a method, a stream or a memory policy: call it to check the promise.
+    """A check of one promise of a method, stream or memory policy; call it to run the check.
 
-    Where the promise does not apply, `skipped` says why, and calling it does nothing.
+    If the promise does not apply, `skipped` says why, and calling the check does nothing.
 
     >>> Check("MyMethod", "seeds", "one seed, one outcome", lambda: None)()
     """
@@ -53,7 +53,7 @@ class Check:
             raise ConformanceError(self.subject, self.name, str(found)) from None
         except Exception as error:
             said = str(error) if isinstance(error, RecollectError) else repr(error)
-            sentence = f"it could not be carried out: {said}"
+            sentence = f"the check failed with an error: {said}"
             raise ConformanceError(self.subject, self.name, sentence) from error
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ def make_check(
     *cases: tuple[Any, ...],
     skipped: str = "",
 ) -> Check:
-    """A check that calls a function with the arguments of every case.
+    """Create a check that calls a function with the arguments of every case.
 
     Its promise is the first line of the function's docstring.
     """

@@ -1,4 +1,4 @@
-"""Compares states and functions of seeds; measures what is stored and which generators are used."""
+"""Compare states and functions of seeds; detect memory growth and use of global generators."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from recollect.testing.check import Broken
 from recollect.train import Fleet
 
 SEEDS = torch.tensor([3, 2**40, 0])
-OTHER_SEED = 20_261_116  # one that nobody is likely to have set
-ADVICE = "let it be a function of each run's seed, by recollect.core.random, and of nothing else"
+OTHER_SEED = 20_261_116  # unlikely to be set by anyone else
+ADVICE = "make it a function of each run's seed only, with recollect.core.random"
 OfSeeds = Callable[[Tensor], Mapping[str, Tensor]]  # seeds [K] to tensors [K, ...]
 
 
 def state_of(fleet: Fleet) -> dict[str, Tensor]:
-    """Copies of every tensor that learning changes, each `[K, ...]`."""
+    """Copies of all tensors that training changes, each `[K, ...]`."""
     found = {n: t for n, t in fleet.tensors().items() if not n.startswith("memory.")}
     found |= {f"memory.{name}": tensor for name, tensor in fleet.memory.fields().items()}
     return {name: tensor.clone() for name, tensor in found.items()}
@@ -33,10 +33,10 @@ def difference(
     runs: tuple[int, int] | None = None,
     within: float = 0.0,
 ) -> str:
-    """The first difference in words; nothing if all of ours is the same in theirs.
+    """Describe the first difference; empty if all tensors of ours are equal in theirs.
 
-    If `runs` are given, the first one of ours is compared with the second one of theirs. Outputs
-    of a network may differ `within` a bound; integers, and the examples in memory, may not.
+    With `runs` (i, j), run i of ours is compared with run j of theirs. Floating-point values may
+    differ by at most `within`; integers and the examples in memory must be equal.
     """
     for name, tensor in ours.items():
         other = theirs.get(name)
@@ -67,18 +67,18 @@ def _largest_difference(one: Tensor, other: Tensor) -> float:
 
 
 def pure(function: OfSeeds) -> None:
-    """The same seeds, the same result."""
+    """The same seeds give the same result."""
     if found := difference(function(SEEDS), function(SEEDS)):
-        raise Broken(f"asked again with the same seeds, it differs: {found}; {ADVICE}")
+        raise Broken(f"called again with the same seeds, its result differs: {found}; {ADVICE}")
 
 
 def company(function: OfSeeds) -> None:
-    """A run gets the same whatever other runs there are."""
+    """The result of a run does not depend on other runs."""
     together = function(SEEDS)
     for runs in ([1], [2, 0]):
         part = {name: tensor[runs] for name, tensor in together.items()}
         if found := difference(part, function(SEEDS[runs])):
-            raise Broken(f"a run differs in other company: {found}; {ADVICE}")
+            raise Broken(f"the result of a run depends on other runs: {found}; {ADVICE}")
 
 
 def generator(function: OfSeeds) -> None:
@@ -91,7 +91,7 @@ def generator(function: OfSeeds) -> None:
 
 @contextmanager
 def reseeded_generators() -> Iterator[Callable[[], str]]:
-    """Seed the global generators for a while; yields a function that names the one used since."""
+    """Seed the global generators within this context; yields a function that names one in use."""
     states = torch.get_rng_state(), np.random.get_state(legacy=False), random.getstate()
     torch.manual_seed(OTHER_SEED)
     np.random.seed(OTHER_SEED)
@@ -114,16 +114,16 @@ def _generators() -> dict[str, object]:
 
 
 def container_sizes(owner: object) -> int:
-    """How many items there are in the containers of an object and its class."""
+    """The number of items in the containers of an object and its class."""
     attributes = [*vars(type(owner)).values(), *getattr(owner, "__dict__", {}).values()]
     return sum(len(each) for each in attributes if isinstance(each, list | dict | set | bytearray))
 
 
 @contextmanager
 def new_tensor_bytes() -> Iterator[Callable[[], int]]:
-    """Yields a function that counts the bytes of all tensors made since that still exist."""
+    """Context that yields a function to count the bytes of live tensors created within it."""
     frozen = gc.get_freeze_count()
-    gc.freeze()  # what existed before is left out
+    gc.freeze()  # ignore existing objects
     try:
         yield _tensor_bytes
     finally:

@@ -1,4 +1,4 @@
-"""Promises about declarations: what a method's class declares is complete, and what it does."""
+"""Checks that a method's declarations are complete and match its behaviour."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from recollect.testing.trial import BATCH, PER_TASK, SPEC, TASKS, Trial, tasks_o
 
 
 def declarations(method: Method) -> None:
-    """It is a frozen dataclass of numbers with a name, a title and help; declarations fit."""
+    """It is a frozen dataclass of numbers with a name, a title and help; declarations are valid."""
     for sentence in chain(_texts(type(method)), _numbers(method), _setup(method)):
         raise Broken(sentence)
 
 
 def _texts(kind: type[Method]) -> Iterator[str]:
     if "__dataclass_params__" not in vars(kind):
-        yield "it is not a dataclass of its own: put @dataclass(frozen=True) above the class"
+        yield "its class is not a dataclass: add @dataclass(frozen=True) to the class"
     for name in ("name", "title"):
         if not isinstance(getattr(kind, name, None), str) or not getattr(kind, name):
-            yield f"it has no {name}: give it one, such as {name}: ClassVar[str] = '...'"
+            yield f"it has no {name}: define one, such as {name}: ClassVar[str] = '...'"
     said = (kind.__doc__ or "").strip()
     if not said or said.startswith(f"{kind.__name__}("):
-        yield "it has no docstring: say in a sentence how it learns"
+        yield "it has no docstring: describe the method in a sentence"
     if kind.loss is Method.loss and kind.update is Method.update:
         yield "it defines neither loss nor update"
     for hook in ("start_task", "end_task"):
         if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
-            yield f"it defines {hook}, which is called only if it declares Needs(boundaries=True)"
+            yield f"it defines {hook}, which is only called if it declares Needs(boundaries=True)"
 
 
 def _numbers(method: Method) -> Iterator[str]:
@@ -61,7 +61,7 @@ def _numbers(method: Method) -> Iterator[str]:
             yield f"{name} is annotated int, but {value!r} is not a whole number"
         if not hyperparameter.help:
             yield (
-                f"its hyper-parameter {name} has no line of help: declare it by "
+                f"its hyper-parameter {name} has no help text: declare it with "
                 f"{name}: float | Tensor = recollect.hyper({value!r}, '...')"
             )
         if named and name not in (*named, "balanced"):
@@ -69,9 +69,9 @@ def _numbers(method: Method) -> Iterator[str]:
 
 
 def _named_in_code(kind: type[Method]) -> set[str]:
-    """Attributes and strings in the code of a class and its bases, and of functions beside them.
+    """The attributes and strings in the code of a class, its bases and their modules' functions.
 
-    Nothing where a class is not in the source of its module, as in an interactive session.
+    Empty if the source of a class is not available, as in an interactive session.
     """
     classes = [each for each in kind.__mro__ if issubclass(each, Method) and each is not Method]
     names, found = {each.__name__ for each in classes}, set[str]()
@@ -94,11 +94,11 @@ def _setup(method: Method) -> Iterator[str]:
     if not isinstance(setup, Setup):
         yield f"its setup returns {setup!r}: it must return a recollect.Setup"
     elif setup.replay is not None and method.replay is None:
-        yield "its setup has a replay, and its class has none: declare `replay` there too"
+        yield "its setup has a replay, but its class has none: declare `replay` in the class too"
 
 
 def draws(trial: Trial) -> None:
-    """It draws as often as it declares, no more (a step refuses that) and no less."""
+    """It uses exactly the number of draws that it declares."""
     usages, declared = trial.trajectory.usages, trial.trajectory.fleet.planner.draws
     filled = [
         u for u in usages if u.outcome and any(len(t[0]) for d in u.draws for t in d.values())
@@ -106,20 +106,20 @@ def draws(trial: Trial) -> None:
     unused = set(range(declared)).difference(*(usage.used for usage in filled))
     if filled and unused:
         raise Broken(
-            f"it declares {declared} draws a step and never reads number {min(unused) + 1}: "
-            f"lower `draws`"
+            f"it declares {declared} draws per step but never uses draw {min(unused) + 1}: "
+            f"reduce `draws`"
         )
 
 
 def memory_fields(trial: Trial) -> None:
-    """It gives the fields that it declares, and no others, in the shapes that it declares."""
+    """It stores exactly the fields that it declares, with the declared shapes and types."""
     usages, fields = trial.trajectory.usages, trial.trajectory.fleet.memory.tensors
 
     def check(call: str, name: str, value: Tensor, n: int) -> None:
         like = fields[name].new_zeros(1).expand(len(value), n, *fields[name].shape[1:])
         if (value.shape, value.dtype) != (like.shape, like.dtype):
             raise Broken(
-                f"it gives {name!r} to step.{call} as {shape_and_type(value)}, and declares "
+                f"it passes {name!r} to step.{call} as {shape_and_type(value)}, but declares "
                 f"{shape_and_type(like)}"
             )
 
@@ -131,20 +131,20 @@ def memory_fields(trial: Trial) -> None:
         missing = fields.keys() - {"x", "y"} - outcome.fields.keys()
         if missing and usage.on_arrival:
             raise Broken(
-                f"it declares that it stores {min(missing)!r} and does not give it in every step: "
+                f"it declares the stored field {min(missing)!r} but does not set it in every step: "
                 f"call step.remember({min(missing)}=...)"
             )
 
 
 def writes(trial: Trial) -> None:
-    """Slots that it chooses fit its memory, and what it rehearses stays there during a task."""
+    """Slots that it chooses are valid, and rehearsed examples do not change during a task."""
     trajectory = trial.trajectory
     for usage in trajectory.usages:
         slots = usage.outcome.slots if usage.outcome else None
         if slots is not None and (slots.dim() != 2 or slots.shape[1] != usage.batch):
             raise Broken(
-                f"it gives step.store_at slots of the shape {list(slots.shape)} for batches of "
-                f"{usage.batch}: give one for every run and example, [K, B]"
+                f"it passes slots of shape {list(slots.shape)} to step.store_at for batches of "
+                f"{usage.batch}: pass one slot for every run and example, [K, B]"
             )
         fault = "" if slots is None else slots_fault(slots, trajectory.fleet.memory.capacity)
         if fault:
@@ -154,24 +154,24 @@ def writes(trial: Trial) -> None:
         same_task = before.task == after.task and before.more_epochs == after.more_epochs
         if after.rehearsed and same_task and (found := difference(memory, after.state)):
             raise Broken(
-                f"it rehearses {after.rehearsed} stored examples in task {after.task}, and its "
-                f"memory changes meanwhile: {found}; write to it in end_task, with a policy that "
-                f"stores nothing on arrival, such as TaskShares"
+                f"it rehearses {after.rehearsed} stored examples in task {after.task}, but its "
+                f"memory changes during the task: {found}; write to memory in end_task only, with "
+                f"a policy that does not store incoming examples, such as TaskShares"
             )
 
 
 def boundaries(trial: Trial) -> None:
-    """It learns without task boundaries, or declares that it needs them and uses them."""
+    """It learns without task boundaries, or declares that it needs them and depends on them."""
     without = replace(trial, boundaries=False)
     if trial.kind.needs.boundaries:
         try:
             fleet = without.walked(without.fleet())
-        except Exception:  # it cannot learn without them
+        except Exception:  # it cannot train without them
             return
         if not difference(state_of(fleet), state_of(trial.end)):
             raise Broken(
-                "it declares that it needs boundaries, and learns the same without: do not declare "
-                "it, and it may learn from any stream"
+                "it declares `boundaries`, but learns the same without them: remove the "
+                "declaration, so that it can learn from any stream"
             )
         return
     methods, usages = with_usage(trial.methods)
@@ -181,27 +181,27 @@ def boundaries(trial: Trial) -> None:
     learned = {name: t for name, t in after.items() if name.startswith(("weights.", "state."))}
     advice = "declare Needs(boundaries=True)"
     if all(torch.equal(before[name], tensor) for name, tensor in learned.items()):
-        raise Broken(f"without boundaries nothing is learned: {advice}")
+        raise Broken(f"without boundaries it does not learn: {advice}")
     if any(not bool(tensor.isfinite().all()) for tensor in learned.values()):
         raise Broken(f"without boundaries its weights are not finite: {advice}")
     replayed = [tensor for usage in usages for draw in usage.draws for tensor in draw.values()]
     if fleet.planner.draws and not any(tensor.shape[1] for tensor in replayed):
         raise Broken(
-            f"without boundaries its memory stays empty, because its policy depends on tasks: "
-            f"{advice}, or use another policy"
+            f"without boundaries its memory stays empty, because its memory policy depends on "
+            f"tasks: {advice}, or use another policy"
         )
 
 
 def revisits(trial: Trial) -> None:
-    """It reads examples of a task apart from its epochs only if it declares so."""
+    """It reads examples of a task in addition to its epochs only if it declares so."""
     other = trial.walked(trial.fleet(), change=lambda batch: Batch(255 - batch.x, batch.y))
     found = difference(state_of(other), state_of(trial.end))
     more = any(snapshot.more_epochs for snapshot in trial.trajectory.snapshots)
     if (found or more) and not trial.kind.needs.revisits:
-        how = "asks for more epochs" if more else "reads them when a task begins or ends"
+        how = "requests more epochs" if more else "reads them at task start or end"
         raise Broken(f"it reads examples again ({how}): declare Needs(revisits=True)")
     if trial.kind.needs.revisits and not found and not more:
-        raise Broken("it declares `revisits`, and reads no example again: do not declare it")
+        raise Broken("it declares `revisits`, but reads no example again: remove the declaration")
 
 
 def trains(trial: Trial) -> None:
@@ -211,24 +211,24 @@ def trains(trial: Trial) -> None:
     changed = [n for n in before if n.startswith(parts) and not torch.equal(before[n], after[n])]
     closed = issubclass(trial.kind, ClosedForm)
     if closed and changed:
-        raise Broken(f"it is a `ClosedForm`, and {changed[0]} changes: make it a `Method`")
+        raise Broken(f"it is a `ClosedForm`, but {changed[0]} changes: make it a `Method`")
     if not closed and not changed:
-        raise Broken("it trains no weights: make it a `ClosedForm`, with `export`")
+        raise Broken("it does not train any weights: make it a `ClosedForm`, with `export`")
 
 
 def task_id(trial: Trial) -> None:
-    """Its predictions depend on the task, if it declares that it needs it."""
+    """Its predictions depend on the task if it declares `task_id`."""
     fleet = trial.end
     x = trial.stream.test(fleet.seeds, 0).x
     if torch.equal(fleet.predict(x, 0), fleet.predict(x, TASKS - 1)):
         raise Broken(
-            "it declares `task_id`, and predicts the same for every task: do not declare it, and "
-            "it is scored in all settings"
+            "it declares `task_id`, but predicts the same for every task: remove the declaration, "
+            "so that it is evaluated in all settings"
         )
 
 
 def bounded_over_steps(trial: Trial) -> None:
-    """What it stores does not grow with the number of steps."""
+    """Its memory use does not grow with the number of steps."""
     with new_tensor_bytes() as measure:
         fleet, sizes, before = trial.fleet(runs=(0,)), [], container_sizes(trial.methods[0])
         longer = replace(trial, epochs=8)
@@ -237,15 +237,17 @@ def bounded_over_steps(trial: Trial) -> None:
                 sizes.append(measure())
     if sizes[-1] > sizes[0]:
         raise Broken(
-            f"after twice the steps it stores {sizes[-1] - sizes[0]:,} bytes more: what lasts must "
-            f"have its size from the beginning (`state` of its setup, `replay`)"
+            f"after twice the steps it stores {sizes[-1] - sizes[0]:,} bytes more: use tensors of "
+            f"fixed size (`state` of its setup, `replay`)"
         )
     if container_sizes(trial.methods[0]) > before:
-        raise Broken("its class or instance has a container that grows with every step: use state")
+        raise Broken(
+            "its class or instance has a container that grows with every step: use step.state"
+        )
 
 
 def bounded_over_tasks(trial: Trial) -> None:
-    """What it stores grows with the number of tasks only if it declares so."""
+    """Its memory use grows with the number of tasks only if it declares so."""
     streams = (tasks_of(tasks, count=2 * BATCH, classes=5 * PER_TASK) for tasks in (2, 5))
     few, many = (replace(trial, stream=stream) for stream in streams)
     fleets = [each.fleet(runs=(0,)).tensors().values() for each in (few, many)]
@@ -261,7 +263,9 @@ def bounded_over_tasks(trial: Trial) -> None:
     if grown > 0 and not trial.kind.needs.grows:
         raise Broken(
             f"with more tasks it stores {grown:,} bytes more: declare Needs(grows=True), or store "
-            f"a sum or an average instead of something for every task"
+            f"a sum or average over tasks"
         )
     if trial.kind.needs.grows and grown <= 0:
-        raise Broken("it declares `grows`, and stores no more with more tasks: do not declare it")
+        raise Broken(
+            "it declares `grows`, but does not store more with more tasks: remove the declaration"
+        )

@@ -1,4 +1,4 @@
-"""What every memory policy promises, as checks that anybody can run on a policy of their own."""
+"""Conformance checks for memory policies, including your own."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ CLASSES = 3
 TASKS = (((3, 4), (1, 3)), ((2, 2), (2, 7)), ((3, 4), (1, 1)))  # (steps, batch), task by task
 DRAWS, REPLAY = 2, 5
 
-Stretch = tuple[Clock, int, int]  # where it begins, and its steps and batch size
-Plan = dict[str, Tensor]  # slots, draws and which of these are valid, each [steps, K, n]
+Stretch = tuple[Clock, int, int]  # the clock at its start, its number of steps and batch size
+Plan = dict[str, Tensor]  # slots, draws and the mask of valid draws, each [steps, K, n]
 PolicyOrMaker = Policy | Callable[[int], Policy]
 
 
 def check_memory(policy: PolicyOrMaker, *, repeats: bool = False) -> None:
-    """Raise a `ConformanceError` that names the first promise which a memory policy breaks, if any.
+    """Check a memory policy; raise a `ConformanceError` for the first promise that it breaks.
 
     Args:
-        policy: The policy, or what makes one of a capacity, such as its class.
-        repeats: Whether a single draw may have the same example twice.
+        policy: The policy, or a function of the capacity that creates it, such as its class.
+        repeats: Whether a single draw may contain the same example twice.
 
     >>> from recollect.memory import Reservoir
     >>> check_memory(Reservoir)
@@ -39,7 +39,7 @@ def check_memory(policy: PolicyOrMaker, *, repeats: bool = False) -> None:
 
 
 def memory_checks(policy: PolicyOrMaker, *, repeats: bool = False) -> list[Check]:
-    """The single checks of `check_memory`, to be run one by one, for instance by pytest.
+    """List the checks of `check_memory`, to run them one by one, for example with pytest.
 
     >>> from recollect.memory import Reservoir
     >>> [check.name for check in memory_checks(Reservoir(100))]  # doctest: +NORMALIZE_WHITESPACE
@@ -50,7 +50,7 @@ def memory_checks(policy: PolicyOrMaker, *, repeats: bool = False) -> list[Check
     check = partial(make_check, type(made[0]).__name__)
     several = [(each,) for each in made]
     evaluated = [(partial(_evaluate, each),) for each in made]
-    allowed = "draws may have an example twice" if repeats else ""
+    allowed = "draws may contain an example twice" if repeats else ""
     unlabelled = "" if made[0].uses_labels else "it does not use labels"
     return [
         check("declarations", _declarations, *several),
@@ -68,7 +68,7 @@ def memory_checks(policy: PolicyOrMaker, *, repeats: bool = False) -> list[Check
 
 
 def _declarations(policy: Policy) -> None:
-    """It has a capacity, and says whether it uses labels."""
+    """It has a capacity, and declares whether it uses labels."""
     if not isinstance(policy.capacity, int) or policy.capacity < 1:
         raise Broken(f"its capacity is {policy.capacity!r}: it must be a whole number above 0")
     if not isinstance(policy.uses_labels, bool):
@@ -76,22 +76,23 @@ def _declarations(policy: Policy) -> None:
 
 
 def _slots(policy: Policy) -> None:
-    """An example goes to a slot of its own, or nowhere."""
+    """Every stored example of a batch has a slot of its own."""
     for (_, steps, batch), plan in _planned(policy):
         shape = list(plan["slots"].shape)
         if shape not in ([steps, len(SEEDS), batch], [steps, len(SEEDS), 0]):
             raise Broken(
-                f"slots are {shape} for {steps} steps, {len(SEEDS)} runs and batches of {batch}: "
-                f"give [steps, K, batch], or [steps, K, 0] if nothing is stored on arrival"
+                f"slots have the shape {shape} for {steps} steps, {len(SEEDS)} runs and batches of "
+                f"{batch}: return [steps, K, batch], or [steps, K, 0] if incoming examples are not "
+                f"stored"
             )
         if fault := slots_fault(plan["slots"], policy.capacity):
             raise Broken(fault)
 
 
 def slots_fault(slots: Tensor, capacity: int) -> str:
-    """What is wrong with the slots of batches, `[..., B]`; nothing if they are fine."""
+    """Describe what is wrong with the slots of batches, `[..., B]`; empty if they are valid."""
     if slots.dtype != torch.int64:
-        return f"slots are {slots.dtype}: give whole numbers, torch.int64"
+        return f"slots are {slots.dtype}: they must be torch.int64"
     if slots.numel() and not 0 <= int(slots.min()) <= int(slots.max()) <= capacity:
         return (
             f"slots go from {int(slots.min())} to {int(slots.max())} with a capacity of "
@@ -101,40 +102,41 @@ def slots_fault(slots: Tensor, capacity: int) -> str:
         stored = [slot for slot in row if slot < capacity]
         if len(set(stored)) < len(stored):
             return (
-                "two examples of one batch go to the same slot: let the later one stay, by "
+                "two examples of a batch have the same slot: store the later one only, with "
                 "recollect.memory.last_in_slot"
             )
     return ""
 
 
 def _draws(policy: Policy) -> None:
-    """Only what is stored is drawn."""
+    """Draws have stored examples only."""
     filled = torch.zeros(len(SEEDS), policy.capacity + 1, dtype=torch.bool)
     for (clock, _, _), plan in _planned(policy, singly=True):
         slots, drawn, valid = (tensor[0] for tensor in plan.values())
         if drawn.dtype != torch.int64 or valid.dtype != torch.bool:
             raise Broken(
-                f"draws are {drawn.dtype} and `valid` is {valid.dtype}: give slots as torch.int64, "
-                f"and which of them are real as torch.bool, or None"
+                f"draws are {drawn.dtype} and `valid` is {valid.dtype}: return slots as "
+                f"torch.int64, and the mask `valid` as torch.bool or None"
             )
         asked = (len(SEEDS), sum(policy.sizes(clock, DRAWS, REPLAY)))
         if not drawn.shape == valid.shape == asked:
-            raise Broken(f"draws are {list(drawn.shape)}, and sizes ask for {list(asked)}")
+            raise Broken(
+                f"draws have the shape {list(drawn.shape)}, but `sizes` requires {list(asked)}"
+            )
         if drawn.numel() and not 0 <= int(drawn.min()) <= int(drawn.max()) < policy.capacity:
             raise Broken(
-                f"it draws slots {int(drawn.min())} to {int(drawn.max())} of a memory of "
-                f"{policy.capacity}: they must be below the capacity"
+                f"it draws slots {int(drawn.min())} to {int(drawn.max())} of a memory with "
+                f"{policy.capacity} slots: they must be at least 0 and below the capacity"
             )
         if slots.shape[1] and not bool((filled.gather(1, drawn) | ~valid).all()):
             raise Broken(
-                f"after {clock.seen} examples it draws a slot where nothing is stored: draw from "
-                f"what is filled only"
+                f"after {clock.seen} examples it draws an empty slot: draw from filled slots only"
             )
         filled.scatter_(1, slots, torch.ones_like(slots, dtype=torch.bool))
 
 
 def _repeats(policy: Policy) -> None:
-    """A draw has no example twice."""
+    """A draw does not contain an example twice."""
     for (clock, _, _), plan in _planned(policy, singly=True):
         sizes = policy.sizes(clock, DRAWS, REPLAY)
         drawn = torch.where(plan["valid"], plan["draws"], -1)
@@ -143,37 +145,40 @@ def _repeats(policy: Policy) -> None:
                 real = [slot for slot in row if slot >= 0]
                 if len(set(real)) < len(real):
                     raise Broken(
-                        f"a draw has the same example twice, after {clock.seen} examples: draw "
-                        f"without replacement, or pass repeats=True if that is meant"
+                        f"a draw contains the same example twice, after {clock.seen} examples: "
+                        f"draw without replacement, or pass repeats=True if this is intended"
                     )
 
 
 def _sizes(policy: Policy) -> None:
-    """The sizes of draws fit the memory, and steady ones stay."""
+    """The sizes of draws fit the memory, and do not change if they are steady."""
     for clock, steps, batch in _stretches():
         sizes = policy.sizes(clock, DRAWS, REPLAY)
         if any(not 0 <= size <= policy.capacity for size in sizes):
-            raise Broken(f"a draw of {sizes} is asked of a memory of {policy.capacity}")
+            raise Broken(
+                f"`sizes` returns {sizes} for a memory of {policy.capacity}: sizes must be at "
+                f"least 0 and at most the capacity"
+            )
         later = [policy.sizes(clock.after(step, batch), DRAWS, REPLAY) for step in range(steps)]
         if policy.steady(clock, REPLAY) and any(other != sizes for other in later):
             raise Broken(
-                f"sizes are called steady after {clock.seen} examples, and change from {sizes} to "
-                f"{later[-1]}: `steady` is about the rest of the task"
+                f"`steady` is true after {clock.seen} examples, but sizes change from {sizes} to "
+                f"{later[-1]}: return True only if they stay the same for the rest of the task"
             )
 
 
 def _labels_matter(policy: Policy) -> None:
-    """Plans depend on labels, if it declares so."""
+    """Slots or draws depend on labels, if it declares so."""
     others = _evaluate(policy, SEEDS, Purpose.SPLIT)
     if not compare.difference(_evaluate(policy, SEEDS), others):
         raise Broken(
-            "it declares `uses_labels`, and plans the same with other labels: set it to False, and "
-            "steps can be planned before their labels are known"
+            "it declares `uses_labels`, but its slots and draws do not depend on labels: set it to "
+            "False, so that steps can be planned before their labels are known"
         )
 
 
 def _plans(policy: Policy) -> None:
-    """Many steps planned at once are those planned one by one."""
+    """Planning many steps at once gives the same result as planning them one by one."""
     singly = {clock.steps: plan for (clock, _, _), plan in _planned(policy, singly=True)}
     for (clock, steps, _), at_once in _planned(policy):
         if policy.steady(clock, REPLAY):
@@ -181,24 +186,24 @@ def _plans(policy: Policy) -> None:
             joined = {name: torch.cat([part[name] for part in parts]) for name in at_once}
             if found := compare.difference(at_once, joined):
                 raise Broken(
-                    f"many steps planned at once are not those planned one by one: {found}; "
-                    f"compute with arrivals.numbers and the clock, step by step"
+                    f"many steps planned at once differ from steps planned one by one: {found}; "
+                    f"make each step a function of arrivals.numbers and the clock"
                 )
 
 
 def _bounded(policy: Policy) -> None:
-    """The policy itself stores nothing that grows."""
+    """The policy itself does not grow."""
     with new_tensor_bytes() as measure:
         sizes = []
         for _ in range(2):
             _evaluate(policy, SEEDS)
             sizes.append((measure(), container_sizes(policy)))
     if any(later > before for before, later in zip(*sizes, strict=True)):
-        raise Broken("it stores more with every step: a policy has no state but its capacity")
+        raise Broken("it stores more with every step: a policy must not have mutable state")
 
 
 def _stretches() -> Iterator[Stretch]:
-    """Three tasks, in stretches of several steps and batches of several sizes."""
+    """Yield three tasks, in stretches with several numbers of steps and batch sizes."""
     clock = Clock(tasks=len(TASKS))
     for task in TASKS:
         for steps, batch in task:
@@ -208,7 +213,7 @@ def _stretches() -> Iterator[Stretch]:
 
 
 def _planned(policy: Policy, singly: bool = False) -> list[tuple[Stretch, Plan]]:
-    """Every stretch or every single step, and what the policy plans for it."""
+    """List every stretch, or every single step, with the policy's plan for it."""
     planned = list(_stretches())
     if singly:
         planned = [(c.after(s, batch), 1, batch) for c, n, batch in planned for s in range(n)]
@@ -216,7 +221,7 @@ def _planned(policy: Policy, singly: bool = False) -> list[tuple[Stretch, Plan]]
 
 
 def _evaluate(policy: Policy, seeds: Tensor, purpose: Purpose = Purpose.GROUP) -> Plan:
-    """All that a policy plans for some runs, each tensor `[K, ...]`."""
+    """The plans of a policy for all stretches, each tensor `[K, ...]`."""
     return {
         f"{name} after {stretch[0].seen} examples": tensor.transpose(0, 1)
         for stretch in _stretches()
@@ -227,7 +232,7 @@ def _evaluate(policy: Policy, seeds: Tensor, purpose: Purpose = Purpose.GROUP) -
 def _plan(
     policy: Policy, seeds: Tensor, stretch: Stretch, purpose: Purpose = Purpose.GROUP
 ) -> Plan:
-    """What a policy plans; labels are a function of the seed and the purpose."""
+    """The plan of a policy for a stretch; labels are a function of the seed and the purpose."""
     clock, steps, batch = stretch
     labels = below(bits(seeds[:, None], purpose, torch.arange(clock.seen + steps * batch)), CLASSES)
     counts = torch.stack([row.bincount(minlength=CLASSES) for row in labels[:, : clock.seen]])
@@ -243,7 +248,7 @@ def _plan(
 
 
 def _stored(policy: Policy, seeds: Tensor, labels: Tensor, until: Clock) -> Tensor:
-    """The labels in the slots `[K, capacity]` after all steps of the stretches before a clock."""
+    """The labels in the slots `[K, capacity]` after all steps before a clock."""
     memory = labels.new_zeros(len(seeds), policy.capacity + 1)
     counts = labels.new_zeros(len(seeds), CLASSES)
     for clock, steps, batch in _stretches():

@@ -1,4 +1,4 @@
-"""What every method promises, as checks that anybody can run on a method of their own."""
+"""Conformance checks for methods, including your own."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from recollect.testing.trial import BATCH, NETS, Trial
 def check_method(
     method: type[Method] | Method, *, beside: Sequence[Method] = (), lr: float = 0.05
 ) -> None:
-    """Raise a `ConformanceError` that names the first promise which a method breaks, if it does.
+    """Check a method; raise a `ConformanceError` for the first promise that it breaks.
 
     Args:
-        method: The method, or its class, which stands for its defaults.
-        beside: Up to two others of its kind, to train in one fleet with it. Without them its
-            hyper-parameters are made somewhat smaller.
+        method: The method, or its class to use the default hyper-parameters.
+        beside: Up to two further instances to train in the same fleet. By default they are created
+            with somewhat smaller hyper-parameters.
         lr: A learning rate at which it learns from simple data.
 
     >>> from recollect import SGD
@@ -33,9 +33,9 @@ def check_method(
 def method_checks(
     method: type[Method] | Method, *, beside: Sequence[Method] = (), lr: float = 0.05
 ) -> list[Check]:
-    """The single checks of `check_method`, to be run one by one, for instance by pytest.
+    """List the checks of `check_method`, to run them one by one, for example with pytest.
 
-    Those that do not apply are in the list too, and say in `skipped` why.
+    Checks that do not apply are included, with the reason in `skipped`.
 
     >>> from recollect import ER
     >>> checks = method_checks(ER)
@@ -49,11 +49,11 @@ def method_checks(
     check = partial(make_check, kind.__name__)
     asks = kind.needs
     trial = Trial.of(made, beside, lr, asks.batch_size or BATCH)
-    joint = "it sees all tasks at once" if asks.all_data else ""
+    joint = "it trains on all tasks at once" if asks.all_data else ""
     bound = asks.boundaries or asks.task_id
-    no_learner = "it is not for streams without boundaries" if bound else joint
+    no_learner = "it needs task boundaries or the task" if bound else joint
     no_task = "" if asks.task_id else "its predictions do not need the task"
-    classes = "it reads classes" if issubclass(kind, Classifier) or asks.task_id else ""
+    classes = "it needs class labels" if issubclass(kind, Classifier) or asks.task_id else ""
     refused = trial.refusals.get
     return [
         check("declarations", declared.declarations, (made,)),
@@ -94,5 +94,5 @@ def _made(method: type[Method] | Method) -> Method:
     try:
         return given()
     except TypeError as error:
-        sentence = f"it cannot be made without arguments ({error}): pass an instance"
+        sentence = f"it cannot be created without arguments ({error}): pass an instance"
         raise ConformanceError(given.__name__, "declarations", sentence) from None

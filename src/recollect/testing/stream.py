@@ -1,4 +1,4 @@
-"""What every stream promises, as checks that anybody can run on a stream of their own."""
+"""Conformance checks for streams, including your own."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from recollect.testing import compare
 from recollect.testing.check import Broken, Check, make_check
 from recollect.testing.compare import SEEDS, shape_and_type
 
-SOME = 24  # how many examples of a task are compared
+SOME = 24  # number of examples of a task to compare
 
 
 def check_stream(stream: Stream, *, shared: bool = False, whole: Stream | None = None) -> None:
-    """Raise a `ConformanceError` that names the first promise which a stream breaks, if it does.
+    """Check a stream; raise a `ConformanceError` for the first promise that it breaks.
 
-    Of many tasks the first two and the last are checked.
+    If there are many tasks, the first two and the last are checked.
 
     Args:
         stream: The stream.
-        shared: Whether it is meant to be the same for every seed.
-        whole: For a stream that is tested on a part of another's training examples, that other.
+        shared: Whether the stream is intentionally the same for every seed.
+        whole: For a validation stream, the stream that its test examples are held out of.
 
     >>> import numpy as np
     >>> from recollect import from_arrays
@@ -41,7 +41,7 @@ def check_stream(stream: Stream, *, shared: bool = False, whole: Stream | None =
 def stream_checks(
     stream: Stream, *, shared: bool = False, whole: Stream | None = None
 ) -> list[Check]:
-    """The single checks of `check_stream`, to be run one by one, for instance by pytest.
+    """List the checks of `check_stream`, to run them one by one, for example with pytest.
 
     >>> from recollect.streams import benchmark
     >>> checks = stream_checks(benchmark("seq-digits").stream())
@@ -51,7 +51,7 @@ def stream_checks(
     """
     check = partial(make_check, f"{type(stream).__name__} {getattr(stream, 'name', '')!r}")
     evaluated = (partial(_evaluate, stream),)
-    no_whole = "" if whole is not None else "no stream was given that it is held out of"
+    no_whole = "" if whole is not None else "it is not a validation stream (whole was not passed)"
     return [
         check("declarations", _declarations, (stream,)),
         check("order", _order, (stream,)),
@@ -72,9 +72,9 @@ def _tasks(stream: Stream) -> list[int]:
 
 
 def _declarations(stream: Stream) -> None:
-    """Its declarations make sense."""
+    """Its declarations are valid."""
     if not isinstance(stream.name, str) or not stream.name:
-        raise Broken("it has no name: say by which name tables are to know it")
+        raise Broken("it has no name: set `name`, which identifies it in tables")
     if stream.setting not in get_args(Setting):
         raise Broken(
             f"its setting is {stream.setting!r}: it must be one of {', '.join(get_args(Setting))}"
@@ -82,38 +82,50 @@ def _declarations(stream: Stream) -> None:
     for name in ("classes", "tasks"):
         value = getattr(stream, name)
         if not isinstance(value, int) or value < 1:
-            raise Broken(f"`{name}` is {value!r}: it must be a whole number, 1 or more")
+            raise Broken(f"`{name}` is {value!r}: it must be a whole number of at least 1")
     if not isinstance(stream.shape, tuple) or not isinstance(stream.dtype, torch.dtype):
         raise Broken("`shape` must be a tuple, and `dtype` a torch.dtype")
     if not stream.boundaries and stream.tasks > 1:
-        raise Broken("a stream without boundaries has one task; what is in it comes in `parts`")
+        raise Broken(
+            f"a stream without boundaries must have one task, not {stream.tasks}: return its "
+            f"segments as `parts`"
+        )
     for task in range(stream.tasks):
         if not stream.parts(task) or any(size < 1 for size in stream.parts(task)):
-            raise Broken(f"the parts of task {task} are {stream.parts(task)}: none may be empty")
+            raise Broken(
+                f"the parts of task {task} are {stream.parts(task)}: there must be at least one, "
+                f"and none may be empty"
+            )
         classes = stream.task_classes(task)
         if not classes or not set(classes) <= set(range(stream.classes)):
-            raise Broken(f"task {task} has the classes {classes} of a head of {stream.classes}")
+            raise Broken(
+                f"task {task} has the classes {classes}: they must be some of "
+                f"0..{stream.classes - 1}"
+            )
 
 
 def _order(stream: Stream) -> None:
-    """Every example comes once an epoch, and pieces of an order are the order."""
+    """Every example occurs once per epoch, and slices of an order match the order."""
     for task in _tasks(stream):
         count = sum(stream.parts(task))
         for epoch in (0, 1):
             order = stream.order(SEEDS, task, epoch, 0, count)
             if order.shape != (len(SEEDS), count) or order.dtype != torch.int64:
-                raise Broken(f"an order is {shape_and_type(order)}: give [K, n] of torch.int64")
+                raise Broken(f"an order is {shape_and_type(order)}: return [K, n] of torch.int64")
             if not torch.equal(order.sort(1).values, torch.arange(count).expand_as(order)):
                 raise Broken(
-                    f"in epoch {epoch} of task {task} some example comes twice or not at all: an "
-                    f"order must have each of 0..{count - 1} once, for every run"
+                    f"in epoch {epoch} of task {task} some example occurs twice or not at all: an "
+                    f"order must be a permutation of 0..{count - 1} for every run"
                 )
             half = count // 2
             pieces = [
                 stream.order(SEEDS, task, epoch, *ends) for ends in ((0, half), (half, count))
             ]
             if not torch.equal(torch.cat(pieces, 1), order):
-                raise Broken(f"in task {task}, an order in two pieces is not the order in one")
+                raise Broken(
+                    f"in task {task}, two slices of an order differ from the whole order: make "
+                    f"each position independent of `start` and `stop`"
+                )
 
 
 def _some(stream: Stream, task: int, seeds: Tensor = SEEDS) -> tuple[Tensor, Batch]:
@@ -123,7 +135,7 @@ def _some(stream: Stream, task: int, seeds: Tensor = SEEDS) -> tuple[Tensor, Bat
 
 
 def _examples(stream: Stream) -> None:
-    """Examples are as declared."""
+    """Examples have the declared shapes and types."""
     for task in _tasks(stream):
         index, (x, y) = _some(stream, task)
         _as_declared(stream, x, y, tuple(index.shape), f"task {task}")
@@ -132,7 +144,7 @@ def _examples(stream: Stream) -> None:
 def _as_declared(stream: Stream, x: Tensor, y: Tensor, n: tuple[int, ...], what: str) -> None:
     if x.shape != (*n, *stream.shape) or x.dtype != stream.dtype:
         raise Broken(
-            f"examples of {what} are {shape_and_type(x)}, and are declared as "
+            f"examples of {what} are {shape_and_type(x)}, but are declared as "
             f"{[*n, *stream.shape]} of {stream.dtype}"
         )
     target = target_of(stream)
@@ -140,7 +152,7 @@ def _as_declared(stream: Stream, x: Tensor, y: Tensor, n: tuple[int, ...], what:
         target = TARGETS[target.name]
     shape, dtype = target.layout(stream.classes)
     if y.shape != (*n, *shape) or y.dtype != dtype:
-        raise Broken(f"labels of {what} are {shape_and_type(y)}: give {[*n, *shape]} of {dtype}")
+        raise Broken(f"labels of {what} are {shape_and_type(y)}: return {[*n, *shape]} of {dtype}")
     if x.is_floating_point() and not bool(x.isfinite().all()):
         raise Broken(f"examples of {what} are not all finite: remove or replace NaN and infinity")
 
@@ -158,25 +170,28 @@ def _labels(stream: Stream) -> None:
             y = y[..., 1] if y.dim() > 2 else y
             if strange := set(y.unique().tolist()) - set(stream.task_classes(task)):  # type: ignore[no-untyped-call]
                 raise Broken(
-                    f"task {task} {what} on the label {min(strange)}, and its task_classes are "
-                    f"{stream.task_classes(task)}: they must cover all its labels"
+                    f"task {task} {what} on the label {min(strange)}, but its task_classes are "
+                    f"{stream.task_classes(task)}: they must include all its labels"
                 )
 
 
 def _tests(stream: Stream) -> None:
-    """Every task has a test set, as declared."""
+    """Every task has a test set with the declared shapes and types."""
     for task in _tasks(stream):
         x, y = stream.test(SEEDS, task)
         runs, count = y.shape[:2]
         if runs not in (1, len(SEEDS)):
-            raise Broken(f"the test set of task {task} is for {runs} runs: give K, or 1 for all")
+            raise Broken(
+                f"the test set of task {task} is for {runs} runs: return one for each of K runs, "
+                f"or a single one for all"
+            )
         if not count:
-            raise Broken(f"the test set of task {task} is empty: there is nothing to score on")
+            raise Broken(f"the test set of task {task} is empty: it needs at least one example")
         _as_declared(stream, x, y, (runs, count), f"the test set of task {task}")
 
 
 def _index(stream: Stream) -> None:
-    """An example is the same at any position of an index, and with its task as a tensor."""
+    """An example does not depend on its position in an index, or on the task being a tensor."""
     for task in _tasks(stream):
         index, batch = _some(stream, task)
         turned = stream.pick(SEEDS, task, index.flip(1))
@@ -190,13 +205,13 @@ def _index(stream: Stream) -> None:
         for found, expected in pairs:
             if not all(map(torch.equal, found, expected)):
                 raise Broken(
-                    f"an example of task {task} differs if it is asked for in another order, "
-                    f"alone, or with its task as a tensor: let it depend on its number only"
+                    f"an example of task {task} differs if it is picked in another order, alone, "
+                    f"or with its task as a tensor: make it depend on its index only"
                 )
 
 
 def _evaluate(stream: Stream, seeds: Tensor) -> dict[str, Tensor]:
-    """Orders, examples and tests of some runs, each tensor `[K, ...]`."""
+    """Orders, examples and test sets of some runs, each tensor `[K, ...]`."""
     found = dict[str, Tensor]()
     for task in _tasks(stream):
         index, batch = _some(stream, task, seeds)
@@ -209,26 +224,26 @@ def _evaluate(stream: Stream, seeds: Tensor) -> dict[str, Tensor]:
 
 
 def _seeds(stream: Stream, shared: bool) -> None:
-    """Another seed, another stream."""
+    """Another seed gives another stream."""
     everything = _evaluate(stream, SEEDS)
     differ = bool(compare.difference(everything, everything, (0, 1)))
     if shared and differ:
-        raise Broken("it is said to be shared by all seeds, and differs between two of them")
+        raise Broken("it differs between seeds, but shared=True was passed")
     if not shared and not differ:
         raise Broken(
-            "it is the same for every seed: let the order depend on the seed (`shuffled`), or pass "
-            "shared=True if that is meant"
+            "it is the same for every seed: make the order depend on the seed (`shuffled`), or "
+            "pass shared=True if this is intended"
         )
 
 
 def _validation(stream: Stream, whole: Stream) -> None:
-    """What is held out is not trained on."""
+    """Held-out examples are not trained on."""
     for task in _tasks(stream):
         trained, tested = _rows(_all_of(stream, task)), _rows(stream.test(SEEDS[:1], task))
         if trained + tested != _rows(_all_of(whole, task)):
             raise Broken(
-                f"in task {task}, what is trained on ({trained.total()}) and what is held out "
-                f"({tested.total()}) are not the training examples of the whole, each once"
+                f"in task {task}, the training examples ({trained.total()}) and the held-out "
+                f"examples ({tested.total()}) together are not the training examples of `whole`"
             )
 
 

@@ -1,4 +1,4 @@
-"""A method learns values and several labels as well as classes, or says that it does not."""
+"""Check that a method supports regression and multi-label targets, or declares otherwise."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from recollect.testing.compare import difference, state_of
 from recollect.testing.trial import Trial
 
 ADVICE = (
-    "give targets to step.criterion alone, or derive from recollect.methods.Classifier if it reads "
-    "step.y as classes"
+    "only pass targets to step.criterion, or make it a subclass of recollect.methods.Classifier if "
+    "it uses step.y as class labels"
 )
 WITHIN = 1e-9
 
 
 def targets(trial: Trial) -> None:
-    """On values and on several labels, a run is the same alone and in a fleet, and finite."""
+    """With regression and multi-label targets, a run is finite and independent of its fleet."""
     for target in (REGRESSION, LABELS):
         other = _with_values(trial, target)
         try:
             fleet = other.fleet(target=target)
         except InputError:
-            continue  # it says so itself: its memory goes by classes, or a task id is needed
+            continue  # it refuses: its memory policy uses classes, or it needs the task
         try:
             other.walked(fleet)
         except Exception as error:
             raise Broken(
-                f"it cannot learn the target {target.name!r} ({type(error).__name__}: "
+                f"it fails on the target {target.name!r} ({type(error).__name__}: "
                 f"{str(error).splitlines()[0] if str(error) else ''}): {ADVICE}"
             ) from error
         if not all(bool(weight.isfinite().all()) for weight in fleet.weights):
@@ -44,7 +44,7 @@ def targets(trial: Trial) -> None:
 
 
 def _with_values(trial: Trial, target: Target) -> Trial:
-    """The trial with a one for the class of an example, and zeros, as its targets."""
+    """The trial with one-hot targets."""
     stream = trial.stream
     dtype = torch.float32 if target is REGRESSION else torch.int8
     y = torch.eye(stream.classes)[stream.train_y].to(dtype)

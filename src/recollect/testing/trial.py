@@ -1,4 +1,4 @@
-"""A method on trial: three small runs of it, three small tasks, and three kinds of network."""
+"""Small test runs of a method: three runs, three tasks, and three kinds of network."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ BATCH, CAPACITY, REPLAY = 5, 12, 6  # the last batch of an epoch has two example
 SPEC = Spec(3, CAPACITY, PER_TASK * TASKS, TASKS, PER_TASK, SHAPE)
 SEEDS, RATES = (3, 2**40, 0), (1.0, 0.3, 1.7)
 FACTORS, SMALL = (0.5, 0.9), (0.01, 0.03)
-# Functions by which Python reads values of tensors.
+# Functions with which Python reads the values of tensors.
 READING = {"__bool__", "__float__", "__int__", "__index__", "item", "tolist", "numpy", "equal"}
 
-# Each is called in another way: with a run axis, under vmap, one run after the other.
+# One network for every strategy: with a run axis, under vmap, one run after the other.
 NETS: dict[str, Callable[[int], nn.Module]] = {
     "broadcast": lambda classes: MLP(16, classes, hidden=(12, 8)),
     "vmap": lambda classes: nn.Sequential(
@@ -48,7 +48,7 @@ NETS: dict[str, Callable[[int], nn.Module]] = {
 
 @cache
 def tasks_of(tasks: int, count: int = COUNT, classes: int = 0) -> TaskStream:
-    """Tasks of two new classes each, of bytes, with a mark on every class."""
+    """A stream of tasks with two new classes each; every class has a bright pixel of its own."""
     y = torch.arange(tasks * count) % PER_TASK + torch.arange(tasks).repeat_interleave(count) * 2
     words = bits(torch.tensor([0]), Purpose.PIXELS, torch.arange(len(y) * 16))
     x = below(words, 200).to(torch.uint8).view(-1, *SHAPE)
@@ -60,7 +60,7 @@ def tasks_of(tasks: int, count: int = COUNT, classes: int = 0) -> TaskStream:
 
 
 class Snapshot(NamedTuple):
-    """A fleet after a stretch of a task: where training continues, its last loss and its state."""
+    """A fleet within training: where to continue, its last loss and its state."""
 
     task: int = 0
     stretch: int = 0
@@ -74,7 +74,7 @@ START = Snapshot()
 
 
 class Trajectory(NamedTuple):
-    """A fleet on its way through all tasks, or up to an error: snapshots and usage of its steps."""
+    """The training of a fleet over all tasks, or until an error: snapshots and usage of steps."""
 
     fleet: Fleet
     snapshots: list[Snapshot]
@@ -85,7 +85,7 @@ class Trajectory(NamedTuple):
 @final
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """Runs of a method that differ in seed, rate and hyper-parameters."""
+    """Runs of a method that differ in seed, learning rate and hyper-parameters."""
 
     methods: tuple[Method, ...]
     lr: float
@@ -96,7 +96,7 @@ class Trial:
 
     @staticmethod
     def of(method: Method, beside: Sequence[Method], lr: float, batch: int) -> Trial:
-        """The method and two others of its kind, with somewhat different hyper-parameters."""
+        """Create a trial of the method and two others with different hyper-parameters."""
         given = list(beside)[:2]
         made = [_varied(method, number) for number in range(len(given), 2)]
         count = COUNT if batch > 1 else COUNT // 2
@@ -109,26 +109,26 @@ class Trial:
 
     @cached_property
     def refusals(self) -> dict[str, str]:
-        """What the method says of each kind of network that it cannot work with."""
+        """The error message for each kind of network that the method refuses."""
         found = {}
         for net in NETS:
             try:
                 self.fleet(net, runs=(0,))
             except InputError as error:
                 found[net] = str(error)
-            except Exception:  # the checks will tell
+            except Exception:  # reported by the checks
                 continue
         return found
 
     @cached_property
     def usual(self) -> str:
-        """The first kind of network that the method works with."""
+        """The first kind of network that the method accepts."""
         return next((net for net in NETS if net not in self.refusals), "broadcast")
 
     def fleet(
         self, net: str | None = None, runs: Sequence[int] = (0, 1, 2), **options: Any
     ) -> Fleet:
-        """Some of the runs, before their first step, in double precision."""
+        """Create a fleet of some of the runs, in double precision."""
         classes, several = self.stream.classes, self.boundaries and not self.kind.needs.all_data
         options = {"seeds": [SEEDS[run] for run in runs], **options}
         return Fleet(
@@ -146,9 +146,9 @@ class Trial:
         steps: int | None = 1,
         change: Callable[[Batch], Batch] = lambda batch: batch,
     ) -> Iterator[Snapshot]:
-        """Take a fleet through all tasks, some steps at a time, as the training loop does.
+        """Train a fleet on all tasks, `steps` at a time, like the training loop.
 
-        `change` is applied to what a method reads of a task when that begins or ends.
+        `change` is applied to the examples that a method reads at task start and end.
         """
         stream: Stream = Joint(self.stream) if self.kind.needs.all_data else self.stream
         _, done, rehearsed, more, *_ = start
@@ -176,29 +176,29 @@ class Trial:
         stretches = [(epoch, first) for epoch in epochs for first in range(0, total, length)]
         for number, (epoch, first) in enumerate(stretches[done:], done + 1):
             arrived = partial(source, epoch, first, min(first + length, total))
-            # A copy: the loss may be a part of something larger that is not to be kept.
+            # Copied, because the loss may be a view of a larger tensor.
             yield number, fleet.learn(*arrived(), self.batch).clone()
 
     def walked(self, fleet: Fleet, **how: Any) -> Fleet:
-        """The fleet after all tasks."""
+        """Train a fleet on all tasks and return it."""
         for _ in self.walk(fleet, **how):
             pass
         return fleet
 
     @property
     def end(self) -> Fleet:
-        """The runs after all tasks; nothing may change them."""
+        """The runs after all tasks; must not be changed."""
         if self.trajectory.error is not None:
             raise self.trajectory.error
         return self.trajectory.fleet
 
     @cached_property
     def trajectory(self) -> Trajectory:
-        """All runs on their way through all tasks, step by step."""
+        """The training of all runs on all tasks, step by step."""
         return self.follow(self.usual, (0, 1, 2))
 
     def follow(self, net: str, runs: Sequence[int]) -> Trajectory:
-        """Some runs on their way through all tasks, step by step."""
+        """Train some runs on all tasks, step by step, and record snapshots and usage."""
         methods, usages = with_usage([self.methods[run] for run in runs])
         found = Trajectory(self.fleet(net, runs, methods=methods), [], usages, None)
         done = 0
@@ -207,11 +207,11 @@ class Trial:
                 now = state_of(found.fleet)
                 if snapshot.loss.shape == (len(runs),):
                     now["loss"] = snapshot.loss
-                # Without those of the fleet's own check of a first step, on copies.
+                # Drop the usage of the fleet's own check of the first step, which uses copies.
                 del usages[done : -len(runs) if found.fleet.network.strategy == "loop" else -1]
                 each, done = [usage.draws for usage in usages[done:]], len(usages)
                 for number, draws in enumerate(zip(*each, strict=True), 1):
-                    for name in draws[0]:  # of all runs, where each has a step of its own
+                    for name in draws[0]:  # of all runs, if each run has a step of its own
                         now[f"{name} of draw {number}"] = torch.cat([d[name] for d in draws])
                 found.snapshots.append(snapshot._replace(state=now))
         except Exception as error:
@@ -226,13 +226,13 @@ def _pick(
 
 
 def _varied(method: Method, number: int) -> Method:
-    """The method with smaller hyper-parameters, where it takes them."""
+    """The method with smaller hyper-parameters, if it accepts them."""
     for name in varying(type(method)):
         value = getattr(method, name)
         try:
             other = value * FACTORS[number] if value else SMALL[number]
             method = replace(method, **{name: other})
-        except (ValueError, TypeError, AssertionError):  # it says which values make sense
+        except (ValueError, TypeError, AssertionError):  # the method validates its values
             continue
     return method
 
@@ -240,10 +240,10 @@ def _varied(method: Method, number: int) -> Method:
 @final
 @dataclass
 class Usage:
-    """A step's draws, the numbers of those that were read, and what is written to memory.
+    """The usage of a step: its draws, the numbers of those used, and what it writes to memory.
 
-    `on_arrival` says whether the policy stores examples as they arrive, `values` by which functions
-    values of tensors were read. A step that ended in an error has no outcome.
+    `on_arrival` says whether the memory policy stores incoming examples; `values` are the functions
+    that read values of tensors. A step that failed has no outcome.
     """
 
     draws: list[Stored]
@@ -255,7 +255,7 @@ class Usage:
 
 
 def with_usage(methods: Sequence[Method]) -> tuple[list[Method], list[Usage]]:
-    """The same methods, and a list that gets the usage of every step (of every run, in a loop)."""
+    """Wrap methods to record the usage of every step (of every run, in a loop) in a list."""
     kind, usages = type(methods[0]), list[Usage]()
 
     def update(self: Method, step: Step) -> Tensor:

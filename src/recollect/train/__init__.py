@@ -1,4 +1,4 @@
-"""Training: the fleet, the loop over a stream, evaluation, and several fleets at once."""
+"""Training: fleets, the loop over a stream, evaluation, and training fleets in parallel."""
 
 from recollect.errors import TimeUp
 from recollect.train.callbacks import Callback, Point

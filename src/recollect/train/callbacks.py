@@ -1,4 +1,4 @@
-"""Callbacks: your own code, called while a fleet trains."""
+"""Callbacks: user code that is called during training."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Callback", "Point", "check_callback"]
 @final
 @dataclass(frozen=True)
 class Point:
-    """A point in the training of a fleet, as callbacks get it.
+    """A point in the training of a fleet, passed to callbacks.
 
     Attributes:
-        fleet: The runs that train; `fleet.seeds` says which.
-        stream: What they learn from and are evaluated on.
-        task: The number of the task, from 0.
+        fleet: The runs in training; `fleet.seeds` identifies them.
+        stream: The stream that they are trained and evaluated on.
+        task: The index of the task, from 0.
         loss: The loss of the last step of every run, `[K]`; zeros before the first step.
     """
 
@@ -36,19 +36,19 @@ class Point:
 
     @property
     def clock(self) -> Clock:
-        """How many steps were taken and examples seen; in `on_task_end`, the next task's."""
+        """The numbers of steps and examples so far; in `on_task_end`, for the next task."""
         return self.fleet.clock
 
 
 class Callback:
-    """Your own code, called while a fleet trains; every method is optional.
+    """Base class of callbacks: user code called during training; every method is optional.
 
-    Callbacks are called in the process that called `recollect.run`, so all fleets train there,
-    one after the other. What a callback measures takes no part in `train_seconds`.
+    Callbacks are called in the process that called `recollect.run`, so all fleets are trained
+    there, one after the other. The time spent in callbacks is not included in `train_seconds`.
 
-    With callbacks, all runs are trained, also those that a store has. A callback may change what is
-    trained, so results are not stored, and their `code` is not that of runs without it, unless
-    the callback says that it only observes: `only_observes = True`.
+    With callbacks, all runs are trained, even those in the result store. A callback may change the
+    training, so results are not stored and their `code` differs from that of runs without the
+    callback, unless it sets `only_observes = True`.
 
     >>> class Losses(Callback):
     ...     every = 50
@@ -64,26 +64,26 @@ class Callback:
     only_observes: bool = False
 
     def on_task_start(self, point: Point) -> None:
-        """A task begins: its first step comes next."""
+        """Called at the start of a task, before its first step."""
 
     def on_steps(self, point: Point) -> None:
-        """Another `every` steps were taken, counted from the start of the run."""
+        """Called after every `every` steps, counted from the start of the run."""
 
     def on_task_end(self, point: Point) -> None:
-        """A task was learned and its accuracy measured."""
+        """Called at the end of a task, after its evaluation."""
 
     def on_run_end(self, point: Point) -> None:
-        """All tasks were learned; results come next."""
+        """Called after the last task, before the results are returned."""
 
 
 def check_callback(given: object) -> None:
-    """Refuse a callback that would never be called, or whose interval is not one."""
+    """Raise an `InputError` for a callback without known methods or with an invalid interval."""
     if not isinstance(given, Callback):
         raise InputError(f"a callback must be an instance of recollect.Callback, not {given!r}")
     kind = type(given)
     if not isinstance(given.every, int) or given.every < 1:
         raise InputError(
-            f"`every` of {kind.__name__} must be a whole number of steps from 1 on, "
+            f"`every` of {kind.__name__} must be a whole number of at least 1 step, "
             f"not {given.every!r}"
         )
     known = [name for name in vars(Callback) if name.startswith("on_")]
@@ -91,10 +91,10 @@ def check_callback(given: object) -> None:
         if name.startswith("on_") and name not in known:
             near = nearest(name, known)
             raise InputError(
-                f"{kind.__name__} has {name}, which is never called: "
-                + (f"did you mean {near}?" if near else f"it may have {', '.join(known)}")
+                f"{kind.__name__} defines {name}, which is never called: "
+                + (f"did you mean {near}?" if near else f"known are {', '.join(known)}")
             )
     if all(getattr(kind, name) is getattr(Callback, name) for name in known):
         raise InputError(
-            f"{kind.__name__} does nothing: define {', '.join(known[:-1])} or {known[-1]}"
+            f"{kind.__name__} has no effect: define {', '.join(known[:-1])} or {known[-1]}"
         )

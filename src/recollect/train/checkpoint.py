@@ -1,4 +1,4 @@
-"""Long runs: their state is saved now and then, and the same job continues from it."""
+"""Checkpoints of long runs: the state is saved periodically, and the same job resumes from it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STATE, DONE, LOCK = ".safetensors", ".json", "lock"
 
 
 class Saved(NamedTuple):
-    """The state of a fleet between two stretches of its stream: plain data, and tensors."""
+    """The saved state of a fleet during training: JSON data and tensors."""
 
     facts: Mapping[str, Any]
     tensors: Mapping[str, Tensor]
@@ -37,11 +37,11 @@ class Saved(NamedTuple):
 @final
 @dataclass
 class Checkpoints:
-    """A folder with the state of every unfinished job, and the results of finished ones.
+    """A folder with the state of every unfinished job and the results of finished ones.
 
-    A file is named by the key of its job, so only the same job under the same code finds it. Files
-    appear whole or not at all. `deadline` is a reading of `time.monotonic()` after which jobs save
-    their state and stop.
+    A file is named by the key of its job, so only the same job with the same code finds it. Files
+    are written atomically. `deadline` is a value of `time.monotonic()` after which jobs save their
+    state and stop.
     """
 
     folder: Path
@@ -50,20 +50,20 @@ class Checkpoints:
     _last: float = field(default_factory=time.monotonic)
 
     def saved(self, name: str) -> Saved | None:
-        """The state that was saved last, or None; a damaged file counts as none."""
+        """Load the last saved state; None if there is none or the file is damaged."""
         try:
             return Saved(*unpack(self._state(name).read_bytes()))
         except (OSError, DataError):
             return None
 
     def save(self, name: str, state: Saved) -> None:
-        """Save the state of a job; it replaces an earlier one."""
+        """Save the state of a job, replacing an earlier one."""
         try:
             write_bytes(self._state(name), pack(state.facts, state.tensors))
         except OSError as error:
             raise RecollectError(
                 f"the state of an unfinished run cannot be saved in {self.folder}: "
-                f"{error.strerror or error}; make room there, or choose another folder"
+                f"{error.strerror or error}; free some space, or choose another folder"
             ) from None
         self._last = time.monotonic()
 
@@ -72,11 +72,11 @@ class Checkpoints:
         return time.monotonic() - self._last >= self.every
 
     def time_is_up(self) -> bool:
-        """Whether the time limit has come."""
+        """Whether the time limit is reached."""
         return self.deadline is not None and time.monotonic() >= self.deadline
 
     def results(self, name: str) -> list[Result] | None:
-        """The results of a job that was finished before, or None."""
+        """Load the results of a finished job, or None."""
         try:
             found = json.loads(self._done(name).read_text("utf-8"))
             return [Result.from_json(run) for run in found] or None
@@ -84,35 +84,36 @@ class Checkpoints:
             return None
 
     def finish(self, name: str, results: list[Result]) -> None:
-        """Save the results of a job, if that is possible; its state is no longer needed."""
-        with suppress(OSError):  # a full disk must not cost what was trained
+        """Save the results of a job, if possible, and delete its state."""
+        with suppress(OSError):  # a full disk must not lose the results
             write_bytes(self._done(name), json.dumps([run.as_json() for run in results]).encode())
             self._state(name).unlink(missing_ok=True)
 
     def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:
-        """Those of a command: a folder of its own, found by the same jobs on as many workers.
+        """The checkpoints of a command, in a folder for these jobs and number of workers.
 
-        It is named by the jobs, and then by the code that trains them.
+        The folder's name has a hash of the jobs and one of the code that trains them.
         """
         name = hashed([*(job.key_without("code") for job in jobs), workers])
         code = hashed([job.identities[0].code for job in jobs])
         return replace(self, folder=self.folder / f"{name}-{code}")
 
     def of_other_code(self) -> list[Path]:
-        """The folders in which other code left the same command unfinished."""
+        """The folders in which the same command was left unfinished with other code."""
         name = self.folder.name.partition("-")[0]
         found = sorted(self.folder.parent.glob(f"{name}*"))
         return [folder for folder in found if folder.name != self.folder.name]
 
     def any(self) -> bool:
-        """Whether there is something to continue from."""
+        """Whether there is a saved state or result."""
         return any(each.suffix in (STATE, DONE) for each in self.folder.glob("*"))
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Refuse to work here while another process does; the lock of one that has died is none.
+        """Lock the folder within this context; raise an `InputError` if another process holds it.
 
-        Where files cannot be locked or written, nothing is refused.
+        The lock of a process that died is ignored. If files cannot be locked or written, there is
+        no lock.
         """
         lock = self._lock()
         try:
@@ -120,7 +121,7 @@ class Checkpoints:
         finally:
             if lock is not None:
                 (self.folder / LOCK).unlink(missing_ok=True)
-                with suppress(OSError):  # there is something to continue from
+                with suppress(OSError):  # not empty: there is a saved state
                     self.folder.rmdir()
                 os.close(lock)
 
@@ -134,13 +135,13 @@ class Checkpoints:
             self.folder.mkdir(parents=True, exist_ok=True)
             while True:
                 lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-                # Forked processes do not inherit a lock of this kind: it ends with this process.
+                # Forked processes do not inherit this kind of lock, so it ends with this process.
                 fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if path.exists() and os.path.samestat(os.fstat(lock), path.stat()):
                     os.ftruncate(lock, 0)
                     os.write(lock, str(os.getpid()).encode())
                     return lock
-                os.close(lock)  # the process that had it has just removed it
+                os.close(lock)  # its previous owner has just deleted the file
         except OSError as error:
             busy = lock is not None and error.errno in (errno.EACCES, errno.EAGAIN)
             whose = os.read(lock, 20).decode() if lock is not None and busy else ""
@@ -150,11 +151,11 @@ class Checkpoints:
                 return None
         raise InputError(
             f"another process{f' ({whose})' if whose else ''} is training the same runs: wait for "
-            f"it or end it, and then give the same command again"
+            f"it or stop it, then run the same command again"
         )
 
     def clear(self) -> None:
-        """Remove the folder; all is done."""
+        """Delete the folder when all jobs are finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _state(self, name: str) -> Path:

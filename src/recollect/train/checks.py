@@ -1,4 +1,4 @@
-"""What a fleet refuses, before anything changes."""
+"""Validation of a fleet's arguments, before anything changes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from recollect.core.images import as_input
 from recollect.core.network import Network
 from recollect.core.targets import CLASS, Target
 from recollect.errors import InputError
-from recollect.memory import Policy
+from recollect.memory import Clock, Policy
 from recollect.methods import Classifier, Method, static
 
 __all__ = [
@@ -33,40 +33,50 @@ def check_runs(
     replay: int,
     alone: bool,
 ) -> None:
-    """Refuse runs that cannot train as one fleet."""
+    """Raise an `InputError` for runs that cannot be trained as one fleet."""
     if not len(methods) == len(seeds) == len(lr) or not methods:
-        raise InputError("a fleet needs one method, one seed and one rate for every run")
+        raise InputError(
+            f"a fleet needs a method, a seed and a learning rate for every run, not {len(methods)} "
+            f"methods, {len(seeds)} seeds and {len(lr)} learning rates"
+        )
     if alone and len(seeds) > 1:
-        raise InputError("an optimiser of torch's and a guard are for a fleet of one run")
+        raise InputError(
+            f"torch's optimisers and the guard only support a fleet of one run, not {len(seeds)}"
+        )
     kind = type(methods[0])
     if any(type(method) is not kind for method in methods):
-        raise InputError("the runs of a fleet share one method: train others in a second fleet")
+        raise InputError(
+            "the runs of a fleet must have the same method: train other methods in another fleet"
+        )
     for name in static(kind):
         if len({getattr(method, name) for method in methods}) > 1:
-            raise InputError(f"the runs of a fleet share {name}, which is static")
+            raise InputError(
+                f"the runs of a fleet must have the same {name}, which is static: train other "
+                f"values in another fleet"
+            )
     if kind.replay is not None and (memory < 1 or replay < 1):
         raise InputError(f"{kind.title} needs a memory and a replay size of at least 1")
 
 
 def check_target(method: Method, policy: Policy | None, target: Target) -> None:
-    """Refuse a method or a memory that reads classes where there are none, or with weights."""
+    """Raise an `InputError` if a method or memory policy does not support the target."""
     if target.classes:
         return
     what = "weighted examples" if target.name == "class" else f"the target {target.name!r}"
     if isinstance(method, Classifier):
         raise InputError(
-            f"{method.title} reads the class of every example, so it cannot learn from {what}: "
-            f"choose a method that gives targets to the criterion alone, such as DER++ or ER"
+            f"{method.title} needs the class of every example, so it cannot learn from {what}: "
+            f"choose a method without this restriction, such as DER++ or ER"
         )
     if policy is not None and policy.uses_labels:
         raise InputError(
-            f"the memory policy {type(policy).__name__} goes by classes, so it cannot store "
+            f"the memory policy {type(policy).__name__} needs classes, so it cannot store "
             f"{what}: use a reservoir (balanced=0)"
         )
 
 
 def check_state(kind: type[Method], state: Mapping[str, Tensor], runs: int) -> None:
-    """Refuse state without a run axis."""
+    """Raise an `InputError` for state without a run axis."""
     for name, tensor in state.items():
         if tensor.dim() == 0 or len(tensor) != runs:
             raise InputError(
@@ -76,17 +86,17 @@ def check_state(kind: type[Method], state: Mapping[str, Tensor], runs: int) -> N
 
 
 def check_no_gradient(kind: type[Method], state: Mapping[str, Tensor]) -> None:
-    """Refuse state through which the gradient of a later step would flow."""
+    """Raise an `InputError` for state that requires a gradient."""
     for name, tensor in state.items():
         if tensor.requires_grad:
             raise InputError(
-                f"the state {name!r} of {kind.title} was changed by a value with a gradient: "
+                f"the state {name!r} of {kind.title} was set to a value with a gradient: "
                 f"detach the value first, as in loss.detach()"
             )
 
 
 def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, outputs: int, target: Target) -> None:
-    """Refuse examples that a fleet cannot learn from."""
+    """Raise an `InputError` for examples that a fleet cannot learn from."""
     if batch < 1:
         raise InputError(f"a batch must have at least 1 example, not {batch}")
     shape = () if target is CLASS else target.layout(outputs)[0]
@@ -99,6 +109,15 @@ def check_batch(x: Tensor, y: Tensor, batch: int, runs: int, outputs: int, targe
     target.check(y, outputs)
 
 
+def check_tasks(kind: type[Method], clock: Clock) -> None:
+    """Raise an `InputError` if a method that needs the task has finished all of its tasks."""
+    if kind.needs.task_id and clock.task >= clock.tasks:
+        raise InputError(
+            f"{kind.title} has seen all of its {clock.tasks} tasks: pass the total number of tasks "
+            f"when it is created"
+        )
+
+
 def check_network(
     network: Network,
     logits: Callable[[Tensor], Tensor],
@@ -107,7 +126,7 @@ def check_network(
     stored: torch.dtype,
     outputs: int | None,
 ) -> int:
-    """Refuse a network that does not take the examples, or has not so many outputs; return them."""
+    """Check that a network accepts the examples and has `outputs` outputs; return their number."""
     blank = torch.zeros(runs, 2, *shape, dtype=stored, device=network.device)
     packing = network.packing
     examples = (
@@ -122,28 +141,28 @@ def check_network(
         raise InputError(f"{error}: [n, {outputs}] is expected for n {examples}") from None
     except RuntimeError as error:
         raise InputError(
-            f"the network cannot take {examples}: {str(error).splitlines()[0]}"
+            f"the network does not accept {examples}: {str(error).splitlines()[0]}"
         ) from None
     except (AttributeError, TypeError) as error:
         raise InputError(
-            f"the network must give a tensor of logits, [n, {outputs}], for n {examples}, and "
+            f"the network must return a tensor of logits, [n, {outputs}], for n {examples}, but "
             f"fails: {error}"
         ) from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
-        raise InputError(f"the network must give {outputs} logits for an example, not {found[1:]}")
+        raise InputError(f"the network must return {outputs} logits per example, not {found[1:]}")
     return found[1]
 
 
 def check_alike(mine: Mapping[str, Tensor], saved: Mapping[str, Tensor]) -> None:
-    """Refuse a saved state that is not one of the same network and method."""
+    """Raise an `InputError` if a saved state belongs to another network or method."""
     if mine.keys() != saved.keys():
         name = min(mine.keys() ^ saved.keys())
-        where = "missing here" if name in saved else "not in it"
+        where = "missing here" if name in saved else "missing in it"
         raise InputError(f"the saved state belongs to another network or method: {name} is {where}")
     for name, tensor in mine.items():
         theirs = saved[name]
         if (tensor.shape, tensor.dtype) != (theirs.shape, theirs.dtype):
             raise InputError(
-                f"the saved {name} is {list(theirs.shape)} of {theirs.dtype}, and here it is "
+                f"the saved {name} is {list(theirs.shape)} of {theirs.dtype}, but should be "
                 f"{list(tensor.shape)} of {tensor.dtype}: it belongs to another network"
             )

@@ -1,4 +1,4 @@
-"""A fingerprint of the source code that a run depends on: a method, and all that computes it."""
+"""A fingerprint of the source code that a run depends on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["code_fingerprint"]
 LETTERS = 12
 TRAINING = "recollect.train.loop"
 
-# These change no number: they save, describe and report.
+# These do not affect results: they save, describe and report.
 APART = {
     f"recollect.{name}"
     for name in ("errors", "files", "train.callbacks", "train.checkpoint", "train.code",
@@ -32,12 +32,12 @@ APART = {
 
 
 def code_fingerprint(method: type, *others: type) -> str:
-    """A short name for the code that trains a method, without comments, docstrings and layout.
+    """A short hash of the code that trains a method, without comments, docstrings and layout.
 
-    That is the module of the method, the modules of `others` (the classes of the stream and of the
-    network's layers) and recollect's training loop, with all that they import from recollect, and
-    what the method imports from its own package. Other methods are not in it. Values that classes
-    of yours refer to, in a closure or in their module, are.
+    It covers the module of the method, the modules of `others` (the classes of the stream and of
+    the network's layers) and recollect's training loop, with everything that they import from
+    recollect or the method from its own package. Other methods are not included; values that user
+    classes refer to, in closures or module globals, are.
     """
     code, values = _fingerprint(method, *others), captured_by(method, *others)
     text = f"{code} {values!r}"  # the values may change between two calls
@@ -56,7 +56,7 @@ def _fingerprint(method: type, *others: type) -> str:
             found[name] = source.digest
             waiting += _imported(source, packages)
     own = [f"{method.__module__}.{method.__qualname__}"]
-    # In an interactive session a module has no file, and only the classes can be read.
+    # In an interactive session a module has no file, so only the classes are read.
     own += [_tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
     text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
@@ -65,7 +65,7 @@ def _fingerprint(method: type, *others: type) -> str:
 @final
 @dataclass(frozen=True)
 class _Source:
-    """A module's tokens as one hash, the names that it imports, and whether it is a package."""
+    """A hash of a module's tokens, the names that it imports, and whether it is a package."""
 
     digest: str
     imports: tuple[tuple[str, str, str], ...]  # (module, name there, name here)
@@ -113,7 +113,7 @@ def _imported(source: _Source, packages: Container[str]) -> Iterator[str]:
 
 @cache
 def _defining(module: str, name: str) -> str:
-    """The module that defines a name; a package only passes on what its modules define."""
+    """The module that defines a name, following re-exports of packages."""
     source = _source(module)
     if not (name and source.is_package):
         return module
@@ -145,9 +145,9 @@ def _tokens_of(kind: type) -> str:
 
 
 def _read(node: Any, tokens: list[str], imports: list[Any]) -> None:
-    """Add what a tree means: without strings that stand alone, such as docstrings, and help texts.
+    """Add the tokens of a syntax tree, without docstrings and other bare strings and help texts.
 
-    Fields that are empty are left out, because versions of Python differ in them.
+    Empty fields are omitted, because they differ between versions of Python.
     """
     kind = node.__class__
     if kind is ast.Call and getattr(node.func, "id", "") == "hyper":

@@ -1,4 +1,4 @@
-"""A function of tensors, traced with its gradient and compiled once per shape."""
+"""Compile a training step, including its gradient, once per input shape."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from recollect.core.network import Network
 from recollect.errors import InputError, RecollectError
 from recollect.train.execution import reason, say_slower
 
-__all__ = ["Compiled", "compiler_exists", "compiling_pays", "fast_steps"]
+__all__ = ["NO_COMPILER", "Compiled", "compiler_exists", "compiling_pays", "fast_steps"]
 
+NO_COMPILER = "steps cannot be compiled, because no C++ compiler was found: install g++ or clang++"
+RECORDED = {"cuda"}  # devices on which steps are recorded by default
 MANY_STEPS = 20_000
 MANY_STEPS_ON_GPU = 40_000
 
@@ -27,15 +29,15 @@ _FAILED: set[tuple[Hashable, str]] = set()
 
 
 def compiler_exists() -> bool:
-    """Whether there is a C++ compiler for torch's compiler to use."""
+    """Whether a C++ compiler is installed, which torch's compiler needs."""
     return any(shutil.which(name) for name in ("g++", "c++", "clang++"))
 
 
 def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int) -> bool:
-    """Whether compiling takes less time than it saves, over so many steps.
+    """Whether compiling saves more time than it takes, over this number of steps.
 
-    Dense networks gain on a CPU, where it takes about ten seconds, and convolutional ones on a
-    GPU, where it takes about a minute.
+    Dense networks gain on a CPU, where compiling takes about ten seconds, and convolutional ones on
+    a GPU, where it takes about a minute.
     """
     if device.type == "cuda":
         return one_by_one and steps * runs >= MANY_STEPS_ON_GPU
@@ -45,29 +47,29 @@ def compiling_pays(device: torch.device, one_by_one: bool, steps: int, runs: int
 def fast_steps(
     compiled: bool | None, recorded: bool | None, network: Network, steps: int, runs: int
 ) -> tuple[bool, bool]:
-    """Whether steps are compiled and recorded; what is not said (None) is chosen for speed."""
-    if network.noisy:  # its layers are seeded from outside the step, every time
+    """Decide whether steps are compiled and recorded; None chooses the faster option."""
+    if network.noisy:  # random layers are seeded from outside the step, every time
         return False, False
     device = network.device
     if compiled and not compiler_exists():
-        raise InputError("compiling was asked for, but no C++ compiler was found: install one")
+        raise InputError(NO_COMPILER)
     if compiled is None:
         compiled = compiling_pays(device, network.strategy == "loop", steps, runs)
         if compiled and not compiler_exists():
             compiled = False
             say_slower(
-                "no C++ compiler was found: steps are taken uncompiled, which gives the same "
-                "results more slowly; install g++ or clang++"
+                "no C++ compiler was found, so steps run uncompiled, which gives the same results "
+                "more slowly: install g++ or clang++"
             )
-    return compiled, device.type == "cuda" if recorded is None else recorded
+    return compiled, device.type in RECORDED if recorded is None else recorded
 
 
 class Compiled:
-    """The same function, gradients and changes in place included, compiled when a shape is new.
+    """A function compiled for each new input shape, including gradients and in-place changes.
 
-    Functions of one `kind` and `task` are the same function: a fleet finds what an earlier one of
-    its kind has compiled. Where compiling fails, `possible` becomes false for all functions of
-    the kind in this process, and a warning that begins with `title` says why.
+    Functions of the same `kind` and `task` are considered equal, so a fleet reuses what an earlier
+    one of its kind has compiled. If compiling fails, `possible` becomes false for all functions of
+    the kind in this process, and a warning that begins with `title` gives the reason.
     """
 
     def __init__(
@@ -85,9 +87,9 @@ class Compiled:
         return (self._kind, self._device.type) not in _FAILED
 
     def ready(self, tensors: Sequence[Tensor]) -> Function | None:
-        """The compiled function for tensors laid out like these; None if it cannot be compiled.
+        """Return the function compiled for tensors of this layout; None if compiling fails.
 
-        It has been called once, on copies: a function that fails has changed nothing.
+        It has been called once on copies, so a failure has no side effects.
         """
         if not self.possible:
             return None
@@ -98,7 +100,7 @@ class Compiled:
                 try:
                     _KNOWN[known] = self._compile(tensors)
                 except RecollectError:
-                    raise  # the method's own, which the step would raise as well
+                    raise  # an error of the method, which the step would raise as well
                 except Exception as error:
                     self._give_up(error)
                     return None
@@ -110,12 +112,12 @@ class Compiled:
             raise shortage
         _FAILED.add((self._kind, self._device.type))
         say_slower(
-            f"{self._title}: a step could not be compiled and is taken uncompiled, which gives "
+            f"{self._title}: a step could not be compiled, so steps run uncompiled, which gives "
             f"the same results more slowly ({reason(error)})"
         )
 
     def _compile(self, tensors: Sequence[Tensor]) -> Function:
-        """Compile for these shapes, and try it; tracing and trying work on copies."""
+        """Trace and compile for these shapes, and call the result once, all on copies."""
         # The compiler takes seconds to import, and most runs never need it.
         from torch._inductor import config
         from torch._inductor.compile_fx import compile_fx
@@ -148,12 +150,12 @@ class Compiled:
 
 
 def _settings(graph: GraphModule) -> dict[str, object]:
-    """Settings of the compiler that this graph needs.
+    """Return the compiler settings that this graph needs.
 
-    Before version 2.12, torch's compiler fails with an AssertionError when it tries to change the
-    order of loops of a kernel that was made of several `_foreach` operations
-    (https://github.com/pytorch/pytorch/issues/176591). A graph that updates the weights once
-    gives it no reason to; a step that updates them twice, as that of A-GEM, does.
+    Before version 2.12, torch's compiler fails with an AssertionError when it reorders the loops of
+    a kernel fused from several `_foreach` operations
+    (https://github.com/pytorch/pytorch/issues/176591). This affects steps that update the weights
+    twice, such as those of A-GEM, but not steps that update them once.
     """
     updates = torch.ops.aten._foreach_add_.List
     count = sum(node.target is updates for node in graph.graph.nodes)
@@ -163,7 +165,7 @@ def _settings(graph: GraphModule) -> dict[str, object]:
 
 
 def _normalised(layout: Layout) -> Layout:
-    """A layout without the strides that no element depends on."""
+    """Set the strides of axes of size 1 to zero, since they do not matter."""
     return tuple(
         (shape, tuple(s if n > 1 else 0 for s, n in zip(strides, shape, strict=True)), dtype)
         for shape, strides, dtype in layout
@@ -171,14 +173,14 @@ def _normalised(layout: Layout) -> Layout:
 
 
 def _out_of_memory(error: BaseException | None) -> torch.OutOfMemoryError | None:
-    """The lack of memory that an error of the compiler stands for, if it does."""
+    """Return the out-of-memory error behind a compiler error, if there is one."""
     while error is not None and not isinstance(error, torch.OutOfMemoryError):
         error = getattr(error, "inner_exception", None) or error.__cause__
     return error
 
 
 def _copy(tensor: Tensor) -> Tensor:
-    """A copy with the same strides, so that what is compiled fits the tensors it will meet."""
+    """Copy a tensor with its strides, so that the compiled function fits the original."""
     strides = tensor.stride()
     return torch.empty_strided(
         tensor.shape, strides, dtype=tensor.dtype, device=tensor.device

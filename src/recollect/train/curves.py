@@ -1,4 +1,4 @@
-"""Curves of a run, and what they and its matrices come to."""
+"""Learning curves of a run, and averages of curves and accuracy matrices."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ __all__ = ["Curves", "average_incremental", "class_accuracies"]
 @final
 @dataclass(frozen=True)
 class Curves:
-    """Loss and accuracy of a run at some of its steps: every so many, and at the end of tasks.
+    """Loss and accuracy of a run, recorded periodically and at the end of tasks.
 
     Attributes:
         every: The number of steps between two points.
-        examples: How many test examples of each task a point within a task is measured on, at
-            most; the end of a task is measured on all.
-        steps: The number of steps that were taken at each point.
+        examples: The largest number of test examples per task for a point within a task; points
+            at task end use all test examples.
+        steps: The number of steps taken at each point.
         tasks: The task of each point, from 0.
-        loss: The loss of the last step, None where it is not finite.
-        accuracy: For each setting and point, the percentage on every task that has begun.
+        loss: The loss of the last step, None if it is not finite.
+        accuracy: For each setting and point, the percentage on every task that has started.
 
     >>> curves = Curves(2, 100, [2, 4, 5], [0, 0, 1], [2.3, 1.9, 2.1],
     ...                 {"class": [[60.0], [80.0], [70.0, 10.0]]})
@@ -38,13 +38,13 @@ class Curves:
     accuracy: Mapping[str, Sequence[Sequence[float]]]
 
     def mean(self, setting: str) -> list[float]:
-        """At each point, the mean accuracy on the tasks that have begun."""
+        """The mean accuracy at each point over the tasks that have started."""
         return [sum(row) / len(row) for row in self.accuracy[setting]]
 
     def anytime(self, setting: str) -> float:
         """The any-time accuracy: the mean of `mean` over the steps of the run.
 
-        A point stands for the steps since the point before it.
+        Each point is weighted by the number of steps since the previous one.
         """
         spans = [after - before for before, after in pairwise([0, *self.steps])]
         means = self.mean(setting)
@@ -54,7 +54,7 @@ class Curves:
 def average_incremental(matrix: Sequence[Sequence[float | None]]) -> float | None:
     """The mean over tasks i of the mean accuracy, after task i, on tasks 1 to i.
 
-    None where the accuracy was not measured after every task, as in joint training.
+    None if the accuracy was not measured after every task, as in joint training.
 
     >>> average_incremental([[90.0, 20.0], [80.0, 100.0]])
     90.0
@@ -71,7 +71,7 @@ def average_incremental(matrix: Sequence[Sequence[float | None]]) -> float | Non
 
 
 def class_accuracies(counts: Sequence[Sequence[int]]) -> list[float | None]:
-    """The percentage of right answers on every class; None for one without test examples.
+    """The accuracy on every class in percent; None for a class without test examples.
 
     >>> class_accuracies([[3, 1], [0, 0]])
     [75.0, None]

@@ -1,4 +1,4 @@
-"""What a job gives beside its scores: curves, confusion matrices, networks, calls of yours."""
+"""Optional outputs of a job: curves, confusion matrices, saved networks, callbacks."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ CURVE_EXAMPLES = 100
 @final
 @dataclass(frozen=True)
 class Details:
-    """What a job gives beside its scores; only callbacks can change how it trains.
+    """The optional outputs of a job; only callbacks can change the training.
 
     Attributes:
         curves: The number of steps between two points of the curves; 0 for no curves.
-        examples: How many test examples of each task a point is measured on, at most.
-        confusion: Whether confusion matrices are counted at the end.
-        networks: The folder in which trained networks are saved, if they are.
-        callbacks: What is called while it trains.
+        examples: The largest number of test examples per task for a point.
+        confusion: Whether to compute confusion matrices at the end.
+        networks: The folder for trained networks; None to not save them.
+        callbacks: The callbacks to call during training.
     """
 
     curves: int = 0
@@ -47,10 +47,10 @@ class Details:
         networks: Path | str | None = None,
         callbacks: Sequence[Callback] | Callback = (),
     ) -> Details:
-        """What a person asked for, checked; `curves=True` is the usual interval."""
+        """Validate the user's arguments; `curves=True` is the default interval."""
         every = CURVE_STEPS if curves is True else curves
         if not isinstance(every, int) or every < 0:
-            raise InputError(f"curves must be a whole number of steps from 1 on, not {curves!r}")
+            raise InputError(f"curves must be a whole number of at least 1 step, not {curves!r}")
         if not isinstance(examples, int) or examples < 1:
             raise InputError(
                 f"the number of test examples for curves must be at least 1, not {examples!r}"
@@ -70,18 +70,18 @@ class Details:
 
     @property
     def changing(self) -> tuple[Callback, ...]:
-        """The callbacks that may change what is trained."""
+        """The callbacks that may change the training."""
         return tuple(each for each in self.callbacks if not each.only_observes)
 
     @property
     def key(self) -> list[Any]:
-        """Plain data that tell unfinished jobs with other details apart; empty without any."""
+        """Plain data that distinguishes jobs with different details; empty without any."""
         curves = [self.curves, self.examples] if self.curves else None
         found = [curves, self.confusion, str(self.networks or "")]
         return found if any(found) else []
 
     def lacking(self, result: Result) -> bool:
-        """Whether a stored result does not have what is asked for."""
+        """Whether a stored result lacks some of the requested outputs."""
         curves, file = result.curves, result.network_file
         asked = (self.curves, self.examples)
         if self.curves and (curves is None or (curves.every, curves.examples) != asked):

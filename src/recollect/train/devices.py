@@ -1,4 +1,4 @@
-"""Where a fleet trains."""
+"""Select and describe devices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["cores", "device_label", "device_named", "free_memory", "one_thread",
 
 
 def device_named(name: str = "auto") -> torch.device:
-    """The device that a person means: `auto` is a GPU if there is one, else the CPU.
+    """Find a device by name: `auto` is a GPU if there is one, else the CPU.
 
     >>> device_named("cpu")
     device(type='cpu')
@@ -32,14 +32,16 @@ def device_named(name: str = "auto") -> torch.device:
     if device.type not in ("cpu", "cuda"):
         raise InputError(f"unknown device {name!r}: give auto, cpu, cuda or cuda:N")
     if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"there is no GPU here that torch can use: leave out the device {name!r}")
+        raise InputError(f"torch finds no GPU on this machine: do not pass the device {name!r}")
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise InputError(f"there is no device {name!r}: GPUs here: {torch.cuda.device_count()}")
+        raise InputError(
+            f"there is no device {name!r}: the number of GPUs is {torch.cuda.device_count()}"
+        )
     return device
 
 
 def device_label(device: torch.device) -> str:
-    """The name of a device as its maker has it.
+    """The product name of a GPU, or "CPU".
 
     >>> device_label(torch.device("cpu"))
     'CPU'
@@ -48,25 +50,25 @@ def device_label(device: torch.device) -> str:
 
 
 def wait_for(device: torch.device) -> None:
-    """Wait until a device has done all it was asked to, so that a clock can be read."""
+    """Synchronise with a device, so that elapsed time can be measured."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory() -> None:
-    """Give a GPU's memory back that nothing refers to any more."""
+    """Release unused GPU memory."""
     gc.collect()
     torch.cuda.empty_cache()
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread for small tensors, and numbers too small to matter counted as zero."""
+    """Use one thread within this context, and flush denormal numbers to zero."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     torch.set_flush_denormal(True)

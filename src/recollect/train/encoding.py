@@ -1,4 +1,4 @@
-"""Features of a stream's examples by a pre-trained encoder, computed once and cached on disk."""
+"""Encode the examples of a stream with a pre-trained encoder, cached on disk."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from recollect.train.fingerprint import NetworkFacts
 
 __all__ = ["encode", "features_of"]
 
-ROWS = 500  # examples in a file of the cache: what an interrupted call loses at most
+ROWS = 500  # examples per cache file: an interrupted call loses at most this many
 LETTERS = 32
 SEEN_BY_SEED = ("rotated", "permuted")
 
@@ -43,26 +43,26 @@ def encode(
     data_dir: Path | str | None = None,
     name: str | None = None,
 ) -> TaskStream:
-    """A stream of the features that a frozen encoder gives for the examples of a stream.
+    """Replace the examples of a stream by the features of a frozen, pre-trained encoder.
 
-    Tasks, classes, their order and what is tested stay the same, so any method trains on it, as a
-    head on the encoder. The encoder is in evaluation mode and never trained.
+    Tasks, classes, their order and test sets do not change, so any method can be trained on the
+    result, as a head on the encoder. The encoder is in evaluation mode and is not trained.
 
     Features are computed once and stored in the cache folder, under fingerprints of the encoder,
-    the transform and the examples. A call that was interrupted continues where it stopped.
+    the transform and the examples. An interrupted call continues where it stopped.
 
     Args:
-        stream: A benchmark's name, or a stream with plain examples, such as `from_arrays` makes.
-        encoder: Gives a tensor of features `[n, ...]` for a batch of examples `[n, ...]`.
-        transform: Changes a batch before the encoder sees it, as resizing or normalising it does.
-            It gets images as numbers from 0 to 1; the stream's crops, flips, normalisation and
-            transforms are not applied. Where an example has several tensors, it gets them all.
-        batch: How many examples are encoded at once.
-        device: Where the encoder computes; a GPU if there is one.
-        folder: Where features are stored, instead of in the cache folder.
-        data_dir: Where the data of a benchmark lie.
-        name: What to call the stream; the names of the stream and of the encoder's class unless
-            it is given.
+        stream: The name of a benchmark, or a stream of fixed examples, such as `from_arrays`
+            returns.
+        encoder: A module that maps a batch of examples `[n, ...]` to features `[n, ...]`.
+        transform: Applied to a batch before the encoder, for example to resize or normalise it. It
+            receives images as floats from 0 to 1; the stream's crops, flips, normalisation and
+            transforms are not applied. Examples of several tensors are passed as a whole.
+        batch: The number of examples encoded at once.
+        device: The device of the encoder; by default a GPU if there is one.
+        folder: The folder for stored features, instead of the cache folder.
+        data_dir: The folder with the data of a benchmark.
+        name: The name of the new stream; by default those of the stream and the encoder's class.
 
     >>> from tempfile import TemporaryDirectory
     >>> encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 20), nn.ReLU())
@@ -79,7 +79,10 @@ def encode(
     same = found.test_x is found.train_x  # as in a validation split
     test_x = train_x if same else work.features(found.test_x, f"{found.name}, test examples")
     if train_x.shape[1:] != test_x.shape[1:]:
-        raise InputError("the encoder gives features of one shape in training, and another to test")
+        raise InputError(
+            f"the encoder must return features of the same shape for all examples, not "
+            f"{list(train_x.shape[1:])} for training and {list(test_x.shape[1:])} for test examples"
+        )
     return replace(
         found,
         name=name or f"{found.name}+{type(encoder).__name__}",
@@ -98,9 +101,9 @@ def features_of(
     dtype: torch.dtype = torch.float32,
     transform: Callable[[Any], Any] | None = None,
 ) -> Tensor:
-    """What an encoder in evaluation mode gives for inputs `[n, ...]`; refused if unusable.
+    """Compute the features of inputs `[n, ...]` with an encoder, and validate them.
 
-    Rows of a packing are unpacked, and transformed, before it sees them.
+    Rows of a packing are unpacked and transformed first.
     """
     given: Any = x if packing is None else packing.given(packing.inputs(x, dtype))
     given = given if transform is None else transform(given)
@@ -111,21 +114,21 @@ def features_of(
             found = encoder(**given) if packing.named else encoder(*given)
     except (torch.OutOfMemoryError, MemoryError):
         raise
-    except Exception as error:  # it is the user's: there is no list of what it may raise
+    except Exception as error:  # user code may raise anything
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         taken: object = packing or f"examples of shape {list(x.shape[1:])}"
-        raise InputError(f"the encoder cannot take {taken}: {reason}") from error
+        raise InputError(f"the encoder does not accept {taken}: {reason}") from error
     if not isinstance(found, Tensor) or found.dim() < 2 or len(found) != len(x):
         what = list(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise InputError(
-            f"the encoder must give a tensor of features [n, ...] for n examples, not {what} for "
+            f"the encoder must return a tensor of features [n, ...] for n examples, not {what} for "
             f"{len(x)}: wrap it in a module that does"
         )
     found = found.detach().float() if found.dtype == torch.float64 else found.detach()
     if not found.is_floating_point() or not bool(found.isfinite().all()):
         raise InputError(
-            "the encoder gives features that are not finite numbers: look at its weights, and at "
-            "how its inputs are scaled"
+            "the encoder returns features that are not finite floating-point numbers: check its "
+            "weights and the scale of its inputs"
         )
     return found
 
@@ -133,7 +136,7 @@ def features_of(
 @final
 @dataclass(frozen=True)
 class Encoding:
-    """An encoder at work: its copy on a device, and the folder with what it has computed."""
+    """An encoder, copied to a device, with the folder of its cached features."""
 
     encoder: nn.Module
     transform: Callable[[Any], Any] | None
@@ -154,7 +157,7 @@ class Encoding:
         folder: Path | str | None,
         packing: Packing | None = None,
     ) -> Encoding:
-        """A copy of an encoder in evaluation mode; its files have a folder of their own."""
+        """Copy an encoder to a device in evaluation mode, and find its cache folder."""
         facts = NetworkFacts.of(encoder)
         parts = [facts.fingerprint, source_of(transform), *sorted(map(code_of, facts.classes))]
         parts += [str(packing)] if packing else []
@@ -168,7 +171,7 @@ class Encoding:
         return cls(module, transform, batch, device, home / key, dtype, packing)
 
     def features(self, x: Tensor, what: str) -> Tensor:
-        """The features `[N, ...]` of examples `[N, ...]`, read from files or computed."""
+        """Read or compute the features `[N, ...]` of examples `[N, ...]`."""
         found: Tensor | None = None
         starts = with_progress(range(0, len(x), ROWS), len(x), what, "encoding", ROWS)
         for start in starts:
@@ -177,7 +180,10 @@ class Encoding:
             if found is None:
                 found = part.new_empty(len(x), *part.shape[1:])
             if part.shape[1:] != found.shape[1:]:
-                raise InputError("the encoder gives features of different shapes for its examples")
+                raise InputError(
+                    f"the encoder must return features of the same shape for all examples, not "
+                    f"{list(found.shape[1:])} and {list(part.shape[1:])}"
+                )
             found[start : start + ROWS] = part
         assert found is not None, "a stream has examples"
         return found
@@ -187,7 +193,7 @@ class Encoding:
         name.update(x.contiguous().flatten().view(torch.uint8).numpy().data)
         path = self.folder / f"{name.hexdigest()[:LETTERS]}.safetensors"
         if is_file(path):
-            with suppress(DataError, OSError, KeyError):  # a damaged file is computed anew
+            with suppress(DataError, OSError, KeyError):  # compute a damaged file again
                 features = unpack(path.read_bytes())[1]["features"]
                 if len(features) == len(x):
                     return features
@@ -198,8 +204,8 @@ class Encoding:
             if not self.failed:  # once is enough
                 self.failed.append(str(error))
                 warnings.warn(
-                    f"features cannot be stored in {self.folder} ({error.strerror or error}), so "
-                    f"they will be computed again: give another folder",
+                    f"features cannot be stored in {self.folder} ({error.strerror or error}) and "
+                    f"will be computed again next time: pass another folder",
                     stacklevel=5,
                 )
         return found
@@ -219,16 +225,16 @@ class Encoding:
 def _check(stream: object, encoder: object, batch: int) -> None:
     if not isinstance(stream, TaskStream):
         raise InputError(
-            f"features can be computed once for a stream of recollect.from_arrays or of a "
-            f"sequential benchmark, and not for a {type(stream).__name__}, whose examples look "
-            f"different for every seed"
+            f"only a stream of recollect.from_arrays or of a sequential benchmark can be encoded, "
+            f"not a {type(stream).__name__}, whose examples may differ between seeds: make the "
+            f"encoder part of the network"
         )
     if stream.view in SEEN_BY_SEED:
         raise InputError(
-            f"the examples of {stream.name} are {stream.view} by seed and task, so their features "
-            f"cannot be computed once: give the encoder as a part of the network"
+            f"the examples of {stream.name} are {stream.view} by seed and task, so they cannot be "
+            f"encoded in advance: make the encoder part of the network"
         )
     if not isinstance(encoder, nn.Module):
         raise InputError(f"the encoder must be a torch.nn.Module, not {type(encoder).__name__}")
     if not isinstance(batch, int) or batch < 1:
-        raise InputError(f"batch must be a whole number from 1 on, not {batch!r}")
+        raise InputError(f"batch must be a whole number of at least 1, not {batch!r}")

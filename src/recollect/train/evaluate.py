@@ -1,4 +1,4 @@
-"""The accuracy of a fleet on the tasks of a stream, and what a matrix of accuracies says."""
+"""Evaluate a fleet on the tasks of a stream: accuracy, transfer and forgetting."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ __all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores"
 
 Matrix = NDArray[np.float64]
 ROWS = 1000
-Counts = dict[str, Tensor]  # per setting, [K, C, C]: how often class i was taken for class j
+Counts = dict[str, Tensor]  # confusion matrices per setting, [K, C, C]: true class, predicted class
 
 
 class Tested(Protocol):
-    """What evaluation reads of a stream."""
+    """The part of a stream that evaluation uses."""
 
     @property
     def setting(self) -> Setting:
-        """How it is scored."""
+        """The evaluation setting."""
 
     @property
     def classes(self) -> int:
-        """The size of the head."""
+        """The number of outputs of the network."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks there are."""
+        """The number of tasks."""
 
     def test(self, seeds: Tensor, task: int) -> Batch:
         """The test set of a task."""
 
     def task_classes(self, task: int) -> tuple[int, ...]:
-        """The classes of a task, which Task-IL chooses from."""
+        """The classes of a task, which are the candidates in Task-IL."""
 
 
 def settings(stream: Tested, kind: type[Method] = Method) -> tuple[str, ...]:
-    """The settings that a run of a method on this stream is scored in."""
+    """The settings in which a run of a method on this stream is evaluated."""
     if stream.setting in MEASURES:
         return tuple(MEASURES[stream.setting])
     if kind.needs.task_id:
@@ -58,11 +58,11 @@ def settings(stream: Tested, kind: type[Method] = Method) -> tuple[str, ...]:
 def accuracy(
     fleet: Fleet, stream: Tested, tasks: Iterable[int], counts: Counts | None = None
 ) -> dict[str, Tensor]:
-    """The percentage of right answers of every run on every task, `[K, tasks]`, per setting.
+    """Compute the accuracy of every run on every task, `[K, tasks]`, in percent, per setting.
 
-    For values and several labels, these are measures such as `rmse`, each in place of a setting.
-    Class-IL chooses among all classes, Task-IL among those of the task: the same scores serve
-    both. Where `counts` are given, the confusion matrices of these tasks are added to them.
+    For regression and multi-label targets, there are metrics such as `rmse` instead of settings.
+    Class-IL predicts among all classes, Task-IL among those of the task, both from the same
+    scores. If `counts` are given, the confusion matrices of these tasks are added to them.
     """
     names = settings(stream, fleet.kind)
     columns = [_right(fleet, stream, task, counts) for task in tasks]
@@ -101,9 +101,9 @@ def _confusion(predicted: Tensor, labels: Tensor, classes: int) -> Tensor:
 
 @dataclass(frozen=True)
 class Scores:
-    """The four numbers of one run in one setting; None where one is not defined, or infinite.
+    """Accuracy, transfer and forgetting of one run in one setting; None if undefined or infinite.
 
-    They are percentages, or in the units of a measure; `accuracy` may be infinite.
+    Values are percentages, or in the units of a metric; `accuracy` may be infinite.
     """
 
     accuracy: float
@@ -113,14 +113,14 @@ class Scores:
 
 
 def scores(matrix: Matrix, untrained: Matrix | None, setting: str = "class") -> Scores:
-    """The scores of a matrix whose row i holds the accuracy on every task after task i.
+    """Compute the scores of an accuracy matrix; row i has the accuracy on every task after task i.
 
-    `untrained` is the accuracy of the network before any training. Entries that were not measured
-    (tasks more than one ahead) are NaN. Forward transfer compares the accuracy on a task just
-    before training on it with that of the untrained network; backward transfer compares the final
-    accuracy with that just after training on it; forgetting, with the best one ever. For an error,
-    which is lower where it is better, the signs are turned: transfer above zero is an improvement,
-    and forgetting is by how much the error has risen.
+    `untrained` is the accuracy of the untrained network. Entries that were not measured (tasks
+    more than one ahead) are NaN. Forward transfer is the accuracy on a task just before training on
+    it minus that of the untrained network; backward transfer is the final accuracy minus that just
+    after training on it; forgetting is the best accuracy ever minus the final one. For metrics
+    where lower is better, signs are reversed: positive transfer is an improvement, and forgetting
+    is the increase of the error.
 
     >>> scores(np.array([[90.0, 20.0], [80.0, 95.0]]), np.array([10.0, 10.0]))
     Scores(accuracy=87.5, fwt=10.0, bwt=-10.0, forgetting=10.0)
@@ -133,7 +133,7 @@ def scores(matrix: Matrix, untrained: Matrix | None, setting: str = "class") -> 
         return replace(turned, accuracy=accuracy)
     if rows != tasks or tasks < 2 or untrained is None:
         return Scores(accuracy, None, None, None)
-    with np.errstate(invalid="ignore"):  # errors that are infinite before and after
+    with np.errstate(invalid="ignore"):  # differences of infinite errors
         ahead = np.diagonal(matrix, offset=1) - untrained[1:]
         back = final[:-1] - np.diagonal(matrix)[:-1]
         lost = np.nanmax(matrix[:, :-1], axis=0) - final[:-1]
@@ -142,5 +142,5 @@ def scores(matrix: Matrix, untrained: Matrix | None, setting: str = "class") -> 
 
 
 def plain(matrix: Matrix) -> list[list[float | None]]:
-    """The rows of a matrix as a file has them; None for what was not measured, or is infinite."""
+    """Convert a matrix to lists for JSON; None for entries not measured or infinite."""
     return [[float(value) if np.isfinite(value) else None for value in row] for row in matrix]

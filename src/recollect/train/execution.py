@@ -1,4 +1,4 @@
-"""How the steps of a fleet are carried out: as they come, or recorded once and replayed."""
+"""Execution of a fleet's steps: eagerly, or recorded once (CUDA graph) and replayed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from torch import Tensor
 
 from recollect.errors import RecollectError, SlowerWarning
 
-__all__ = ["Execution", "Lanes", "Sizes", "Stacks", "fast_arithmetic", "reason", "say_slower"]
+__all__ = [
+    "WARM_UP", "Execution", "Lanes", "Sizes", "Stacks", "captured", "fast_arithmetic", "reason",
+    "say_slower",
+]  # fmt: skip
 
 Stacks = dict[str, Tensor]
 Step = Callable[..., Tensor]
@@ -33,13 +36,13 @@ _fast_before: list[tuple[bool, bool]] = []
 
 
 class Execution:
-    """Takes steps as they come or, where they are `recorded`, records one and replays it.
+    """Executes steps eagerly or, if `recorded`, records one step and replays it.
 
-    A stack holds what one argument of the step is at each of many steps, `[steps, K, ...]`. The
-    first steps of a shape are always taken as they come. On a GPU a recording is a CUDA graph: a
-    step costs one launch, and the host never waits for it. Elsewhere, recording means calling the
-    step again on the same tensors. Where a step cannot be recorded, `recorded` becomes false and a
-    warning that begins with `title` says why.
+    A stack holds the values of one argument of the step for many steps, `[steps, K, ...]`. The
+    first steps of each shape are executed eagerly. On a GPU a recording is a CUDA graph: a step
+    costs one launch, and the host never waits for it. On other devices, the step is called again on
+    the same tensors. If a step cannot be recorded, `recorded` becomes false and a warning that
+    begins with `title` gives the reason.
     """
 
     def __init__(self, step: Step, device: torch.device, title: str, recorded: bool) -> None:
@@ -52,7 +55,7 @@ class Execution:
         self._pool = torch.cuda.graph_pool_handle() if on_gpu else None
 
     def __call__(self, stacks: Stacks, sizes: Sizes) -> Tensor:
-        """Take all steps, whose draws have these sizes; the last loss, `[K]`."""
+        """Take all steps, with draws of these sizes; return the last loss, `[K]`."""
         if not self.recorded:
             return self._plain(stacks)
         shapes = (*(stack.shape[1:] for stack in stacks.values()), sizes)
@@ -68,6 +71,8 @@ class Execution:
         return self._recordings[shapes](stacks, first)
 
     def _plain(self, stacks: Stacks) -> Tensor:
+        if len(next(iter(stacks.values()))) == 1:
+            return self._step(**{name: stack.squeeze(0) for name, stack in stacks.items()})
         for tensors in zip(*stacks.values(), strict=True):
             loss = self._step(**dict(zip(stacks, tensors, strict=True)))
         return loss
@@ -80,14 +85,14 @@ class Execution:
         except Exception as error:
             self.recorded = False
             say_slower(
-                f"{self._title}: a step could not be recorded and is taken as it comes, which "
-                f"gives the same results more slowly ({reason(error)})"
+                f"{self._title}: a step could not be recorded, so steps run eagerly, which gives "
+                f"the same results more slowly ({reason(error)})"
             )
         return self.recorded
 
 
 class _Recording:
-    """One step on tensors that stay where they are; a counter among them says which step it is."""
+    """A recording of one step on static tensors; one of them is the index of the step."""
 
     def __init__(self, step: Step, stacks: Stacks, pool: Any) -> None:
         self._step = step
@@ -96,10 +101,10 @@ class _Recording:
         self._number = torch.zeros(1, dtype=torch.int64, device=some.device)
         self._loss = torch.zeros(some.shape[1], device=some.device)
         self._fill(stacks, 0)
-        self._graph = None if pool is None else _captured(self._once, pool)
+        self._graph = None if pool is None else captured(self._once, pool)
 
     def __call__(self, stacks: Stacks, start: int) -> Tensor:
-        """Take the steps from `start` on."""
+        """Take the steps from index `start` on."""
         steps = len(next(iter(stacks.values())))
         replay = self._once if self._graph is None else self._graph.replay
         for first in range(start, steps, DEPTH):
@@ -120,25 +125,48 @@ class _Recording:
         self._number.add_(1)
 
 
-def _captured(function: Callable[[], None], pool: Any) -> torch.cuda.CUDAGraph:
-    """The function as a CUDA graph; what it writes must live as long as the graph does."""
+def captured(
+    function: Callable[[], None],
+    pool: Any,
+    device: torch.device | None = None,
+    mode: str = "global",
+) -> torch.cuda.CUDAGraph:
+    """Capture a function as a CUDA graph; the tensors it writes must outlive the graph.
+
+    Args:
+        function: The function to capture.
+        pool: The memory pool of the graph.
+        device: The device to capture on; by default the current one.
+        mode: The capture error mode. During a capture, "global" forbids all threads to synchronise
+            or to allocate; "thread_local" only this thread.
+    """
     graph = torch.cuda.CUDAGraph()
-    stream = torch.cuda.current_stream()
-    try:
-        with torch.cuda.graph(graph, pool=pool):
-            function()
-    except BaseException:
-        _end_capture(stream, pool)
-        raise
+    with torch.cuda.device(device):
+        aside = None if device is None else _aside(device)
+        now = torch.cuda.current_stream()
+        try:
+            with torch.cuda.graph(graph, pool=pool, stream=aside, capture_error_mode=mode):
+                function()
+        except BaseException:
+            _end_capture(now, pool, mode)
+            raise
     return graph
 
 
-def _end_capture(stream: torch.cuda.Stream, pool: Any) -> None:
-    """Leave a capture that failed, where torch has not done so itself.
+@cache
+def _aside(device: torch.device) -> torch.cuda.Stream:
+    """Return the capture stream of a device; one, as libraries allocate a workspace per stream."""
+    stream: Any = torch.cuda.Stream
+    found: torch.cuda.Stream = stream(device)
+    return found
 
-    When CUDA refuses to end a capture, torch stays in the capture's stream and goes on to ask a
-    graph that is gone where to allocate. Its generator waits for the end of the capture, too;
-    another capture, which succeeds, ends that.
+
+def _end_capture(stream: torch.cuda.Stream, pool: Any, mode: str) -> None:
+    """Clean up after a failed capture, if torch has not done so itself.
+
+    If CUDA cannot end a capture, torch stays on the capture's stream and still allocates from the
+    pool of a graph that no longer exists. Its random generator also remains in capture mode, which
+    another, successful capture ends.
     """
     torch.cuda.set_stream(stream)
     with suppress(RuntimeError):  # the first fails if torch has ended the capture itself
@@ -146,12 +174,12 @@ def _end_capture(stream: torch.cuda.Stream, pool: Any) -> None:
         torch._C._cuda_releasePool(stream.device_index, pool)
     with suppress(RuntimeError):
         number = torch.zeros(1, device=stream.device)
-        with torch.cuda.graph(torch.cuda.CUDAGraph()):
+        with torch.cuda.graph(torch.cuda.CUDAGraph(), capture_error_mode=mode):
             number.add_(1)
 
 
 class Lanes:
-    """Does several pieces of work side by side: on a GPU, each in a stream of its own."""
+    """Runs several functions concurrently: on a GPU, in separate CUDA streams."""
 
     def __init__(self, device: torch.device, count: int) -> None:
         self._streams: list[torch.cuda.Stream] = []
@@ -163,7 +191,7 @@ class Lanes:
         return max(len(self._streams), 1)
 
     def __call__(self, work: Sequence[Callable[[], T]]) -> list[T]:
-        """What each piece of work returns, in order."""
+        """Run the functions, and return their results in order."""
         if not self._streams:
             return [piece() for piece in work]
         main = torch.cuda.current_stream()
@@ -174,7 +202,7 @@ class Lanes:
             for number, piece in enumerate(work):
                 with torch.cuda.stream(self._streams[number % len(self._streams)]):
                     done.append(piece())
-        finally:  # a capture cannot end while a stream has not come back
+        finally:  # a capture can only end after all streams have joined
             for stream in self._streams:
                 main.wait_stream(stream)
         return done
@@ -182,7 +210,7 @@ class Lanes:
 
 @contextmanager
 def fast_arithmetic(device: torch.device) -> Iterator[None]:
-    """TF32 products and the quickest convolutions on a GPU, while this lasts in any thread."""
+    """Context that enables TF32 matrix products and cuDNN benchmarking on a GPU."""
     if device.type != "cuda":
         yield
         return
@@ -194,7 +222,7 @@ def fast_arithmetic(device: torch.device) -> Iterator[None]:
     try:
         yield
     finally:
-        with _fast_lock:  # the settings are global: the last thread brings the first one's back
+        with _fast_lock:  # the settings are global: the last thread to leave restores them
             before = _fast_before.pop()
             if not _fast_before:
                 matmul.allow_tf32, cudnn.benchmark = before
@@ -202,13 +230,13 @@ def fast_arithmetic(device: torch.device) -> Iterator[None]:
 
 @cache
 def say_slower(text: str) -> None:
-    """Give a `SlowerWarning` with this text, once in this process."""
-    # The caller is inside the library, so the line that is named says nothing to a user.
+    """Issue a `SlowerWarning` with this text, once per process."""
+    # The caller is inside the library, so no stack level would point to the user's code.
     warnings.warn(text, SlowerWarning, stacklevel=2)
 
 
 def reason(error: BaseException) -> str:
-    """The kind of an error and the first line of its message, not too long.
+    """Return the type of an error and the first line of its message, shortened.
 
     >>> reason(RuntimeError("no such kernel\\nand much more"))
     'RuntimeError: no such kernel'

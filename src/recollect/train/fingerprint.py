@@ -1,4 +1,4 @@
-"""Fingerprints of what a run is made of: the content of its stream, and its network."""
+"""Fingerprints of the stream's content and of the network."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_p
 class NetworkFacts:
     """A network's fingerprint, the classes of its layers, and whether it has convolutions.
 
-    A function that builds a network is called once, with torch's generator seeded: the weights
-    that it gives then, from an initialisation of its own or from a file, are in the fingerprint.
-    `name` is that of its class, and empty for a network of this library.
+    A function that builds a network is called once with torch's generator seeded; the resulting
+    weights, from its own initialisation or from a file, are part of the fingerprint. `name` is the
+    name of its class, and empty for a network of this library.
     """
 
     fingerprint: str
@@ -46,11 +46,11 @@ class NetworkFacts:
 
     @classmethod
     def of(cls, network: Callable[[], nn.Module] | nn.Module) -> NetworkFacts:
-        """Those of a network that is given as a module or as a function that builds one."""
+        """Describe a network, given as a module or a function that builds one."""
         with seeded(torch.device("cpu"), SEED):
             module = built(network)
         if not isinstance(module, nn.Module):
-            return cls(repr(module), (), False)  # it will be refused where the fleet is made
+            return cls(repr(module), (), False)  # refused when the fleet is created
         tensors = [*module.named_parameters(), *module.named_buffers()]
         weights = hashlib.sha256()
         usual = module is not network and _is_usual(module)
@@ -75,7 +75,7 @@ class NetworkFacts:
 
 
 def weights_fingerprint(module: nn.Module) -> str:
-    """A short name for the weights and buffers of a module, whatever its code is.
+    """A short hash of the weights and buffers of a module, independent of its code.
 
     >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
     >>> weights_fingerprint(first) == weights_fingerprint(second)
@@ -89,9 +89,9 @@ def weights_fingerprint(module: nn.Module) -> str:
 
 
 def _is_usual(module: nn.Module) -> bool:
-    """Whether a network of this library, built with `SEED`, has the weights that it begins with.
+    """Whether a network of this library has the initial weights that `SEED` gives.
 
-    Those of other networks are a part of their fingerprints: a function may load them from a file.
+    Other weights are part of the fingerprint, since a function may load them from a file.
     """
     arguments = ARGUMENTS.get(type(module))
     if arguments is None or not _is_library(module):
@@ -109,9 +109,9 @@ def _is_library(module: nn.Module) -> bool:
 
 
 def _attributes(module: nn.Module) -> list[object]:
-    """Attributes and hooks of layers: what they compute may depend on them.
+    """The attributes and hooks of layers, which may affect what they compute.
 
-    A network of this library says all of it in other parts of its fingerprint.
+    Empty for a network of this library, which is described by the rest of its fingerprint.
     """
     if _is_library(module):
         return []
@@ -126,11 +126,11 @@ def _attributes(module: nn.Module) -> list[object]:
 
 
 def stream_fingerprint(stream: Stream) -> str:
-    """A short name for the content of a stream: its data, and what a run with seed 0 sees.
+    """A short hash of the content of a stream: its data, and a sample of a run with seed 0.
 
-    The data are the tensors in its fields, all of them. Of what a run sees it is a sample: eight
-    stretches of every task's first epoch, some of their examples as they are shown to a network,
-    and some of the test examples of the first task and the last.
+    The data are all tensors in its fields. The sample has eight segments of the order of every
+    task's first epoch, some of their examples, and some of the test examples of the first and last
+    task.
     """
     known = _known.get(id(stream))
     if known is not None and known[0]() is stream:
@@ -139,7 +139,7 @@ def stream_fingerprint(stream: Stream) -> str:
     _add(found, stream)
     _add_sample(found, stream)
     name = found.hexdigest()[:LETTERS]
-    with suppress(TypeError):  # what cannot be referred to weakly is read each time
+    with suppress(TypeError):  # without weak references, it is computed every time
         _known[id(stream)] = (weakref.ref(stream), name)
     return name
 
@@ -148,7 +148,7 @@ _known: dict[int, tuple[weakref.ref[Stream], str]] = {}
 
 
 def _add(found: hashlib._Hash, value: object) -> None:
-    """Add a value to a hash: numbers, texts and tensors, and what is made of them."""
+    """Add a value to a hash: numbers, strings, tensors, and sequences and dataclasses of these."""
     found.update(f"{type(value).__qualname__}:".encode())
     if isinstance(value, np.ndarray):
         value = torch.from_numpy(np.ascontiguousarray(value))
@@ -169,7 +169,7 @@ def _add(found: hashlib._Hash, value: object) -> None:
 
 
 def _add_sample(found: hashlib._Hash, stream: Stream) -> None:
-    """Add to a hash a sample of what a run with seed 0 sees of a stream."""
+    """Add a sample of the examples of a run with seed 0 to a hash."""
     seeds = torch.tensor([0])
     _add(found, (stream.setting, stream.boundaries, stream.classes, tuple(stream.shape)))
     for task in range(stream.tasks):
@@ -187,7 +187,7 @@ def _add_sample(found: hashlib._Hash, stream: Stream) -> None:
 
 
 def _spread(count: int, most: int) -> Tensor:
-    """Some indices among so many, from the first to the last.
+    """At most `most` evenly spaced indices from 0 to count - 1.
 
     >>> _spread(101, 3).tolist(), _spread(2, 3).tolist()
     ([0, 50, 100], [0, 1])

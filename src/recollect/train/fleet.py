@@ -1,4 +1,4 @@
-"""A fleet: K runs of one method that learn as one computation."""
+"""A fleet: K runs of one method, trained together as one computation."""
 
 from __future__ import annotations
 
@@ -18,35 +18,52 @@ from recollect.core.targets import CLASS, Target
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.transforms import Transforms
 from recollect.core.weights import State, Weights
-from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 from recollect.memory.policy import check_plans
-from recollect.methods import Field, Method, Spec, Task, setup_of, state_of
-from recollect.methods.task import Requests
+from recollect.methods import Field, Method, Spec, setup_of, state_of
 from recollect.train import checks
 from recollect.train.compiled import fast_steps
 from recollect.train.execution import Stacks, fast_arithmetic
+from recollect.train.fleet_state import FleetState, stacked
+from recollect.train.fleet_tasks import FleetTasks
 from recollect.train.guard import Guard
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 from recollect.train.planner import Planner, by_step, no_counts
 from recollect.train.reader import Reader
-from recollect.train.stepper import FleetState, Stepper, stacked
-from recollect.train.training_logits import training_logits
+from recollect.train.stepper import Stepper
 
 __all__ = ["Fleet"]
 
-BATCH = 10
 
-Examples = Callable[[Tensor], tuple[Tensor, Tensor]]
+class Fleet(FleetTasks):
+    """Train K runs of one method together, each with its own seed and hyper-parameters.
 
-
-class Fleet:
-    """K runs of one method, with their own seeds, rates and hyper-parameters.
-
-    `learn` takes a step on every batch of a stretch of the stream; `predict` and `logits` evaluate
-    the runs. `optimisation` says how weights are moved, with `numbers` such as the momentum of each
-    run. y is as `target` says. A single run is a fleet of one. It may have an optimiser of torch's
-    own, and may be `guarded`: then a step that fails or diverges can be undone.
+    Args:
+        methods: The method of each run, all of one class.
+        network: The network, or a function that creates it.
+        seeds: The seed of each run.
+        lr: The learning rate of each run.
+        classes: Number of classes, or of outputs for other targets.
+        shape: Shape of an example.
+        memory: Capacity of the replay memory of each run, in examples.
+        replay: Number of examples in each draw from the memory.
+        stored: The type in which examples are stored.
+        images: Augmentation of images, or transforms of batches.
+        packing: How several tensors are packed into an example, if they are.
+        dtype: The type of weights and logits.
+        device: The device to compute on.
+        half: Whether to compute in bfloat16.
+        recorded: Whether to record steps (CUDA graphs); by default on a GPU.
+        compiled: Whether to compile steps; by default if that saves time over `steps`.
+        steps: Number of steps that will be taken, as far as known; also the schedule's length.
+        tasks: Number of tasks.
+        per_task: Number of classes per task; `classes` by default.
+        strategy: How the networks of all runs are computed; chosen by default.
+        optimisation: The optimiser and the learning rate schedule.
+        numbers: Optimiser hyper-parameters of each run, such as the momentum.
+        guarded: Whether a step that fails or diverges can be undone; for one run only.
+        fields: Fields that `learn` is given, to be stored with the examples.
+        target: The kind of y: classes, numbers or sets of labels, and whether it has weights.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -87,12 +104,10 @@ class Fleet:
     ) -> None:
         by_torch = optimisation.options is not None
         checks.check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
-        self.kind = type(methods[0])
-        self.device = torch.device(device)
+        self.kind, self.device = type(methods[0]), torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
-        self.images = images
         self._blank = partial(torch.zeros, len(seeds), 2, *shape, dtype=stored, device=device)
-        self.classes, self.target = classes, target
+        self.classes, self.target, self.images = classes, target, images
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
@@ -109,7 +124,7 @@ class Fleet:
         rates = torch.tensor(list(lr), dtype=dtype, device=self.device)
         own = self.network.weights, self.network.buffers
         self.model = Model(self.network, *own, rates, criterion=target.criterion)
-        # A method with predictions of its own may have networks with any outputs.
+        # A method that overrides `predict` may have a network with any number of outputs.
         fixed = None if self.kind.predict is not Method.predict else classes
         nothing = State({}), Memory(len(seeds), 0, {}, self.device)
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
@@ -123,8 +138,9 @@ class Fleet:
         counts = no_counts(policy, len(seeds), classes, self.device)
         each = numbers or [{}] * len(seeds)
         self.planner = Planner(
-            self.seeds, self.memory, policy, stores.draws if stores else 0, replay, images,
-            self.network.noisy, counts, optimisation.rates(rates, each),
+            self.seeds.cpu() if guarded else self.seeds, self.memory, policy,
+            stores.draws if stores else 0, replay, images, self.network.noisy, self.device, counts,
+            optimisation.rates(rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
         begun, self.by_slot = state_of(setup, self.model)
@@ -133,12 +149,12 @@ class Fleet:
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
         whole = FleetState(*own, self._method, rates, self.state, self.optimiser)
-        # The state of torch's optimisers is not there before the first step.
         torchs = self.optimiser if isinstance(self.optimiser, TorchOptimiser) else None
-        if torchs or guarded or isinstance(images, Transforms):
+        if torchs or isinstance(images, Transforms):
             recorded = recorded or False
         alike = steps // tasks if self.kind.needs.task_id else steps
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
+        self.recorded = fast[1]
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs) if guarded else None
         self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard,
@@ -146,7 +162,7 @@ class Fleet:
 
     @property
     def runs(self) -> int:
-        """How many runs there are."""
+        """Number of runs."""
         return len(self.seeds)
 
     @property
@@ -156,38 +172,39 @@ class Fleet:
 
     @property
     def seen(self) -> int:
-        """How many examples every run has seen."""
+        """Number of examples seen by every run."""
         return self.clock.seen
 
     @property
     def steps(self) -> int:
-        """How many steps every run has taken."""
+        """Number of steps taken by every run."""
         return self.clock.steps
 
     def set_lr(self, lr: Sequence[float]) -> None:
-        """Learn at these rates from the next step on, one for every run."""
+        """Set the learning rate of every run from the next step on."""
         self.model.rate.copy_(self.model.rate.new_tensor(list(lr)))
         self._stepper.set_rates(self.model.rate)
 
     @property
     def bytes_per_run(self) -> int:
-        """What one run holds besides the network that was given: memory, state, added weights."""
+        """Bytes of memory, method state and added weights of one run, without the network."""
         state = sum(t[0].numel() * t.element_size() for t in self.state.values())
         return self.memory.bytes_per_run + state + self._added_bytes
 
     def learn(
         self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Take a step on every `batch` examples of x `[K, n, ...]`, y `[K, n]`; the last loss.
+        """Take one step per batch of examples, and return the last loss, `[K]`.
 
-        What is replayed and where examples are stored is known beforehand, so it is worked out for
-        many steps at once. The `fields` that the fleet was made with are `given`, `[K, n, ...]`.
+        Args:
+            x: The examples `[K, n, ...]`.
+            y: Their targets `[K, n, ...]`.
+            batch: Number of examples per step; the last batch may be smaller.
+            given: The values of the fleet's `fields`, `[K, n, ...]`.
         """
-        if self.kind.needs.task_id and self.clock.task >= self.clock.tasks:
-            seen = f"{self.kind.title} has seen all of its {self.clock.tasks} tasks"
-            raise InputError(f"{seen}: give the number of tasks that there will be")
+        checks.check_tasks(self.kind, self.clock)
         checks.check_batch(x, y, batch, self.runs, self.classes, self.target)
-        y = y if y.dtype == self.target.dtype else y.to(self.target.dtype)
+        y = y.to(self.device, self.target.dtype)
         loss, count, start = torch.zeros(self.runs, device=self.device), y.shape[1], 0
         with fast_arithmetic(self.device):
             while start < count:
@@ -202,8 +219,8 @@ class Fleet:
                     **{n: by_step(t[:, start:stop], steps) for n, t in (given or {}).items()},
                     **self.planner.plan(self.clock, steps, size, sizes, labels),
                 }
-                usual = size == batch and self.planner.full(self.clock)
-                loss = self._stepper.take(stacks, sizes, usual)
+                full = size == batch and self.planner.full(self.clock)
+                loss = self._stepper.take(stacks, sizes, usual=full)
                 self.planner.count(labels)
                 self.clock = self.clock.after(steps, size)
                 if self.clock.holes:
@@ -211,30 +228,17 @@ class Fleet:
                 start = stop
         return loss
 
-    def start_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
-        """Tell a method that needs boundaries that a task begins.
-
-        `examples` returns those of the task at an index `[K, n]` below `count`; they come in
-        batches of this size. The result is how many stored examples arrive again with them.
-        """
-        return self._requests(examples, count, batch, ending=False).rehearsed
-
-    def end_task(self, examples: Examples, count: int, batch: int = BATCH) -> int:
-        """Tell a method that needs boundaries that a task ends; how many epochs it wants more."""
-        return self._requests(examples, count, batch, ending=True).epochs
-
-    def next_task(self, count: int = 0) -> None:
-        """Go on to the next task, after one of so many examples."""
-        self.clock = self.clock.next_task(count)
-        self._begin_task()
-
     @property
     def execution(self) -> str:
-        """How its steps are carried out, in words."""
+        """A description of how steps are executed, such as "loop, eager"."""
         return self._stepper.execution
 
+    def wipe(self) -> None:
+        """Overwrite the examples in recordings of guarded steps with zeros."""
+        self._stepper.wipe()
+
     def tensors(self) -> Stacks:
-        """Every tensor that learning changes; with the clock, its whole state."""
+        """Return every tensor that training changes; with the clock, the whole state."""
         parts = {
             "weights": self.weights.named(),
             "buffers": self.network.buffers,
@@ -246,11 +250,9 @@ class Fleet:
         return {f"{part}.{n}": t for part, tensors in parts.items() for n, t in tensors.items()}
 
     def restore(self, tensors: Mapping[str, Tensor], clock: Clock) -> None:
-        """Go to a state that another fleet of the same kind was in."""
+        """Load the tensors and clock of another fleet of the same kind."""
         if isinstance(self.optimiser, TorchOptimiser):
-            start = "optimiser."
-            kept = {n.removeprefix(start): t for n, t in tensors.items() if n.startswith(start)}
-            self.optimiser.restore(kept)
+            self.optimiser.restore(State(tensors).below("optimiser."))
         mine = self.tensors()
         checks.check_alike(mine, tensors)
         for name, tensor in mine.items():
@@ -259,42 +261,23 @@ class Fleet:
         self._begin_task()
 
     def logits(self, x: Tensor) -> Tensor:
-        """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
+        """Compute the logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all."""
         return self._reader.logits(x)
 
     def predict(self, x: Tensor, task: int = 0) -> Tensor:
-        """The scores `[K, n, C]` of which the method predicts the largest: logits, for most.
+        """Compute the method's scores `[K, n, C]`: the logits, unless it overrides `predict`.
 
-        The examples belong to a task, which only a method that needs it is told.
+        `task` is the task of the examples, which only methods that need task ids receive.
         """
         return self._reader.predict(x, self.clock, task)
 
     def reader(self, tensors: Mapping[str, Tensor], memory: Memory) -> Reader:
-        """Predictions with these tensors, named as those of `tensors()`, and this memory.
+        """Create a predictor with these tensors, named as in `tensors()`, and this memory.
 
-        They have a network of their own, which another thread may call while this one learns.
+        It has its own network, so another thread may use it while this one trains.
         """
         network = self._another_network(strategy=self.network.strategy)
         reader = self._reader.over(network, tensors, memory)
         network.switch(training=False)
         network.noisy = self.network.noisy and network.draws(reader.inputs(self._blank()))
         return reader
-
-    def _begin_task(self) -> None:
-        if self.kind.needs.task_id and self.clock.task < self.clock.tasks:
-            self.network.begin(self.clock.task)
-            self._stepper.arrange(self.clock.task)
-
-    def _requests(self, examples: Examples, count: int, batch: int, *, ending: bool) -> Requests:
-        requests, steps = Requests(ending), self.clock.steps
-        if not self.kind.needs.boundaries:
-            return requests
-        task = Task(
-            self.clock, self.seeds, self.model, self.state, self.memory, count, batch,
-            self.planner.replay, examples, self._reader.inputs,
-            partial(training_logits, self.network, self.images, self.seeds, steps, batch), requests,
-        )  # fmt: skip
-        with fast_arithmetic(self.device):
-            (self._method.end_task if ending else self._method.start_task)(task)
-        self._stepper.first_steps.forget()
-        return requests

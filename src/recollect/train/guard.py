@@ -1,4 +1,4 @@
-"""What lets a step that went wrong be taken back."""
+"""Undo a training step that failed or diverged."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from torch import Tensor
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.memory import Memory
 
-__all__ = ["Guard", "Rows"]
+__all__ = ["SURE", "Guard", "Rows"]
 
 TRIED = 4
+SURE = 1e37  # if the sum of absolute values is below it, no partial sum overflows in float32
 
-Rows = tuple[Tensor, Mapping[str, Tensor]]  # rows of a memory `[K, n]`, and what they held
+Rows = tuple[Tensor, Mapping[str, Tensor]]  # rows of a memory `[K, n]`, and their contents
 
 
 @final
 class Guard:
-    """Notes how things were before a step, and can bring that back.
+    """Copies the state before a step, and restores it if the step has to be undone.
 
-    The memory is noted when a step is about to write there: only the rows that it overwrites. An
-    optimiser of torch's makes its state as it goes, so it is asked for it at every step; that of a
-    `FleetOptimiser` is among `tensors`.
+    Of the memory, only the rows that a step overwrites are copied, just before it writes them. A
+    torch optimiser creates its state lazily, so it is copied separately at every step; the state of
+    a `FleetOptimiser` is among `tensors`.
     """
 
     def __init__(
@@ -33,7 +34,7 @@ class Guard:
     ) -> None:
         self._tensors = list(tensors)
         self._before = [tensor.clone() for tensor in tensors]
-        # A network may hold infinities on purpose, such as a mask; those do not tell of a step.
+        # Tensors with infinities from the start, such as masks, say nothing about divergence.
         self._watched = {
             index
             for index, tensor in enumerate(tensors)
@@ -41,6 +42,13 @@ class Guard:
         }
         self._seldom: dict[int, int] = {}
         self._notes = 0
+        self._by_type: list[set[int]] = []
+        if any(tensor.is_cuda for tensor in tensors):  # one launch copies all tensors of a type
+            types = [tensor.dtype for tensor in tensors]
+            self._by_type = [
+                {index for index, each in enumerate(types) if each == dtype}
+                for dtype in dict.fromkeys(types)
+            ]
         self._memory = memory
         self._optimiser = optimiser
         self._kept: Mapping[str, Tensor] = {}
@@ -49,11 +57,11 @@ class Guard:
         self._noted = False
 
     def expect_seldom(self, tensors: Iterable[Tensor]) -> None:
-        """Say which tensors may never change, such as frozen weights: a copy is kept of them.
+        """Declare tensors that rarely change, such as frozen weights, so that copies are reused.
 
-        They are copied again when torch has counted a change in place. What is written through
-        `.data` is not counted, so the first steps are watched for that; a tensor that changes
-        uncounted is copied before every step, like all others.
+        They are copied again only when torch's version counter has increased. Writes through
+        `.data` are not counted, so the first steps compare the values; a tensor that changes
+        without being counted is copied before every step, like all others.
         """
         wanted = {id(tensor) for tensor in tensors}
         found = enumerate(self._tensors)
@@ -61,11 +69,11 @@ class Guard:
         self._notes = 0
 
     def forget(self) -> None:
-        """The last step stays: there is nothing to undo."""
+        """Accept the last step: it can no longer be undone."""
         self._noted = False
 
     def note(self) -> None:
-        """A step begins."""
+        """Copy the state at the beginning of a step."""
         self._written = None
         if self._seldom and self._notes <= TRIED:
             self._try_counters()
@@ -75,28 +83,28 @@ class Guard:
         self._noted = True
 
     def note_rows(self, rows: Tensor) -> None:
-        """The step is about to write these rows of the memory, `[K, n]`; one may occur twice."""
+        """Copy rows `[K, n]` of the memory before the step writes them; repeats are allowed."""
         self._written = rows, self._memory.read(rows)
         for log in self._logs:
             log.append(self._written)
 
     def log_rows(self) -> list[Rows]:
-        """A list that gets the rows that steps overwrite, before they do, until `end_log`."""
+        """Start a log of the memory rows that steps overwrite, with their old contents."""
         log: list[Rows] = []
         self._logs = [*self._logs, log]
         return log
 
     def end_log(self, log: list[Rows]) -> None:
-        """Add nothing more to a list; any thread may call this."""
+        """Stop a log that `log_rows` started; any thread may call this."""
         self._logs = [other for other in self._logs if other is not log]
 
     def copies(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Of these tensors, the copies that hold what was before the step, by the same names."""
+        """Return the copies from before the step of these tensors, by the same names."""
         found = {id(t): copy for t, copy in zip(self._tensors, self._before, strict=True)}
         return {name: found[id(t)] for name, t in tensors.items() if id(t) in found}
 
     def finite(self, loss: Tensor) -> bool:
-        """Whether the step led somewhere: its loss and all that it changed are numbers."""
+        """Whether the loss and everything the step changed are finite."""
         kept = self._optimiser.state.values() if self._optimiser is not None else ()
         each = [
             loss,
@@ -107,8 +115,35 @@ class Guard:
         return math.isfinite(float(sums.sum())) or bool(sums.isfinite().all())
 
     @torch.no_grad()
+    def numbers(self, loss: Tensor) -> Tensor:
+        """Return the loss and the sums of absolute values of all changed tensors, as one tensor.
+
+        If the loss is finite and the sums are below `SURE`, `finite` is true. No synchronisation
+        with the device is needed, so a recorded step can compute them.
+        """
+        watched = [self._tensors[index] for index in sorted(self._watched)]
+        sums = [loss.double().reshape(-1)]
+        for dtype in dict.fromkeys(tensor.dtype for tensor in watched):
+            each = [tensor for tensor in watched if tensor.dtype == dtype]
+            if dtype.itemsize < torch.float32.itemsize:
+                sums += [tensor.float().abs().sum().double().view(1) for tensor in each]
+            else:
+                sums.append(torch.stack(torch._foreach_norm(each, 1)).sum().double().view(1))
+        return torch.cat(sums)
+
+    def expect_uncounted(self) -> None:
+        """Copy tensors that the current step has changed before every step from now on.
+
+        When a recorded step is replayed, torch's version counters do not change.
+        """
+        tensors = self._tensors
+        self._seldom = {
+            n: count for n, count in self._seldom.items() if tensors[n]._version == count
+        }
+
+    @torch.no_grad()
     def undo(self) -> None:
-        """Bring everything back to where it was when the step began, if one was."""
+        """Restore the state at the beginning of the last step, unless it was accepted."""
         if not self._noted:
             return
         self._copy(self._tensors, self._before)
@@ -118,7 +153,7 @@ class Guard:
             self._memory.write(*self._written)
 
     def _changed(self) -> list[int]:
-        """The tensors, by index, that may differ from what was noted of them."""
+        """Return the indices of tensors that may differ from their copies."""
         return [
             index
             for index, tensor in enumerate(self._tensors)
@@ -126,13 +161,16 @@ class Guard:
         ]
 
     def _copy(self, to: Sequence[Tensor], of: Sequence[Tensor]) -> None:
-        """Copy what changed; from then on, both sides are the same."""
-        indices = self._changed()
-        torch._foreach_copy_([to[index] for index in indices], [of[index] for index in indices])
+        """Copy the tensors that may have changed."""
+        changed = self._changed()
+        groups = [[i for i in changed if i in each] for each in self._by_type] or [changed]
+        for indices in groups:
+            if indices:
+                torch._foreach_copy_([to[i] for i in indices], [of[i] for i in indices])
         self._seldom = {index: self._tensors[index]._version for index in self._seldom}
 
     def _try_counters(self) -> None:
-        """See whether the last step changed something that was not counted."""
+        """Find tensors that the last step changed without increasing the version counter."""
         self._notes += 1
         for index, version in list(self._seldom.items()):
             now, before = self._tensors[index], self._before[index]
@@ -141,5 +179,5 @@ class Guard:
 
 
 def _sum(tensor: Tensor) -> Tensor:
-    """The sum in a type in which that of many small numbers does not overflow."""
+    """Sum in at least float32, in which sums of half-precision numbers do not overflow."""
     return tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))

@@ -13,23 +13,23 @@ __all__ = ["ENVIRONMENT", "UNKNOWN", "Identity", "hashed"]
 UNKNOWN = ""
 LETTERS = 24
 
-# The parts that a command line does not say: they are known when data and network are at hand.
+# The parts that are not known from a command line, but only from the data and network.
 ENVIRONMENT = ("stream", "network", "code", "precision")
 
 
 @final
 @dataclass(frozen=True)
 class Identity:
-    """What a run is: two runs with one identity are the same experiment.
+    """The identity of a run: two runs with the same identity are the same experiment.
 
-    `stream` and `network` are fingerprints of the data and of the network, `code` is one of the
-    source that computes the run, and `precision` is `float32` or `bf16`. `Job.identities` computes
-    them once, before training; a `Result` carries them, and the result store, checkpoints, exports
-    and reports compare runs by `key` and `key_without` alone.
+    `stream`, `network` and `code` are fingerprints of the data, the network and the source code
+    that trains the run; `precision` is `float32` or `bf16`. `Job.identities` computes them once,
+    before training. A `Result` contains them, and the result store, checkpoints, exports and
+    reports compare runs by `key` and `key_without` only.
 
-    A part that an old file does not say is `UNKNOWN`. Unknown is a value of its own: runs that lack
-    the same parts and are equal in all others belong together, and none of them is pooled with a
-    run whose part is known, whichever that is.
+    A part that is missing in an old file is `UNKNOWN`, which is a value like any other: runs with
+    the same unknown parts and otherwise equal identities belong together, but are never pooled
+    with a run in which the part is known.
 
     >>> from dataclasses import replace
     >>> ours = Identity("seq-mnist", "6b8a", "sgd", "7ced", "c0de", {"lr": 0.1}, None, 1, False, 0)
@@ -53,14 +53,14 @@ class Identity:
 
     @property
     def key(self) -> str:
-        """A short name for all parts together."""
+        """A short hash of all parts."""
         return self.key_without()
 
     def key_without(self, *parts: str) -> str:
-        """A short name for all parts but these.
+        """A short hash of all parts except these.
 
-        Without the seed, it names the runs that a mean is taken of; without the code, a run that
-        may have been trained again after the code changed.
+        Without the seed, it identifies the runs to average; without the code, a run that may have
+        been trained again after the code changed.
         """
         facts = {name: value for name, value in self.as_fields().items() if name not in parts}
         if values := facts.pop("hyperparameters", None):
@@ -68,11 +68,11 @@ class Identity:
         return hashed(facts)
 
     def as_fields(self) -> dict[str, Any]:
-        """The parts by name: the fields of a `Result` that say what was run."""
+        """The parts by name, which are also fields of a `Result`."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
 
 def hashed(data: object) -> str:
-    """A short name for plain data."""
+    """A short hash of JSON data."""
     text = json.dumps(data, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]

@@ -1,4 +1,4 @@
-"""Ctrl+C and SIGTERM during training: the state is saved, and then the process ends."""
+"""Handle Ctrl+C and SIGTERM during training: save the state, then end the process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = [
     "stopped_words",
 ]  # fmt: skip
 
-STOPPING = b"recollect: stopping, and saving what is done (a second time: end at once)\n"
+STOPPING = b"recollect: saving the state, then stopping (a second signal ends it at once)\n"
 SLICE_SECONDS = 0.5
 
 _came: list[int] = []
@@ -28,23 +28,24 @@ _parent: int | None = None
 
 
 def stop_asked() -> bool:
-    """Whether training should save and stop: a signal came, or this worker's parent has ended."""
+    """Whether training should save and stop: after a signal, or if the worker's parent ended."""
     return bool(_came) or (_parent is not None and os.getppid() != _parent)
 
 
 @contextmanager
 def noting_signals(saves: bool) -> Iterator[list[int]]:
-    """Note Ctrl+C and SIGTERM, so that training stops when it has saved; yields those that came.
+    """Record Ctrl+C and SIGTERM within this context, so that training saves and stops.
 
-    The second one raises `KeyboardInterrupt` at once, as does the first if nothing `saves`. In
-    other threads than the main one, nothing is noted: only that one may set handlers.
+    Yields the list of received signals. The second signal raises `KeyboardInterrupt` at once, as
+    does the first if nothing `saves`. Has no effect outside the main thread, which is the only one
+    that may set handlers.
     """
     owner = os.getpid()
 
     def note(number: int, frame: FrameType | None) -> None:
         _came.append(number)
         if os.getpid() != owner:
-            return  # a process that was forked just now, and has not called `in_worker` yet
+            return  # a newly forked process that has not called `in_worker` yet
         if len(_came) > 1 or not saves:
             raise KeyboardInterrupt
         with suppress(OSError):
@@ -67,9 +68,9 @@ def noting_signals(saves: bool) -> Iterator[list[int]]:
 
 
 def in_worker() -> None:
-    """Let SIGTERM, or the end of the parent, ask this process to save and stop; ignore Ctrl+C.
+    """Make SIGTERM, or the end of the parent, request this process to stop; ignore Ctrl+C.
 
-    Ctrl+C reaches every process of a terminal. It is for the parent, which passes it on.
+    Ctrl+C reaches every process of a terminal; the parent handles it and terminates its workers.
     """
     global _parent
     parent = multiprocessing.parent_process()
@@ -79,7 +80,7 @@ def in_worker() -> None:
 
 
 def ending(number: int, text: str) -> BaseException:
-    """What a process ends with after a signal: `KeyboardInterrupt`, or `Terminated` for SIGTERM.
+    """The exception after a signal: `KeyboardInterrupt`, or `Terminated` for SIGTERM.
 
     An uncaught `Terminated` prints nothing, so the text is printed here.
     """
@@ -92,7 +93,7 @@ def ending(number: int, text: str) -> BaseException:
 def stopped_words(
     done: int, total: int, stored: int, checkpoints: Checkpoints | None, *why: BaseException
 ) -> str:
-    """Where a signal stopped the training, what is saved, and how it continues."""
+    """Describe where a signal stopped the training, what is saved, and how to continue."""
     again = "the same command starts again from the beginning"
     when = f"after {done:,} of {total:,} steps of all runs"
     if checkpoints and why and isinstance(why[0], KeyboardInterrupt):
@@ -112,13 +113,13 @@ def stopped_words(
 
 @final
 class Slices:
-    """How many `batches` to learn before looking at `stop_asked`: about a second's."""
+    """Chooses how many `batches` to train between checks of `stop_asked`: about a second."""
 
     def __init__(self) -> None:
         self.batches = 1
 
     def took(self, seconds: float, batches: int) -> None:
-        """Choose the size of the next slice, after one of so many batches."""
+        """Choose the size of the next slice from the duration of the last one."""
         if seconds > 4 * SLICE_SECONDS:
             self.batches = max(self.batches // 2, 1)
         elif seconds < SLICE_SECONDS and batches == self.batches:

@@ -1,4 +1,4 @@
-"""A job: runs that can train as one fleet."""
+"""A job: runs that can be trained as one fleet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from recollect.core.packing import Packing
 from recollect.errors import InputError
-from recollect.methods import Method, Spec, setup_of, symbol, told
+from recollect.methods import Method, Spec, recorded_values, setup_of, symbol
 from recollect.streams.joint import Joint
 from recollect.streams.stream import Stream, has_task_il, packing_of
 from recollect.streams.targets import target_of
@@ -33,7 +33,7 @@ NO_DETAILS = Details()
 
 @dataclass(frozen=True)
 class Run:
-    """What is particular to one run of a fleet: seed, rate, method, numbers of the optimiser."""
+    """One run of a fleet: its seed, learning rate, method and optimiser settings."""
 
     seed: int
     lr: float
@@ -43,7 +43,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one method on one stream that share all shapes, so that they train as one fleet."""
+    """Runs of one method on one stream with equal shapes, trained as one fleet."""
 
     stream: Stream
     runs: tuple[Run, ...]
@@ -60,32 +60,32 @@ class Job:
 
     @property
     def kind(self) -> type[Method]:
-        """The method that all runs have in common."""
+        """The class of the runs' method."""
         return type(self.runs[0].method)
 
     @property
     def arriving(self) -> Stream:
-        """The stream that the method trains on: all tasks mixed, if it needs all data at once."""
+        """The stream to train on: with all tasks mixed if the method needs all data."""
         return Joint(self.stream) if self.kind.needs.all_data else self.stream
 
     @property
     def packing(self) -> Packing | None:
-        """How the stream packs examples of several tensors; None if they are one tensor each."""
+        """The packing of examples of several tensors; None for single tensors."""
         return packing_of(self.stream)
 
     @property
     def steps(self) -> int:
-        """How many steps each run takes, if the method does not ask for more at a task's end."""
+        """The number of steps per run, without those that a method requests at task end."""
         return sum(self.task_steps(task) for task in range(self.arriving.tasks))
 
     def task_steps(self, task: int) -> int:
-        """How many steps each run takes in a task, rehearsed examples aside."""
+        """The number of steps per run in a task, without rehearsed examples."""
         parts = self.arriving.parts(task)
         return self.epochs * sum(math.ceil(n / self.batch) for n in parts)
 
     @property
     def spec(self) -> Spec:
-        """What the method is told of the fleet before its networks are made."""
+        """The dimensions of the fleet, for the method's setup."""
         stream, tasks = self.arriving, range(self.arriving.tasks)
         per_task = max(len(stream.task_classes(task)) for task in tasks)
         return Spec(
@@ -94,26 +94,26 @@ class Job:
 
     @property
     def total_steps(self) -> int:
-        """How many steps all runs take together."""
+        """The number of steps of all runs together."""
         return self.steps * len(self.runs)
 
     @property
     def work(self) -> int:
-        """How many examples pass through the networks: what the job costs, roughly."""
+        """The number of examples that pass through the networks: a rough measure of cost."""
         return self.total_steps * self.rows
 
     @property
     def rows(self) -> int:
-        """How many examples of a run pass through its network in a step."""
+        """The number of examples per run that pass through the network in a step."""
         replay = setup_of(self.runs[0].method, self.spec).replay
         return self.batch + self.replay * (replay.draws if replay else 0)
 
     @property
     def precision(self) -> str:
-        """The numbers that the networks compute with.
+        """The precision of the networks' computations.
 
-        On a GPU, matrix products use TF32, and networks with convolutions bfloat16 unless the job
-        asks for full precision.
+        On a GPU, matrix products use TF32, and networks with convolutions use bfloat16, unless the
+        job has full precision.
         """
         if self.device.type != "cuda":
             return "float32"
@@ -122,15 +122,15 @@ class Job:
 
     @property
     def planned(self) -> tuple[Identity, ...]:
-        """The identities of the runs as far as they are known without data, network and code."""
+        """The identities of the runs, with the data, network and code unknown."""
         return self._identities(stream=UNKNOWN, network=UNKNOWN, code=UNKNOWN)
 
     @cached_property
     def identities(self) -> tuple[Identity, ...]:
         """The identity of every run.
 
-        Code and data are read the first time that it is asked for: before training, so that files
-        which are edited during a long run do not count.
+        Code and data are read at the first access, before training, so that files edited during a
+        long run have no effect.
         """
         return self._identities(**self._environment)
 
@@ -164,11 +164,11 @@ class Job:
 
     @property
     def key(self) -> str:
-        """A short name for all runs of the job, on this kind of device."""
+        """A short hash of all runs of the job and the type of device."""
         return self.key_without()
 
     def key_without(self, *parts: str) -> str:
-        """A short name for the same runs, whatever these parts of their identities are."""
+        """A short hash of the job without these parts of the runs' identities."""
         keys = (each.key_without(*parts) for each in self.identities)
         return hashed([self.device.type, *keys, *self.details.key])
 
@@ -188,33 +188,39 @@ class Job:
         return NetworkFacts.of(self.network)
 
     def _hyperparameters(self, run: Run) -> dict[str, float]:
-        """By the paper's symbols."""
-        own = {symbol(name): float(value) for name, value in told(run.method).items()}
+        """The hyper-parameters of a run by the paper's symbols."""
+        own = {symbol(name): float(value) for name, value in recorded_values(run.method).items()}
         sizes = {"bs": self.batch, **({"mbs": self.replay} if self.kind.replay else {})}
         return {"lr": run.lr, **own, **sizes, **run.numbers}
 
     def check(self) -> None:
-        """Refuse a job whose method asks for what the stream does not give."""
-        if self.optimisation.options is not None:  # which no identity of a run would tell apart
-            raise InputError("experiments are run with SGD, Adam or AdamW, not with torch's own")
+        """Raise an `InputError` if the stream does not meet the requirements of the method."""
+        if self.optimisation.options is not None:  # these are not part of a run's identity
+            raise InputError(
+                f"experiments support SGD, Adam and AdamW without optimiser_options, not torch's "
+                f"{self.optimisation.optimiser}"
+            )
         if self.kind.needs.boundaries and not self.stream.boundaries:
             raise InputError(
-                f"{self.kind.title} needs to be told where a task ends, and {self.stream.name} "
-                f"has no task boundaries"
+                f"{self.kind.title} needs task boundaries, which {self.stream.name} does not have: "
+                f"choose another method or stream"
             )
         target = target_of(self.stream)
         check_target(self.runs[0].method, setup_of(self.runs[0].method, self.spec).policy, target)
         if self.details.confusion and target.name != "class":
-            raise InputError(f"confusion matrices are of classes, which {target.name!r} has not")
+            raise InputError(
+                f"confusion matrices need classes, but the target of {self.stream.name} is "
+                f"{target.name!r}: leave out confusion"
+            )
         if self.kind.needs.task_id and self.stream.setting != "class":
             raise InputError(
-                f"{self.kind.title} must be told at a test which task an example belongs to, "
-                f"and {self.stream.name} does not say so"
+                f"{self.kind.title} needs the task of an example to predict, which "
+                f"{self.stream.name} does not provide: choose a stream with Task-IL"
             )
         if self.kind.needs.task_id and not has_task_il(self.stream):
             raise InputError(
-                f"{self.kind.title} is scored over a task's classes, and in {self.stream.name} "
-                f"tasks share classes"
+                f"{self.kind.title} predicts among the classes of a task, but the tasks of "
+                f"{self.stream.name} share classes: choose a stream with Task-IL"
             )
 
         for run in self.runs:
@@ -226,19 +232,20 @@ class Job:
         steps = min(map(self.task_steps, tasks)) if per_task else self.steps
         if warmup and warmup >= steps:
             raise InputError(
-                f"a warm-up of {warmup} steps is not shorter than the {steps} steps of "
-                f"{'a task' if per_task else 'a run'}: the learning rate would never be reached"
+                f"warmup must be less than {steps}, the number of steps of "
+                f"{'a task' if per_task else 'a run'}, not {warmup}: the learning rate would never "
+                f"be reached"
             )
 
     def split(self, runs: int) -> list[Job]:
-        """The same work as smaller fleets of at most so many runs, as even as can be."""
+        """Split the job into fleets of at most `runs` runs, of sizes as equal as possible."""
         pieces = math.ceil(len(self.runs) / runs)
         size, extra = divmod(len(self.runs), pieces)
         bounds = [piece * size + min(piece, extra) for piece in range(pieces + 1)]
         return [self.with_runs(self.runs[a:b]) for a, b in pairwise(bounds)]
 
     def with_runs(self, runs: tuple[Run, ...]) -> Job:
-        """The same job for some of its runs, with the fingerprints that it has."""
+        """The same job for some of its runs, without computing fingerprints again."""
         part = replace(self, runs=runs)
         vars(part)["_network_facts"] = self._network_facts  # the network is built once
         vars(part)["_environment"] = self._environment

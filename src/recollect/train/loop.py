@@ -1,4 +1,4 @@
-"""The loop over a stream: train on each task, and measure after it."""
+"""The training loop over a stream: train on each task, then evaluate."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def train(
     report: Report = lambda steps: None,
     checkpoints: Checkpoints | None = None,
 ) -> list[Result]:
-    """Train the runs of a job as one fleet and score them.
+    """Train the runs of a job as one fleet and evaluate them.
 
-    `report` is called now and then with the number of steps that every run took since the last
-    call. With `checkpoints`, the job continues where it was saved last and ends just as if it had
-    never stopped; it raises `TimeUp` when their time limit comes, or a signal to stop.
+    `report` is called periodically with the number of steps of every run since the last call. With
+    `checkpoints`, the job continues from its last saved state, with the same result as without an
+    interruption; it raises `TimeUp` at the time limit or after a signal to stop.
     """
     job.check()
     name = job.key
@@ -63,7 +63,7 @@ def train(
         if stopping:
             why, done = "the time limit" if late else "a signal", f"{progress.reported:,}"
             after = f"{done} of {job.steps:,} steps"
-            raise TimeUp(f"{why} came after {after}; the same command continues")
+            raise TimeUp(f"stopped by {why} after {after}; the same command continues")
     results = progress.results()
     if checkpoints:
         checkpoints.finish(name, results)
@@ -72,7 +72,7 @@ def train(
 
 @dataclass
 class _Position:
-    """Where in its stream a fleet is, as it stands in files."""
+    """The position of a fleet in its stream, as saved in files."""
 
     task: int = 0
     stretch: int = 0
@@ -85,7 +85,7 @@ class _Position:
 
 
 class Progress:
-    """A fleet on its way through a stream: how far it is, and what was measured so far."""
+    """The training of a fleet on a stream: its position and the measurements so far."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
@@ -100,15 +100,15 @@ class Progress:
 
     @property
     def reported(self) -> int:
-        """How many of the job's steps were taken."""
+        """The number of the job's steps taken so far."""
         return self._at.reported
 
     def advance(self) -> Iterator[int]:
-        """Learn stretch by stretch to the end, evaluating after every task.
+        """Train stretch by stretch to the end, evaluating after every task.
 
-        Yields how many of the job's steps each stretch stands for: rehearsed examples take more
-        steps than were planned, and epochs that a method asks for at a task's end count as none.
-        A long evaluation yields 0 now and then.
+        Yields the number of the job's planned steps that each stretch accounts for: rehearsed
+        examples take more steps than planned, and epochs that a method requests at task end count
+        as none. A long evaluation yields 0 periodically.
         """
         stream, fleet, at = self.job.arriving, self.fleet, self._at
         if self.transfers and not self._rows:
@@ -143,13 +143,13 @@ class Progress:
         self._observer.task_end(self._point(at.task - 1), latest)
 
     def _learn(self, source: Source, epochs: range) -> Iterator[int]:
-        """Some epochs of a task, without what was learned of them before."""
+        """Train the rest of some epochs of a task."""
         at, stretches = self._at, stretches_of(self.job, source.parts, epochs)
         planned = self.job.task_steps(at.task) if epochs.start == 0 else 0
         sizes = (math.ceil((until - first) / self.job.batch) for _, first, until in stretches)
         taken = [0, *accumulate(sizes)]
         if self.job.optimisation.per == "task":
-            # Epochs that a method asks for at a task's end have a schedule of their own.
+            # Epochs that a method requests at task end have a schedule of their own.
             if not (at.stretch or at.batches):
                 at.first = self.fleet.steps
             self.fleet.planner.begin_schedule(at.first, taken[-1])
@@ -165,7 +165,7 @@ class Progress:
             yield done
 
     def _learn_stretch(self, source: Source, epoch: int, first: int, until: int) -> None:
-        """The rest of a stretch, or less if the process is asked to stop."""
+        """Train the rest of a stretch, or less if the process is requested to stop."""
         at, batch = self._at, self.job.batch
         first += at.batches * batch
         while first < until:
@@ -185,7 +185,7 @@ class Progress:
             at.stretch, at.batches = at.stretch + 1, 0
 
     def saved(self) -> Saved:
-        """All of it, to be kept in a file."""
+        """The complete state, to save in a file."""
         facts = {
             "clock": asdict(self.fleet.clock),
             "length": stretch_length(self.job),
@@ -197,7 +197,7 @@ class Progress:
         return Saved(facts, {"loss": self._loss, **self.fleet.tensors()})
 
     def restore(self, saved: Saved) -> None:
-        """Go to where a saved one was."""
+        """Continue from a saved state."""
         facts, tensors = saved.facts, dict(saved.tensors)
         self._at = _Position(**{field.name: facts[field.name] for field in fields(_Position)})
         self._loss = tensors.pop("loss")
@@ -211,10 +211,10 @@ class Progress:
         self.fleet.restore(tensors, Clock(**clock))  # type: ignore[arg-type]
 
     def results(self) -> list[Result]:
-        """What came out for every run."""
+        """The result of every run."""
         job, fleet = self.job, self.fleet
         by_run = {setting: np.stack(rows, 1) for setting, rows in self._rows.items()}
-        # Before it has learned a task, a method with predictions of its own says nothing about it.
+        # A method with its own `predict` has no meaningful predictions before it learns a task.
         foresees = job.kind.predict is Method.predict and not job.kind.needs.task_id
         saved = save_networks(job, fleet)
         results = []
@@ -249,7 +249,7 @@ class Progress:
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        """What is done meanwhile is training, and counts as such."""
+        """Count the time within this context as training time."""
         began = time.perf_counter()
         yield
         wait_for(self.fleet.device)
@@ -275,7 +275,7 @@ class Progress:
 
 
 def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
-    """The fleet that trains a job; steps are compiled where that pays, unless it is said."""
+    """Create the fleet of a job; by default, steps are compiled if that is faster."""
     return Fleet(
         [run.method for run in job.runs],
         job.network,

@@ -1,4 +1,4 @@
-"""How well values and several labels are predicted: the measures of a test set."""
+"""Metrics of regression and multi-label predictions on a test set."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ LOWER_IS_BETTER = frozenset({"rmse", "mae", "hamming"})
 
 
 def measure(target: str, outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
-    """The measures `[K]` of outputs `[K, n, C]` for the targets y `[K, n, C]` of a test set.
+    """Compute the metrics `[K]` of outputs `[K, n, C]` for the targets y `[K, n, C]` of a test set.
 
-    Outputs that are not finite are infinitely wrong: then RMSE and MAE are infinite, and R² minus
-    infinity.
+    If outputs are not finite, RMSE and MAE are infinite, and R² is minus infinity.
 
     >>> found = measure("regression", torch.zeros(1, 2, 1), torch.tensor([[[3.0], [-3.0]]]))
     >>> {name: float(value) for name, value in found.items()}
@@ -29,7 +28,7 @@ def measure(target: str, outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
 
 
 def worst(name: str) -> float:
-    """The value of a measure of a run that diverged.
+    """The value of a metric for a run that diverged.
 
     >>> worst("rmse"), worst("r2")
     (inf, -inf)
@@ -42,7 +41,7 @@ def _worst_if_nan(name: str, value: Tensor) -> Tensor:
 
 
 def _rmse(outputs: Tensor, y: Tensor) -> Tensor:
-    """The root of the mean squared error of each value, averaged over the values of an example."""
+    """The root mean squared error of each output, averaged over the outputs."""
     return (outputs - y).square().mean(1).sqrt().mean(1)
 
 
@@ -51,7 +50,7 @@ def _mae(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def _r2(outputs: Tensor, y: Tensor) -> Tensor:
-    """The share of the variance that is explained; where there is none, 1 if all is right."""
+    """The coefficient of determination; for constant targets, 1 if all are exact, else 0."""
     left = (outputs - y).square().sum(1)
     all_ = (y - y.mean(1, keepdim=True)).square().sum(1)
     found = torch.where(all_ > 0, 1 - left / all_, torch.where(left > 0, 0.0, 1.0))
@@ -59,13 +58,13 @@ def _r2(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def _counts(outputs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """For every label `[K, C]`, how often it was predicted rightly, and predicted plus present."""
+    """For every label `[K, C]`, the true positives, and the sum of predictions and occurrences."""
     said, has = outputs > 0, y > 0
     return (said & has).sum(1).double(), (said.sum(1) + has.sum(1)).double()
 
 
 def _f1(outputs: Tensor, y: Tensor) -> Tensor:
-    """F1 over all pairs of example and label, in percent."""
+    """Micro-averaged F1 over all pairs of example and label, in percent."""
     right, sum_ = _counts(outputs, y)
     return 200 * right.sum(1) / sum_.sum(1).clamp(min=1)
 
@@ -79,20 +78,20 @@ def _macro_f1(outputs: Tensor, y: Tensor) -> Tensor:
 
 
 def _hamming(outputs: Tensor, y: Tensor) -> Tensor:
-    """The share of pairs of example and label that are wrong, in percent."""
+    """The Hamming loss: the share of wrong pairs of example and label, in percent."""
     return 100 * ((outputs > 0) != (y > 0)).double().mean((1, 2))
 
 
 def average_precision(outputs: Tensor, y: Tensor) -> Tensor:
     """The mean average precision of the labels that occur, `[K]`, in percent.
 
-    For a label, it is the sum over examples that have it, by falling output, of the precision there
-    divided by their number; equal outputs are taken together.
+    The average precision of a label is the mean precision at the ranks of the examples that have
+    it, sorted by decreasing output; ties share the lowest rank.
     """
     order = outputs.argsort(dim=1, descending=True, stable=True)
     score, has = outputs.gather(1, order), (y > 0).double().gather(1, order)
     count = score.shape[1]
-    # The last of equal outputs stands for all of them.
+    # Ties take the rank of the last of them.
     ends = torch.ones_like(score, dtype=torch.bool)
     ends[:, :-1] = score[:, 1:] != score[:, :-1]
     index = torch.arange(count).view(1, -1, 1).expand_as(score)
@@ -112,5 +111,5 @@ MEASURES: dict[str, dict[str, Measure]] = {
         "average_precision": average_precision,
     },
 }  # fmt: skip
-# The settings and measures that are percentages.
+# The settings and metrics that are percentages.
 PERCENT = frozenset({"class", "task", "domain", "general", *MEASURES["labels"]})

@@ -1,4 +1,4 @@
-"""Refuses a step in which runs of a fleet depend on each other."""
+"""Detect steps in which runs of a fleet depend on each other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from recollect.methods import varying
 from recollect.train.execution import Sizes, reason
 
 if TYPE_CHECKING:
-    from recollect.train.stepper import FleetState
+    from recollect.train.fleet_state import FleetState
 
 __all__ = ["FirstSteps"]
 
@@ -25,9 +25,7 @@ GIVEN = {"x": "inputs", "raw x": "inputs", "y": "labels", "key": "random numbers
 PLURAL = {"weights", "slots", "statistics"}
 SEED = 0
 ROUNDING = 64  # units in the last place by which a sum may differ if its order is not fixed
-APART = (
-    "reduce over examples, as each.mean(1) does, and never over the first axis, that of the runs"
-)
+APART = "reduce over the examples, as loss.mean(1) does, but never over the first axis, the runs"
 
 Learn = Callable[..., dict[str, Tensor]]
 Given = Mapping[str, Tensor]
@@ -36,12 +34,12 @@ Outcome = list[tuple[str, Tensor]]
 
 @final
 class FirstSteps:
-    """Checks the first step of every kind, and again after a task has begun or ended.
+    """Checks the first step of every kind, and again after a task has started or ended.
 
-    Steps are of one kind if the same draws have examples. The step is taken twice on copies: as it
-    is, and with all that belongs to some of the runs changed. The other runs must come out the
-    same, in loss, weights, state and what is written to memory. Both have the same shapes and the
-    other runs the same numbers, so that not even rounding may differ. One run is not checked.
+    Steps are of the same kind if the same draws have examples. The step is run twice on copies:
+    unchanged, and with everything that belongs to some of the runs changed. The loss, weights,
+    state and memory writes of the other runs must be the same. Shapes and the numbers of the other
+    runs are equal in both, so that not even rounding may differ. A single run is not checked.
     """
 
     def __init__(self, learn: Learn, network: Network) -> None:
@@ -50,7 +48,7 @@ class FirstSteps:
         self._checked: set[tuple[bool, ...]] = set()
 
     def expect(self, sizes: Sizes) -> bool:
-        """Whether a step whose draws have these sizes is due to be checked."""
+        """Whether a step with draws of these sizes must be checked."""
         kind = tuple(size > 0 for size in sizes)
         self.due = kind not in self._checked
         self._checked.add(kind)
@@ -61,7 +59,7 @@ class FirstSteps:
         self._checked.clear()
 
     def check(self, state: FleetState, given: Given) -> None:
-        """Refuse a step in which runs depend on each other; nothing is changed."""
+        """Raise an `InputError` if runs depend on each other in a step; changes nothing."""
         self.due = False
         runs = state.weights.runs
         if runs == 1:
@@ -73,8 +71,8 @@ class FirstSteps:
         except (IndexError, RuntimeError, ValueError) as error:
             if sentence := self._fails_in_fleets(state, given):
                 raise InputError(
-                    f"{state.method.title}: a step of {runs} runs fails, and that of one run does "
-                    f"not ({reason(error)}): {sentence}"
+                    f"{state.method.title}: a step of {runs} runs fails, but a step of one run "
+                    f"does not ({reason(error)}): {sentence}"
                 ) from error
             raise
         check_loss(before[0][1], runs)
@@ -84,7 +82,7 @@ class FirstSteps:
             return
         if _first_difference(before, self._outcome(state, given), kept) is None:
             raise InputError(self._sentence(state, given, before, changed))
-        # Otherwise the step is not a function of what it is given, and nothing follows.
+        # Otherwise the step is not deterministic, and the comparison says nothing.
 
     def _outcome(
         self,
@@ -93,9 +91,9 @@ class FirstSteps:
         changed: Collection[int] = (),
         cause: str | None = None,
     ) -> Outcome:
-        """The loss, all that the step writes to memory and all that it changes, by what it is.
+        """The loss, memory writes and changed tensors of a step, each with a description.
 
-        The step is taken on copies, in which one `cause` (or everything) of some runs is changed.
+        The step uses copies, in which one `cause` (or everything) of some runs is changed.
         """
         names = _names(state)
         copies = [
@@ -119,20 +117,20 @@ class FirstSteps:
         changed: Collection[int],
         cause: str | None = None,
     ) -> tuple[str, int] | None:
-        """What, of which run, comes out differently if other runs are changed."""
+        """The first output that differs, and its run, if other runs are changed; None if equal."""
         try:
             after = self._outcome(state, given, changed, cause)
         except torch.OutOfMemoryError:
             raise
         except Exception:
-            return None  # the changed runs cannot be learned from; nothing follows for the others
+            return None  # the changed runs cannot be trained, which says nothing about the others
         kept = [run for run in range(state.weights.runs) if run not in changed]
         return _first_difference(before, after, kept)
 
     def _sentence(
         self, state: FleetState, given: Given, before: Outcome, changed: Collection[int]
     ) -> str:
-        """What changes with what, and what to do about it."""
+        """Describe which output depends on which input of another run, and what to do."""
         title, runs, other = state.method.title, state.weights.runs, min(changed)
         causes = dict.fromkeys((*map(_name_of, given), *_names(state)))
         for cause in causes:
@@ -144,10 +142,10 @@ class FirstSteps:
                     f"{title}: the {what} of run {run} {verb} with the {cause} of run {other}: "
                     f"{advice}"
                 )
-        return f"{title}: what a run learns changes with the other runs of its fleet: {APART}"
+        return f"{title}: the result of a run depends on the other runs of its fleet: {APART}"
 
     def _fails_in_fleets(self, state: FleetState, given: Given) -> str:
-        """What to do about a step that fails for several runs; nothing if it fails for one too."""
+        """Advice for a step that fails for several runs; empty if it fails for one run too."""
         try:
             self._outcome(state.row(0), {name: tensor[:1] for name, tensor in given.items()})
         except Exception:
@@ -156,24 +154,25 @@ class FirstSteps:
             one = replace(state.method, **{name: getattr(state.method, name)[0]})
             try:
                 self._outcome(replace(state, method=one), given)
-            except Exception:  # it is another one, or it is not alone
+            except Exception:  # another hyper-parameter is the cause, or several are
                 continue
             return _axes(name, state.weights.runs)
         return (
-            f"every tensor has a first axis of the runs, so hyper-parameters and losses are "
-            f"[{state.weights.runs}] here; give them the axes of what they are combined with"
+            f"the first axis of every tensor is the runs, so hyper-parameters and losses are "
+            f"[{state.weights.runs}] here; reshape them to broadcast with other tensors, as in "
+            f".view(-1, 1, 1)"
         )
 
 
 def _axes(name: str, runs: int) -> str:
     return (
-        f"self.{name} is [K], here [{runs}], and torch aligns it with the last axis; combine it "
-        f"with logits [K, n, C] as torch.as_tensor(self.{name}).view(-1, 1, 1)"
+        f"self.{name} is [K], here [{runs}], and torch broadcasts it along the last axis; to "
+        f"combine it with logits [K, n, C], write torch.as_tensor(self.{name}).view(-1, 1, 1)"
     )
 
 
 def _names(state: FleetState) -> list[str]:
-    """What each of the state's tensors is, in their order."""
+    """Describe each of the state's tensors, in order."""
     hyper = {name: getattr(state.method, name) for name in varying(type(state.method))}
     known = {id(tensor): "weights" for tensor in state.weights}
     known |= {id(tensor): "statistics" for tensor in state.buffers.values()}
@@ -188,7 +187,7 @@ def _name_of(given: str) -> str:
 
 
 def _changed(tensor: Tensor, runs: Collection[int], *, hashed: bool = False) -> Tensor:
-    """A copy in which some runs have other numbers; labels, pixels and slots stay possible ones."""
+    """A copy with other values in some runs; labels, pixels and slots remain valid."""
     copy = tensor.clone()
     for run in runs:
         row = copy[run]

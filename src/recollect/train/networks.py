@@ -1,4 +1,4 @@
-"""Trained networks in files: one safetensors file for every run."""
+"""Save and load trained networks: one safetensors file per run."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from recollect.methods import (
     Spec,
     hyperparameters,
     method,
+    omitted_defaults,
     setup_of,
     static,
     symbol,
-    untold,
 )
 from recollect.nets import MLP, ResNet18
 from recollect.streams.stream import Stream, packing_of
@@ -55,7 +55,7 @@ ARGUMENTS: dict[type[nn.Module], Callable[[Any], dict[str, Any]]] = {
 
 
 def save_networks(job: Job, fleet: Fleet) -> list[str | None]:
-    """Save the weights and buffers of every run, if the job asks for it; the files.
+    """Save the weights and buffers of every run, if the job requests it; returns the files.
 
     A file is a safetensors file with the names of the module's parameters and buffers. Its name
     ends with the key of the run's identity.
@@ -83,7 +83,7 @@ def save_networks(job: Job, fleet: Fleet) -> list[str | None]:
         except OSError as error:
             raise RecollectError(
                 f"a trained network cannot be saved in {folder}: {error.strerror or error}; "
-                f"make room there, or choose another folder"
+                f"free some space, or choose another folder"
             ) from None
         files.append(str(file))
     return files
@@ -95,7 +95,7 @@ def load_network(
     kind: type[Method] | None = None,
     file: Path | str | None = None,
 ) -> nn.Module:
-    """The trained network of a run, in evaluation mode; `Result.module` says more."""
+    """Load the trained network of a run, in evaluation mode; see `Result.module`."""
     path = file or result.network_file
     if path is None:
         raise InputError(
@@ -107,12 +107,12 @@ def load_network(
     except OSError as error:
         raise DataError(
             f"the network {path} cannot be read: {error.strerror or error}; if it was moved, "
-            f"give its new path as file"
+            f"pass its new path as file=..."
         ) from None
     except DataError as error:
         raise DataError(f"the network {path} cannot be read: {error}") from None
     if facts.get("key") != result.identity.key:
-        raise DataError(f"{path} does not have the network of this run, but of another one")
+        raise DataError(f"{path} is the network of another run: pass the file of this run")
     build = _build_of(facts, network)
     if facts["changed"]:
         build = setup_of(_method_of(result, kind), _spec(facts["spec"])).network(build)
@@ -120,17 +120,17 @@ def load_network(
     _fill(module, tensors)
     if facts["own_predictions"]:
         warnings.warn(
-            f"{result.method} does not predict by the outputs of its network alone: this module "
-            f"is the network that it trained, and its accuracy differs from the result's",
+            f"{result.method} does not predict with the outputs of its network alone: this module "
+            f"is only the trained network, and its accuracy differs from that of the result",
             stacklevel=3,
         )
     return module.eval()
 
 
 def inputs_of(stream: Stream, x: Tensor) -> Any:
-    """What a network reads of a stream's examples `[n, ...]`: images as normalised numbers.
+    """Convert examples `[n, ...]` of a stream to network inputs: images are normalised.
 
-    Of examples with several tensors it is a mapping or a tuple of them.
+    Examples of several tensors become a mapping or a tuple.
 
     >>> from recollect.streams import benchmark
     >>> stream = benchmark("seq-digits").stream()
@@ -149,8 +149,8 @@ def _build_of(facts: Mapping[str, Any], network: Build | None) -> Build:
     known = facts["network"]
     if known is None:
         raise InputError(
-            "this network is your own, and a file has its weights but not its code: give what you "
-            "gave to run, as in result.module(network)"
+            "this network is not one of the library's, and the file has its weights but not its "
+            "code: pass the network that you passed to run, as in result.module(network)"
         )
     return KINDS[known["kind"]](**known["arguments"])
 
@@ -160,10 +160,10 @@ def _method_of(result: Result, kind: type[Method] | None) -> Method:
         found = kind or method(result.method)
     except InputError:
         raise InputError(
-            f"the method {result.method!r} changes its network, and recollect does not know it: "
-            f"give its class, as in result.module(method=MyMethod)"
+            f"the method {result.method!r} changes its network, but is unknown to recollect: "
+            f"pass its class, as in result.module(method=MyMethod)"
         ) from None
-    complete = {**untold(found), **result.hyperparameters}
+    complete = {**omitted_defaults(found), **result.hyperparameters}
     values = {name: complete[symbol(name)] for name in hyperparameters(found)}
     return found(**{n: int(v) if n in static(found) else v for n, v in values.items()})
 
@@ -180,7 +180,7 @@ def _fill(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
         if ours is None or theirs is None or ours.shape != theirs.shape:
             here, there = (None if t is None else list(t.shape) for t in (ours, theirs))
             raise InputError(
-                f"the network is not the one that was trained: {name} has the shape {here} in it "
-                f"and {there} in the file"
+                f"the network differs from the trained one: {name} has the shape {here}, but "
+                f"{there} in the file"
             )
         ours.copy_(theirs)

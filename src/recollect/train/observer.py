@@ -1,4 +1,4 @@
-"""Watches a fleet that trains: records curves and calls callbacks at the right steps."""
+"""Record curves and call callbacks during the training of a fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Observer", "Point"]
 
 @final
 class Observer:
-    """Records what the details of a job ask for while its fleet trains."""
+    """Records the requested details of a job during its training."""
 
     def __init__(self, job: Job, fleet: Fleet) -> None:
         self._job, self._fleet, self._details = job, fleet, job.details
@@ -34,7 +34,7 @@ class Observer:
         self.counts: Counts | None = {} if job.details.confusion else None
 
     def cuts(self, count: int) -> Iterator[slice]:
-        """So many examples in pieces, each up to the next step at which there is work to do."""
+        """Divide `count` examples into pieces that end at steps with a point or a callback."""
         start, batch = 0, self._job.batch
         while start < count:
             ahead = [every - self._fleet.steps % every for every in self._intervals]
@@ -43,12 +43,12 @@ class Observer:
             start = stop
 
     def task_start(self, point: Point) -> None:
-        """A task begins."""
+        """Call callbacks at task start."""
         for callback in self._details.callbacks:
             _call(callback.on_task_start, point)
 
     def steps(self, point: Point) -> None:
-        """Some steps were taken."""
+        """Record a point and call callbacks if they are due after some steps."""
         taken = self._fleet.steps
         if self._details.curves and taken % self._details.curves == 0:
             found = accuracy(self._fleet, self._sample, range(self._seen(point.task)))
@@ -58,36 +58,36 @@ class Observer:
                 _call(callback.on_steps, point)
 
     def task_end(self, point: Point, measured: Mapping[str, Matrix]) -> None:
-        """A task was learned, and after it this was measured, `[K, tasks]` per setting."""
+        """Record a point and call callbacks at task end, given accuracies `[K, tasks]`."""
         if self._details.curves:
             if self._points and self._points[-1]["step"] == self._fleet.steps:
-                self._points.pop()  # measured before the method ended the task, on fewer examples
+                self._points.pop()  # measured on fewer examples, before the method's end_task
             seen = self._seen(point.task)
             self._add(point, {name: row[:, :seen].tolist() for name, row in measured.items()})
         for callback in self._details.callbacks:
             _call(callback.on_task_end, point)
 
     def run_end(self, point: Point) -> None:
-        """All tasks were learned."""
+        """Call callbacks after the last task."""
         for callback in self._details.callbacks:
             _call(callback.on_run_end, point)
 
     def saved(self) -> dict[str, Any]:
-        """What was recorded so far, as plain data."""
+        """The records so far, as plain data."""
         found: dict[str, Any] = {"curve": self._points} if self._details.curves else {}
         if self.counts:
             found["counts"] = {name: counts.tolist() for name, counts in self.counts.items()}
         return found
 
     def restore(self, facts: Mapping[str, Any]) -> None:
-        """Go on from what was recorded before."""
+        """Continue from saved records."""
         self._points = list(facts.get("curve", []))
         if self.counts is not None:
             saved = facts.get("counts", {}).items()
             self.counts.update((name, torch.tensor(counts)) for name, counts in saved)
 
     def curves(self, run: int) -> Curves | None:
-        """The curves of a run, if they were asked for."""
+        """The curves of a run, if requested."""
         points = self._points
         if not points:
             return None
@@ -104,13 +104,13 @@ class Observer:
         )
 
     def confusion(self, run: int) -> dict[str, list[list[int]]] | None:
-        """The confusion matrices of a run, if they were asked for."""
+        """The confusion matrices of a run, if requested."""
         if self.counts is None:
             return None
         return {name: counts[run].tolist() for name, counts in self.counts.items()}
 
     def _seen(self, task: int) -> int:
-        """How many tasks have begun: all of them where they are mixed."""
+        """The number of tasks that have started: all of them in joint training."""
         return self._job.stream.tasks if self._job.kind.needs.all_data else task + 1
 
     def _add(self, point: Point, percent: dict[str, list[list[float]]]) -> None:
@@ -125,14 +125,14 @@ def _call(function: Callable[[Point], None], point: Point) -> None:
         function(point)
     except StopIteration:
         raise InputError(
-            "a callback raised StopIteration, and a run cannot end early, since its scores are of "
-            "all tasks: raise an error of your own to end all runs, or write the loop yourself"
+            "a callback raised StopIteration, but a run cannot end early, since its scores need "
+            "all tasks: raise another exception to end all runs, or write a training loop yourself"
         ) from None
 
 
 @final
 class _Sample:
-    """A stream's test sets cut to the first of a random order, the same at every point."""
+    """A stream with a fixed random sample of each test set."""
 
     def __init__(self, stream: Stream, most: int) -> None:
         self._stream, self._most = stream, most

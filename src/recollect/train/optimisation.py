@@ -1,4 +1,4 @@
-"""How the weights of a fleet's runs are moved: the optimiser and the schedule of its rate."""
+"""The optimiser and learning rate schedule of a fleet."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ __all__ = ["NUMBERS", "OVER", "PLAIN_SGD", "Optimisation", "RateSchedule"]
 OVER = ("stream", "task")
 PLAIN = "sgd"
 
-# What may differ between the runs of a fleet, with a line of help.
+# The settings that may differ between the runs of a fleet, with help texts.
 NUMBERS = {
     "momentum": "momentum of SGD",
     "weight_decay": "weight decay (SGD, Adam, AdamW)",
-    "beta1": "decay of Adam's mean of gradients",
-    "beta2": "decay of Adam's mean of squared gradients",
-    "eps": "number added to Adam's denominator",
-    "clip": "largest norm of a gradient",
-    "warmup": "steps over which the learning rate rises",
-    "decay_every": "steps after which schedule step decays (default: a third of all)",
-    "decay_factor": "what schedule step multiplies the learning rate by (default: 0.1)",
+    "beta1": "decay of Adam's running mean of gradients",
+    "beta2": "decay of Adam's running mean of squared gradients",
+    "eps": "constant added to Adam's denominator",
+    "clip": "maximum gradient norm",
+    "warmup": "steps of linear learning rate warm-up",
+    "decay_every": "steps between decays of schedule step (default: a third of all)",
+    "decay_factor": "factor of each decay of schedule step (default: 0.1)",
 }
 
 
@@ -40,9 +40,9 @@ NUMBERS = {
 class Optimisation:
     """An optimiser (SGD, Adam or AdamW) and a schedule (constant, step or cosine), by name.
 
-    `per` says whether a schedule runs once over the `stream` or anew in every `task`. Numbers such
-    as the momentum belong to single runs: `NUMBERS`. With `options`, the optimiser is any of
-    torch's with these arguments, and moves one run.
+    `per` says whether a schedule runs once over the `stream` or restarts in every `task`. Settings
+    such as the momentum belong to single runs (`NUMBERS`). With `options`, the optimiser is any of
+    torch's with these arguments, for a single run.
 
     >>> Optimisation("AdamW", schedule="cosine", per="task").text
     'AdamW, cosine per task'
@@ -65,15 +65,15 @@ class Optimisation:
         if self.schedule not in SCHEDULES:
             raise unknown_name("schedule", str(self.schedule), SCHEDULES)
         if self.per not in OVER:
-            raise InputError(f"a schedule runs per 'stream' or per 'task', not {self.per!r}")
+            raise InputError(f"a schedule must be per 'stream' or per 'task', not {self.per!r}")
         if self.nesterov and self.optimiser != "SGD":
-            raise InputError(f"Nesterov's momentum is an option of SGD, not of {self.optimiser}")
+            raise InputError(f"Nesterov momentum is an option of SGD, not of {self.optimiser}")
         if self.nesterov and self.options is not None:
             raise self.foreign("nesterov")
 
     @property
     def text(self) -> str:
-        """The names in one line, as they stand in files; plain SGD is 'sgd'."""
+        """The optimiser and schedule in one line, as in files; plain SGD is 'sgd'."""
         if self == Optimisation():
             return PLAIN
         rate = self.schedule if self.schedule == "constant" else f"{self.schedule} per {self.per}"
@@ -81,7 +81,7 @@ class Optimisation:
 
     @classmethod
     def read(cls, text: str) -> Optimisation:
-        """What `text` says; plain SGD for anything else."""
+        """Parse `text`; anything else is plain SGD."""
         name, _, rate = text.partition(", ")
         schedule, _, per = rate.partition(" per ")
         if schedule not in SCHEDULES:
@@ -91,7 +91,7 @@ class Optimisation:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The names that are not the usual ones, by the argument that chose them."""
+        """The optimiser, and the other arguments that differ from their defaults."""
         names = {"optimiser": self.optimiser, "nesterov": self.nesterov,
                  "schedule": self.schedule, "schedule_per": self.per}  # fmt: skip
         usual = {"nesterov": False, "schedule": "constant", "schedule_per": "stream"}
@@ -99,13 +99,13 @@ class Optimisation:
 
     @property
     def numbers(self) -> tuple[str, ...]:
-        """Which numbers its runs may be given."""
+        """The names of the settings that runs may have."""
         step = ("decay_every", "decay_factor") if self.schedule == "step" else ()
         own = DEFAULTS[self.optimiser] if self.options is None else ()
         return (*own, "clip", "warmup", *step)
 
     def foreign(self, name: str) -> InputError:
-        """What to say of a number that none of its runs may be given."""
+        """The error for a setting that the runs may not have."""
         if self.options is not None and not name.startswith("decay_"):
             return InputError(
                 f"{self.optimiser} takes {name} among optimiser_options, as torch calls it"
@@ -117,7 +117,7 @@ class Optimisation:
         )
 
     def checked(self, given: Mapping[str, object]) -> dict[str, float]:
-        """The numbers of one run, as floats; refused if it cannot have them."""
+        """Validate the settings of one run and convert them to floats."""
         found: dict[str, float] = {}
         for name, value in given.items():
             if name not in self.numbers:
@@ -131,19 +131,19 @@ class Optimisation:
         return found
 
     def check(self, given: Mapping[str, float]) -> None:
-        """Refuse numbers that make no sense together."""
+        """Raise an `InputError` for settings that are invalid or inconsistent."""
         if self.nesterov and not given.get("momentum"):
-            raise InputError("Nesterov's momentum needs a momentum above 0, such as 0.9")
+            raise InputError("Nesterov momentum needs a momentum above 0, such as 0.9")
         for name in ("momentum", "beta1", "beta2"):
             if not 0 <= given.get(name, 0.0) < 1:
                 raise InputError(f"{name} must be at least 0 and below 1, not {given[name]:g}")
         if given.get("clip") == 0:
-            raise InputError("clip must be greater than 0: leave it out to clip nothing")
+            raise InputError("clip must be greater than 0: leave it out for no clipping")
 
     def start(
         self, weights: Weights, given: Sequence[Mapping[str, float]], trained: Collection[str]
     ) -> Optimiser | None:
-        """The optimiser of the `trained` weights of runs with these numbers; None for plain SGD."""
+        """Create the optimiser of the `trained` weights for these settings; None for plain SGD."""
         if self.options is not None:
             return TorchOptimiser(self.optimiser, weights, self.options, given[0].get("clip"))
         own = {"clip", *DEFAULTS[self.optimiser]}
@@ -153,7 +153,7 @@ class Optimisation:
         return FleetOptimiser.of(self.optimiser, weights, settings, self.nesterov, trained)
 
     def rates(self, like: Tensor, given: Sequence[Mapping[str, float]]) -> RateSchedule | None:
-        """The schedule of runs with these numbers; None if the learning rate stays."""
+        """Create the schedule for these settings; None if the learning rate is constant."""
         if self.schedule == "constant" and not any("warmup" in each for each in given):
             return None
         columns = {n: [each.get(n, preset) for each in given]
@@ -166,7 +166,7 @@ PLAIN_SGD = Optimisation()
 
 @dataclass
 class RateSchedule:
-    """What the learning rate of every run is multiplied by: `begin` says where it starts."""
+    """The learning rate factors of every run; `begin` sets the first step and the length."""
 
     schedule: str
     settings: Mapping[str, Tensor]
@@ -174,11 +174,11 @@ class RateSchedule:
     total: int = field(default=1, init=False)
 
     def begin(self, first: int, total: int) -> None:
-        """Run over `total` steps from the step `first` on."""
+        """Start the schedule at step `first`, over `total` steps."""
         self.first, self.total = first, max(total, 1)
 
     def factors(self, step: int, steps: int) -> Tensor:
-        """The factors of the coming steps, `[steps, K]`."""
+        """The factors of the next steps, `[steps, K]`."""
         device = self.settings["warmup"].device
         when = torch.arange(step - self.first, step - self.first + steps, device=device)
         return rate_factors(self.schedule, when, self.total, self.settings)

@@ -1,4 +1,4 @@
-"""Several fleets: on a CPU one process per core with one thread each, on a GPU one by one."""
+"""Train several fleets: in one process per CPU core, or one after the other on a GPU."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ POLL_SECONDS = 0.2
 
 
 class ResultStore(Protocol):
-    """Where the results of finished runs are stored."""
+    """The interface of a store of finished results."""
 
     def find(self, job: Job) -> list[Result | None]:
-        """The result of every run of a job, or None where it is not stored."""
+        """The result of every run of a job, or None if it is not stored."""
 
     def add(self, job: Job, results: Sequence[Result]) -> None:
         """Store the results of a job's runs."""
@@ -60,25 +60,25 @@ def train_all(
 ) -> list[Result]:
     """Train all jobs and return their results in order.
 
-    On a CPU each job is spread over the cores: small tensors gain nothing from a second thread,
-    so every core has a process with one thread and a share of the runs. On a GPU a job is one
-    fleet, or several where one does not fit into its memory. `progress` is called with the steps
-    that were taken, summed over a fleet's runs, `finished` with every job whose results are
-    complete, and `notice` with what a person should know.
+    On a CPU each job is divided among the cores: every core has a process with one thread and a
+    share of the runs, since small tensors do not benefit from more threads. On a GPU a job is one
+    fleet, or several if it does not fit into memory. `progress` is called with the number of steps
+    taken, summed over a fleet's runs, `finished` with every job whose results are complete, and
+    `notice` with messages for the user.
 
-    With `checkpoints`, jobs continue where they were saved last. At their time limit, jobs in
-    training stop with `TimeUp`, and no others begin; the next call continues with what was saved.
-    Runs that are in the `store` are not trained again, and those of every finished fleet are added
-    to it. A `runner` trains elsewhere than on this machine.
+    With `checkpoints`, jobs continue from their last saved state. At the time limit, jobs in
+    training stop with `TimeUp` and no others start; the next call continues from the saved state.
+    Runs in the `store` are not trained again, and the results of every finished fleet are added to
+    it. A `runner` trains the jobs elsewhere, for example on a cluster.
 
-    Ctrl+C and SIGTERM stop it as a time limit does: `KeyboardInterrupt` and `Terminated` say what
-    was saved. The second of them, and the first without `checkpoints`, ends it at once.
+    Ctrl+C and SIGTERM stop the training like a time limit; `KeyboardInterrupt` and `Terminated` say
+    what was saved. A second signal, or the first without `checkpoints`, ends it at once.
     """
     for job in jobs:
         job.check()
     here = any(job.details.callbacks for job in jobs)
     if here and (runner or workers not in (None, 1)):
-        raise InputError("callbacks are called in this process: leave workers out, or give 1")
+        raise InputError("callbacks are called in this process: leave out workers, or pass 1")
     if workers is None:
         workers = 1 if here else cores()
     if workers < 1:
@@ -156,9 +156,9 @@ def _train_all(
 
 
 def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
-    """The fleets of a job: large ones train faster, but every worker should have some.
+    """Divide a job into fleets: large ones are faster, but every worker should have some.
 
-    With large batches, more runs at a time only push each other out of the processor's cache.
+    With large batches, larger fleets only exceed the processor's cache.
     """
     total = sum(len(other.runs) for other in jobs)
     size = max(math.ceil(len(job.runs) / workers), math.ceil(total / (2 * workers)))
@@ -167,7 +167,7 @@ def _pieces(job: Job, jobs: Sequence[Job], workers: int) -> list[Job]:
 
 @dataclass
 class _Piece:
-    """A fleet of the job with this number, what is stored of its runs, and what comes out."""
+    """A fleet of the job with this number, with its stored results and its final results."""
 
     number: int
     job: Job
@@ -187,7 +187,7 @@ Events = Generator[Event, None, None]
 
 @dataclass
 class Work:
-    """Pieces to be trained, each a fleet."""
+    """Jobs to train, each as a fleet."""
 
     pieces: list[Job]
     checkpoints: Checkpoints | None
@@ -195,7 +195,7 @@ class Work:
     notice: Notice
 
     def on_cores(self, workers: int) -> Events:
-        """What happens: (index, "steps", n), (index, "results", [...]), (index, "stopped", why)."""
+        """Train on CPU cores; yields (index, kind, value) of "steps", "results" and "stopped"."""
         if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
             yield from self._here()
             return
@@ -218,7 +218,7 @@ class Work:
                         kind, value = connection.recv()
                     except EOFError:
                         process.join()
-                        if stop_asked():  # before it could know what SIGTERM means
+                        if stop_asked():  # it ended before its SIGTERM handler was installed
                             del busy[connection]
                             continue
                         raise RecollectError(
@@ -255,7 +255,7 @@ class Work:
             yield index, "results", results
 
     def on_gpu(self) -> Events:
-        """The same, one fleet after the other; one that does not fit is split, and says so."""
+        """Train on a GPU, one fleet after the other; splits fleets that do not fit in memory."""
         most = max((len(piece.runs) for piece in self.pieces), default=1)
         for index, piece in enumerate(self.pieces):
             results: list[Result] = []
@@ -275,14 +275,14 @@ class Work:
                 except torch.OutOfMemoryError:
                     if len(part.runs) == 1:
                         raise RecollectError(
-                            "one run alone does not fit into the GPU's memory: "
-                            "take a smaller buffer or --device cpu"
+                            "a single run does not fit into the GPU's memory: "
+                            "use a smaller buffer or --device cpu"
                         ) from None
                     self.report(index, -sum(taken))  # they will be taken again
                     most = math.ceil(len(part.runs) / 2)
                     self.notice(
-                        f"{len(part.runs)} runs at once do not fit into the GPU's memory: "
-                        f"{most} at a time"
+                        f"{len(part.runs)} runs do not fit into the GPU's memory together: "
+                        f"training {most} at a time"
                     )
                     waiting = [half for each in waiting for half in each.split(most)]
                 free_memory()

@@ -1,4 +1,4 @@
-"""What is random in the coming steps, computed for many of them at once."""
+"""Plan the memory accesses and random numbers of many training steps at once."""
 
 from __future__ import annotations
 
@@ -18,17 +18,20 @@ from recollect.train.optimisation import RateSchedule
 __all__ = ["Planner", "by_step", "no_counts"]
 
 PLANNED = 512
-STEPS_AHEAD = 64
+STEPS_AHEAD = 256
 EXAMPLES_AHEAD = 4096
 
 
 @dataclass
 class Planner:
-    """Plans the steps of a fleet: nothing of it depends on the weights.
+    """Plans the steps of a fleet; a plan does not depend on the weights.
 
-    `policy` is None for methods without a memory; `noisy` asks for seeds for layers that draw
-    random numbers of their own. For a policy that uses labels, `counts` says how many examples of
-    every class came so far, `[K, C]`.
+    `policy` is None for methods without a memory. `noisy` means that layers draw random numbers, so
+    they need seeds. For a policy that uses labels, `counts` is the number of examples of every
+    class so far, `[K, C]`.
+
+    Plans are computed on the device of the `seeds` and sent to `device`. On a GPU a plan is many
+    tiny kernels, so a single step is planned faster on the CPU. The numbers are the same.
     """
 
     seeds: Tensor
@@ -38,23 +41,24 @@ class Planner:
     replay: int
     images: Images | Transforms | None
     noisy: bool
+    device: torch.device
     counts: Tensor | None = None
     rates: RateSchedule | None = None
-    _ahead: tuple[Clock, int, Sizes, Stacks] | None = None
+    _ahead: tuple[Clock, int, Sizes, list[Stacks]] | None = None
 
     def sizes(self, clock: Clock) -> Sizes:
-        """How many examples each draw of the next step has."""
+        """Return the number of examples in each draw of the next step."""
         if self.policy is None:
             return ()
         sizes = self.policy.sizes(clock, self.draws, self.replay)
         return sizes_around(self.policy, clock, sizes) if clock.holes else sizes
 
     def steps(self, clock: Clock, possible: int) -> int:
-        """For how many of the possible steps the draws keep their sizes."""
+        """Return the number of steps, at most `possible`, that can be planned together."""
         return min(possible, PLANNED) if self._steady(clock) else 1
 
     def full(self, clock: Clock) -> bool:
-        """Whether the next step has no draws, or all of them in the size that was asked for."""
+        """Whether the next step has no draws, or all of its draws have their full size."""
         sizes = self.sizes(clock)
         whole = min(self.replay, self.memory.capacity)
         return not sizes or (self._steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
@@ -62,16 +66,16 @@ class Planner:
     def plan(
         self, clock: Clock, steps: int, batch: int, sizes: Sizes, labels: Tensor | None = None
     ) -> Stacks:
-        """What the coming steps read and write, and their random numbers, each `[steps, K, ...]`.
+        """Plan the memory rows and random numbers of the next steps, each `[steps, K, ...]`.
 
-        `read` and `write` are rows of memory, `slots` are those of `write` within a run, `valid`
-        tells which draws are real, `views` how images are augmented, `noise` seeds random layers
-        and `key` the random numbers of the method.
+        `read` and `write` are rows of the memory, `slots` the slots of `write` within a run,
+        `valid` marks real draws, `views` are the image augmentations, `noise` seeds random layers,
+        `key` the random numbers of the method, and `factor` scales the learning rate.
 
-        Where one step is asked for, many are planned, and the next ones handed out when they come.
-        A plan depends on the clock and on the sizes of batch and draws alone (and on labels, for
-        some policies), so it is thrown away when something else arrives. Where only slots depend
-        on labels, they are added step by step.
+        If one step is requested, many are planned and cached for the next calls. A plan depends
+        only on the clock and the sizes of batch and draws (and, for some policies, on labels), so
+        the cache is discarded when these differ. If only slots depend on labels, they are added
+        step by step.
         """
         if clock.holes:
             return self._plan(clock, steps, batch, sizes, labels)
@@ -80,44 +84,47 @@ class Planner:
             return self._plan(clock, steps, batch, sizes, labels)
         if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
-            self._ahead = clock, batch, sizes, self._plan(clock, count, batch, sizes)
-        first, _, _, plan = self._ahead
-        number = clock.steps - first.steps
-        found = {name: stack[number : number + 1] for name, stack in plan.items()}
-        return found | self._stored(self._arrivals(clock, 1, batch, labels)) if by_label else found
+            self._ahead = clock, batch, sizes, _apart(self._plan(clock, count, batch, sizes))
+        first, _, _, plans = self._ahead
+        found = plans[clock.steps - first.steps]
+        if not by_label:
+            return found
+        return found | self._sent(self._stored(self._arrivals(clock, 1, batch, labels)))
 
     def filled(self, clock: Clock) -> Tensor:
-        """The slots of a single run that have an example, in ascending order, `[n]`."""
+        """Return the filled slots of a fleet of one run, in ascending order, `[n]`."""
         if self.policy is None:
             return torch.zeros(0, dtype=torch.int64)
         label = None if self.counts is None else torch.zeros_like(self.seeds).view(1, 1, 1)
         return filled_slots(self.policy, self._arrivals(clock, 1, 1, label))
 
     def begin_schedule(self, first: int, total: int) -> None:
-        """Let the schedule of the learning rate, if there is one, run over so many steps."""
+        """Start the learning rate schedule, if there is one, at step `first` for `total` steps."""
         if self.rates is not None and (first, total) != (self.rates.first, self.rates.total):
             self.rates.begin(first, total)
             self._ahead = None
 
     def count(self, labels: Tensor) -> None:
-        """Count the labels `[steps, K, batch]` of steps that were taken."""
+        """Add the labels `[steps, K, batch]` of completed steps to the class counts."""
         if self.counts is not None:
             labels = labels.transpose(0, 1).flatten(1)
             self.counts.scatter_add_(1, labels, torch.ones_like(labels))
 
     @property
     def _draws_use_labels(self) -> bool:
-        """Whether the policy's draws depend on labels, or its slots alone."""
+        """Whether the policy's draws depend on labels, not only its slots."""
         return bool(getattr(self.policy, "draws_use_labels", True))
 
     def _arrivals(self, clock: Clock, steps: int, batch: int, labels: Tensor | None) -> Arrivals:
         known = stored = None
         if self.counts is not None and labels is not None:
-            known, stored = (labels, self.counts), self.memory.fields().y
+            where = self.seeds.device
+            known = labels.to(where), self.counts.to(where)
+            stored = self.memory.fields().y.to(where)
         return Arrivals(self.seeds, clock, steps, batch, known, stored)
 
     def _stored(self, arrivals: Arrivals) -> Stacks:
-        """Where the examples that arrive are stored."""
+        """Plan where the arriving examples are stored."""
         assert self.policy is not None
         if arrivals.clock.holes:
             slots = slots_with_holes(self.policy, arrivals)
@@ -126,7 +133,7 @@ class Planner:
         return {"write": self.memory.rows(slots), "slots": slots.contiguous()}
 
     def _steady(self, clock: Clock) -> bool:
-        """Whether the draws keep their sizes from now on, in this task."""
+        """Whether the sizes of the draws stay constant for the rest of the task."""
         if self.policy is None:
             return True
         return not clock.holes and self.policy.steady(clock, self.replay)
@@ -157,31 +164,43 @@ class Planner:
         plan["key"] = bits(self.seeds, Purpose.RANDOM, when)
         if self.rates is not None:
             plan["factor"] = self.rates.factors(clock.steps, steps)
-        return plan
+        return self._sent(plan)
+
+    def _sent(self, plan: Stacks) -> Stacks:
+        if self.device.type == self.seeds.device.type:
+            return plan
+        return {name: stack.to(self.device) for name, stack in plan.items()}
 
 
 def _covers(
-    first: Clock, size: int, drawn: Sizes, plan: Stacks, clock: Clock, batch: int, sizes: Sizes
-) -> bool:
+    first: Clock, size: int, drawn: Sizes, plans: list[Stacks], clock: Clock, batch: int,
+    sizes: Sizes,
+) -> bool:  # fmt: skip
     number = clock.steps - first.steps
     return (
-        0 <= number < len(plan["key"])
+        0 <= number < len(plans)
         and (batch, sizes) == (size, drawn)
         and clock == first.after(number, batch)
     )
 
 
+def _apart(plan: Stacks) -> list[Stacks]:
+    """Split a plan into plans of single steps, each `[1, K, ...]`."""
+    parts = (stack.split(1) for stack in plan.values())  # type: ignore[no-untyped-call]
+    return [dict(zip(plan, each, strict=True)) for each in zip(*parts, strict=True)]
+
+
 def no_counts(
     policy: Policy | None, runs: int, classes: int, device: torch.device
 ) -> Tensor | None:
-    """How many examples of every class came before the first, `[K, C]`, if a policy asks."""
+    """Return class counts of zero, `[K, C]`, if the policy uses labels, or None."""
     if policy is None or not policy.uses_labels:
         return None
     return torch.zeros(runs, classes, dtype=torch.int64, device=device)
 
 
 def by_step(stretch: Tensor, steps: int) -> Tensor:
-    """The batches of a stretch `[K, steps * B, ...]`, each contiguous: `[steps, K, B, ...]`."""
+    """Split examples `[K, steps * B, ...]` into contiguous batches `[steps, K, B, ...]`."""
     if steps == 1:
         return stretch.unsqueeze(0).contiguous()
     runs, _, *shape = stretch.shape

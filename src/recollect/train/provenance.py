@@ -1,4 +1,4 @@
-"""Where, when and by which commit a result was made."""
+"""The provenance of a result: machine, date, command and commit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["MADE", "Provenance", "commit"]
 
 GIT_SECONDS = 10
 
-# What the object `made` of a file holds, in order; those of an identity are the Result's.
+# The keys of the object `made` in files, in order; some are the fields of a run's identity.
 MADE = (
     "version", "code", "machine", "command", "created", "commit", "torch", "precision", "network",
     "stream",
@@ -35,10 +35,10 @@ MADE = (
 @final
 @dataclass(frozen=True)
 class Provenance:
-    """What stands beside a result, so that it can be made again.
+    """The provenance of a result, to reproduce it.
 
-    With the identity of its run, it is the object `made` in files. What an older version of
-    recollect did not write is empty.
+    Together with the identity of its run, it is the object `made` in files. Fields that an older
+    version of recollect did not write are empty.
     """
 
     version: str = ""
@@ -51,7 +51,7 @@ class Provenance:
 
     @classmethod
     def here(cls, job: Job, command: str) -> Provenance:
-        """Runs of a job by this code, on this machine, now."""
+        """The provenance of runs of a job with this code, on this machine, now."""
         return cls(
             version=recollect.__version__,
             machine=_machine(),
@@ -64,13 +64,13 @@ class Provenance:
 
     @classmethod
     def from_json(cls, made: Mapping[str, str]) -> Provenance:
-        """What the object `made` of a file says of it."""
+        """Read the provenance from the object `made` of a file."""
         return cls(**{field.name: made.get(field.name, "") for field in fields(cls)})
 
     def beside(self, run: Result) -> dict[str, Any]:
-        """A run as it stands in files, with the object `made` complete.
+        """A run as written to files, with a complete object `made`.
 
-        Where this says nothing, the provenance that the run carries stays.
+        If this provenance is empty, the run's own is used.
         """
         data = (run if self == Provenance() else replace(run, provenance=self)).as_json()
         return data | {"made": dict.fromkeys(MADE, "") | data["made"]}
@@ -78,15 +78,15 @@ class Provenance:
 
 @cache
 def commit() -> str:
-    """The git commit that recollect's source is at; empty if it does not run from a checkout.
+    """The git commit of recollect's source; empty if it does not run from a checkout.
 
-    `+changes` says that files under `src` differ from it, `+unknown` that git could not be asked.
+    `+changes` means that files under `src` differ from the commit, `+unknown` that git failed.
     """
     return commit_at(Path(recollect.__file__).resolve().parents[2])
 
 
 def commit_at(root: Path) -> str:
-    """The commit of a checkout whose source is in `src`, read from its files."""
+    """The commit of a checkout with its source in `src`, read from git's files."""
     if not (root / "src" / "recollect").is_dir():
         return ""
     try:
@@ -108,14 +108,14 @@ def _machine() -> str:
 
 
 def _git_folder(path: Path) -> Path:
-    """The folder with git's files; in another work tree, `.git` is a file that names it."""
+    """The folder with git's files; in a linked work tree, `.git` is a file with its path."""
     if path.is_dir():
         return path
     return path.parent / path.read_text("utf-8").removeprefix("gitdir:").strip()
 
 
 def _head(folder: Path) -> str:
-    """The commit that is checked out; empty if it is stored elsewhere."""
+    """The commit that is checked out; empty if it is not found."""
     head = (folder / "HEAD").read_text("utf-8").strip()
     if not head.startswith("ref:"):
         return head
@@ -131,7 +131,7 @@ def _head(folder: Path) -> str:
 
 
 def _changed(root: Path) -> bool | None:
-    """Whether files under `src` differ from the commit; None if git cannot say."""
+    """Whether files under `src` differ from the commit; None if git fails."""
     ask = ["git", "-C", str(root), "status", "--porcelain", "--untracked-files=all", "--", "src"]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     try:

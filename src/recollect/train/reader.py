@@ -1,4 +1,4 @@
-"""Predictions of a fleet, from its own tensors or from a copy of them."""
+"""Predictions of a fleet, with its own tensors or a copy of them."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = ["Reader"]
 @final
 @dataclass(frozen=True)
 class Reader:
-    """Evaluates the networks of a fleet: logits, and what the method predicts.
+    """Computes logits and predictions of a fleet in evaluation mode.
 
-    All networks are in evaluation mode meanwhile. Those that draw random numbers even then
-    (`network.noisy`) have torch's generator seeded for it.
+    For networks that are random even in evaluation mode (`network.noisy`), torch's generator is
+    seeded.
     """
 
     method: Method
@@ -39,11 +39,11 @@ class Reader:
     classes: int
 
     def logits(self, x: Tensor) -> Tensor:
-        """The logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs alike."""
+        """Compute logits `[K, n, C]` of examples `[K, n, ...]`, or `[1, n, ...]` for all runs."""
         return self._evaluated(self.model.logits, x)
 
     def predict(self, x: Tensor, clock: Clock, task: int = 0) -> Tensor:
-        """The scores `[K, n, C]` of which the method predicts the largest: logits, for most."""
+        """Compute the method's scores `[K, n, C]`; the largest is the prediction."""
 
         def scores(inputs: Tensor) -> Tensor:
             return self.method.predict(
@@ -60,12 +60,12 @@ class Reader:
             self.model.network.begin(min(clock.task, clock.tasks - 1))
 
     def inputs(self, x: Tensor) -> Tensor:
-        """What the networks read of stored examples, without augmentation."""
+        """Convert stored examples to network inputs, without augmentation."""
         dtype = self.model.network.dtype
         return as_input(x, dtype) if self.images is None else self.images.plain(x, dtype)
 
     def over(self, network: Network, tensors: Mapping[str, Tensor], memory: Memory) -> Reader:
-        """The same with a network, a memory and tensors of its own, by the names in a fleet."""
+        """A reader with another network, memory and tensors, named as in a fleet."""
         parts: dict[str, dict[str, Tensor]] = {"weights": {}, "buffers": {}, "state": {}}
         for name, tensor in tensors.items():
             part, _, rest = name.partition(".")

@@ -1,4 +1,4 @@
-"""What one run was, and how it went."""
+"""The result of one run."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ from recollect.train.provenance import Provenance
 
 __all__ = ["DETAILS", "OPTIONAL", "Result", "precision_class"]
 
-# In `made` unless they have these values.
+# Written to `made` unless they have these values.
 OPTIONAL = {"optimiser": "sgd", "network_class": "", "method_title": ""}
-DETAILS = ("curves", "confusion", "network_file")  # in files only if they were asked for
-IMPORTED = "imported"  # what version 0.1 called the code of a file that did not say
+DETAILS = ("curves", "confusion", "network_file")  # written to files only if requested
+IMPORTED = "imported"  # the code of imported files without one, in version 0.1
 
 
 @dataclass(frozen=True)
 class Result:
-    """What one run was, and how it went; percentages per setting.
+    """The result of one run: its identity, and its scores in percent per setting.
 
-    For values and several labels, measures such as `rmse` stand in the place of settings. Those of
-    values are in the units of the stream, and infinite in a run that diverged (null in files).
+    For regression and multi-label targets, there are metrics such as `rmse` instead of settings.
+    Regression metrics are in the units of the stream, and infinite in a run that diverged (null in
+    files).
 
-    `train_seconds` is the fleet's training time divided by its runs: what this run cost. `stream`,
-    `network` and `code` are fingerprints, and `UNKNOWN` in results of old files (see `Identity`).
-    `network_class` names the class of a network that is not the library's, `method_title` such a
-    method. `provenance` says where, when and by which command it was made, as far as it is known.
+    `train_seconds` is the fleet's training time divided by its number of runs. `stream`, `network`
+    and `code` are fingerprints, `UNKNOWN` in results of old files (see `Identity`).
+    `network_class` and `method_title` are set for networks and methods that are not the library's.
+    `provenance` has the machine, date and command, as far as they are known.
 
-    `curves`, `confusion` (how often examples of class i were taken for class j at the end, all
-    tasks together) and `network_file` are None unless they were asked for.
+    `curves`, `confusion` (final confusion matrices over all tasks: row i is the true class, column
+    j the predicted class) and `network_file` are None unless they were requested.
     """
 
     benchmark: str
@@ -75,13 +76,13 @@ class Result:
 
     @property
     def anytime_accuracy(self) -> dict[str, float]:
-        """The mean over all steps of the accuracy on the tasks so far; empty without curves."""
+        """The mean over all steps of the accuracy on tasks so far; empty without curves."""
         curves = self.curves
         return {setting: curves.anytime(setting) for setting in curves.accuracy} if curves else {}
 
     @property
     def average_incremental_accuracy(self) -> dict[str, float | None]:
-        """The mean over tasks of the accuracy, after each, on the tasks so far."""
+        """The mean over tasks of the accuracy on all tasks so far, measured after each task."""
         return {setting: average_incremental(matrix) for setting, matrix in self.matrix.items()}
 
     @property
@@ -95,28 +96,28 @@ class Result:
         method: type[Method] | None = None,
         file: Path | str | None = None,
     ) -> nn.Module:
-        """The trained network, in evaluation mode, if it was saved.
+        """Load the trained network, in evaluation mode, if it was saved.
 
-        A network of your own is rebuilt by the `network` that was given to `run`; a method of your
-        own that changes its network, by its class. `file` says where the file is now.
+        For a network that is not the library's, pass the `network` that was passed to `run`; for
+        such a `method` that changes its network, its class. `file` is the path of a moved file.
         """
         return load_network(self, network, method, file)
 
     @property
     def identity(self) -> Identity:
-        """What was run, without how it went."""
-        # Old files have no precision, but their execution says where bfloat16 was used.
+        """The identity of the run."""
+        # Old files have no precision, but their execution mentions bfloat16.
         precision = self.precision or precision_class(self.execution)
         parts = {each.name: getattr(self, each.name) for each in fields(Identity)}
         return Identity(**{**parts, "precision": precision})
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What was chosen by name: the optimiser, and its schedule if the rate does not stay."""
+        """The optimiser, and its schedule if the learning rate is not constant."""
         return Optimisation.read(self.optimiser).settings
 
     def as_json(self) -> dict[str, Any]:
-        """The result as plain data, as it stands in files: `made` has fingerprints and origin."""
+        """The result as JSON data for files; `made` has fingerprints and provenance."""
         data = asdict(self)
         data["accuracy"] = {s: _written(s, value) for s, value in self.accuracy.items()}
         if self.curves is not None:
@@ -133,7 +134,7 @@ class Result:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Result:
-        """The result that `as_json` wrote, now or in an older version."""
+        """Read a result that `as_json` of this or an older version wrote."""
         facts = {name: value for name, value in data.items() if name != "made"}
         facts["accuracy"] = {s: _measured(s, value) for s, value in facts["accuracy"].items()}
         if curves := facts.get("curves"):
@@ -152,7 +153,7 @@ class Result:
 
 
 def _written(setting: str, value: float) -> float | None:
-    """A score as a file has it, which cannot hold the infinite error of a run that diverged."""
+    """A score for JSON, which has no infinity: None for the error of a run that diverged."""
     return None if setting not in PERCENT and math.isinf(value) else value
 
 
@@ -161,7 +162,7 @@ def _measured(setting: str, value: float | None) -> float:
 
 
 def precision_class(text: str) -> str:
-    """Whether networks compute in bfloat16, of a text that says how they compute.
+    """Classify a description of the precision as `bf16` or `float32`.
 
     >>> precision_class("bf16 autocast, TF32"), precision_class("float32, TF32")
     ('bf16', 'float32')

@@ -1,4 +1,4 @@
-"""The examples of a task, in the order in which they arrive."""
+"""The examples of a task in training order."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BYTES_ON_GPU = 1 << 30
 class Source:
     """The examples of a task in the order of an epoch, for all runs of a fleet.
 
-    The first `rehearsed` stored examples arrive among those of the task; the memory must not
+    The first `rehearsed` stored examples are shuffled among those of the task; the memory must not
     change before the task ends.
     """
 
@@ -33,7 +33,7 @@ class Source:
         self.parts = (self._count + rehearsed,) if rehearsed else stream.parts(task)
 
     def __call__(self, epoch: int, first: int, until: int) -> tuple[Tensor, Tensor]:
-        """The examples from first to until-1: x `[K, n, ...]`, y `[K, n]`."""
+        """Return the examples at positions first to until-1: x `[K, n, ...]`, y `[K, n]`."""
         stream, task, seeds = self._stream, self._task, self._fleet.seeds
         if not self._rehearsed:
             return stream.pick(seeds, task, stream.order(seeds, task, epoch, first, until))
@@ -50,7 +50,7 @@ class Source:
 
 
 def stretch_length(job: Job) -> int:
-    """How many examples to fetch at once: few for a processor's cache, many for a GPU."""
+    """The number of examples to fetch at once: few for a CPU's cache, many for a GPU."""
     if job.device.type == "cpu":
         return STRETCH
     bytes_each = math.prod(job.stream.shape) * job.stream.dtype.itemsize
@@ -58,7 +58,7 @@ def stretch_length(job: Job) -> int:
 
 
 def stretches_of(job: Job, parts: Sequence[int], epochs: range) -> list[tuple[int, int, int]]:
-    """Epochs as (epoch, start, stop), thousands of examples each, none across two parts."""
+    """Divide epochs into stretches (epoch, start, stop) that do not cross the ends of parts."""
     length = max(stretch_length(job) // job.batch, 1) * job.batch
     ends = list(accumulate(parts))
     return [

@@ -1,9 +1,9 @@
-"""One step of all runs of a fleet, and how it is executed."""
+"""The training step of all runs of a fleet, and how it is executed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Collection, Hashable
 from functools import partial
 from itertools import accumulate
 from typing import final
@@ -14,82 +14,31 @@ from torch import Tensor
 from recollect.core.images import Images
 from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
-from recollect.core.optimiser import Optimiser
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Augmentation, Transforms
-from recollect.core.weights import State, Weights
 from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Stored
-from recollect.methods import Method, Step, static, varying
+from recollect.methods import Step, static
 from recollect.train.checks import check_no_gradient
 from recollect.train.compiled import Compiled
 from recollect.train.execution import Execution, Lanes, Sizes, Stacks
-from recollect.train.guard import Guard
+from recollect.train.fleet_state import FleetState
+from recollect.train.guard import SURE, Guard
 from recollect.train.mixing import FirstSteps
+from recollect.train.recorded import Frequent, Recorded
 
-__all__ = ["FleetState", "Stepper", "stacked"]
+__all__ = ["Stepper"]
 
-LOSS, SLOTS, FIELD, REWRITE = "loss", "slots", "field ", "rewrite "
-
-
-@dataclass(frozen=True)
-class FleetState:
-    """The weights of K runs and all that goes with them; `rate` is the learning rate, `[K]`."""
-
-    weights: Weights
-    buffers: Mapping[str, Tensor]
-    method: Method
-    rate: Tensor
-    state: State
-    optimiser: Optimiser | None = None
-
-    def tensors(self) -> list[Tensor]:
-        """The same as plain tensors, for a step that is compiled."""
-        hyper = (getattr(self.method, name) for name in varying(type(self.method)))
-        moved = self.optimiser.tensors() if self.optimiser else []
-        buffers, state = self.buffers.values(), self.state.values()
-        return [*self.weights, *buffers, *state, *hyper, self.rate, *moved]
-
-    def over(self, tensors: Sequence[Tensor]) -> FleetState:
-        """The same with other tensors, in the order of `tensors`."""
-        each = iter(tensors)
-        weights = Weights({name: next(each) for name in self.weights.named()})
-        buffers = {name: next(each) for name in self.buffers}
-        state = State({name: next(each) for name in self.state})
-        hyper = {name: next(each) for name in varying(type(self.method))}
-        method, rate = replace(self.method, **hyper), next(each)
-        optimiser = self.optimiser and self.optimiser.over(list(each))
-        return FleetState(weights, buffers, method, rate, state, optimiser)
-
-    def row(self, run: int) -> FleetState:
-        """One run as a fleet of one, in the same memory."""
-        here = slice(run, run + 1)
-        names = varying(type(self.method))
-        hyper = {name: getattr(self.method, name)[here].clone() for name in names}
-        return FleetState(
-            self.weights.row(run),
-            {name: tensor[here] for name, tensor in self.buffers.items()},
-            replace(self.method, **hyper),
-            self.rate[here].clone(),
-            self.state.row(run),
-            self.optimiser and self.optimiser.row(run),
-        )
-
-
-def stacked(methods: Sequence[Method], dtype: torch.dtype, device: torch.device) -> Method:
-    """One method whose hyper-parameters are tensors `[K]`, one value per run."""
-    columns = {n: [getattr(method, n) for method in methods] for n in varying(type(methods[0]))}
-    tensors = {n: torch.tensor(c, dtype=dtype, device=device) for n, c in columns.items()}
-    return replace(methods[0], **tensors)
+LOSS, SLOTS, FIELD, REWRITE, NUMBERS = "loss", "slots", "field ", "rewrite ", "numbers"
 
 
 @final
 class Stepper:
-    """Takes steps: reads the memory, lets the method learn, writes the memory, all in place.
+    """Takes steps in place: reads the memory, updates the weights, writes the memory.
 
-    Memory is read and written for all runs at once. Between the two, the whole fleet takes its
-    step or, where networks are computed one by one, every run. `fast` says whether steps are
-    compiled, and whether they are recorded.
+    Memory is read and written for all runs at once. The update in between is computed for the
+    whole fleet or, if networks are computed one by one, for each run. `fast` says whether steps
+    are compiled, and whether they are recorded.
     """
 
     def __init__(
@@ -112,26 +61,33 @@ class Stepper:
         self._noted = memory.tensors.keys() - {"x", "y", *given}
         self._lanes = Lanes(network.device, len(self._states))
         self.first_steps = FirstSteps(self._learn, network)
-        self._usual = False
+        self._usual, self._frequent = False, Frequent()
         self._sizes: Sizes = ()
         self._names: tuple[str, ...] = ()
         self.arrange(0)
 
     def arrange(self, task: int) -> None:
-        """Prepare how steps are taken in a task; nothing is compiled or recorded yet."""
+        """Prepare the execution of steps in a task; nothing is compiled or recorded yet."""
         compiled, recorded = self._fast
-        title, device = self._method.title, self._network.device
+        title, device, guarded = self._method.title, self._network.device, self._guard is not None
         when = task if self._method.needs.task_id else 0
         self._compiled = (
             Compiled(self._learn_over, self._kind(), when, device, title) if compiled else None
         )
-        self._execution = Execution(self._step, device, title, recorded)
+        # Of guarded steps, only the part before the divergence check and the memory write.
+        self._recorded: Recorded | None = None
+        if recorded and guarded:
+            find, module = self._find_checked, self._network.module
+            self._recorded = Recorded(find, module, device, title, "step")
+        self._execution = Execution(self._step, device, title, recorded and not guarded)
 
     def take(self, stacks: Stacks, sizes: Sizes, usual: bool) -> Tensor:
-        """Take all steps of the stacks, whose draws have these sizes; the last loss, `[K]`.
+        """Take all steps of the stacks, with draws of these sizes; return the last loss, `[K]`.
 
         Only steps with the `usual` sizes of batch and draws are compiled.
         """
+        if usual and self._guard is not None and self._compiled is not None:
+            usual = self._frequent(stacks["y"].shape[2])
         self._usual, self._sizes = usual, sizes
         first = self.first_steps.expect(sizes)
         loss = self._execution(stacks, sizes)
@@ -140,15 +96,20 @@ class Stepper:
         return loss
 
     def set_rates(self, rates: Tensor) -> None:
-        """Take the coming steps at these learning rates, `[K]`."""
+        """Set the learning rates of the next steps, `[K]`."""
         for state, rate in zip(self._states, rates.chunk(len(self._states)), strict=True):
             state.rate.copy_(rate)
 
+    def wipe(self) -> None:
+        """Overwrite the examples in recordings with zeros."""
+        if self._recorded is not None:
+            self._recorded.wipe()
+
     @property
     def execution(self) -> str:
-        """How steps are executed, in words."""
+        """A description of how steps are executed, such as "loop, eager"."""
         how = []
-        if self._execution.recorded:
+        if self._execution.recorded or (self._recorded is not None and self._recorded.possible):
             on_gpu = self._network.device.type == "cuda"
             how.append("CUDA graph" if on_gpu else "recorded step")
         if len(self._lanes) > 1:
@@ -173,14 +134,44 @@ class Stepper:
         factor: Tensor | None = None,
         **fields: Tensor,
     ) -> Tensor:
-        """One step of all runs; the loss `[K]`. `fields` of the batch are stored as they came."""
+        """Take one step of all runs; return the loss `[K]`. `fields` are stored unchanged."""
+        inputs = (x, y, read, slots, key, views, noise, valid, factor)
+        if self._recorded is not None:
+            found = self._recorded((self._sizes, self._usual), inputs)
+            loss, finite = self._checked(found)
+        else:
+            found = self._find(*inputs)
+            loss = found[LOSS]
+            finite = self._guard is None or self._guard.finite(loss)
+        if not finite:
+            raise DivergedError("the loss or the weights are no longer finite")
+        if SLOTS in found:
+            write = self._memory.rows(found[SLOTS])
+        rows = read if valid is None else torch.where(valid, read, self._memory.spare)
+        self._write({"x": x, "y": y, **fields}, write, rows, found)
+        self.written = write  # [K, B]
+        return loss
+
+    def _find(
+        self,
+        x: Tensor,
+        y: Tensor,
+        read: Tensor,
+        slots: Tensor,
+        key: Tensor,
+        views: Tensor | None,
+        noise: Tensor | None,
+        valid: Tensor | None,
+        factor: Tensor | None,
+    ) -> dict[str, Tensor]:
+        """Update the weights; return the loss and the fields to write to memory."""
         past = self._memory.read(read)
         given = {"x": x, "y": y, "slots": slots, "key": key}
         if factor is not None:
             given["factor"] = factor
         given |= {f"past {name}": tensor for name, tensor in past.items()}
         if self._images is not None and views is not None:
-            # Images are augmented for all runs at once; as they are stored, they are there too.
+            # Augment for all runs at once; the originals are passed as well.
             dtype, size = self._network.dtype, x.shape[1]
             given |= {"raw x": x, "x": self._images.augment(x, views[:, :size], dtype)}
             if "x" in past:
@@ -188,16 +179,27 @@ class Stepper:
                 given |= {"raw past": past.x, "past x": again}
         if valid is not None:
             given["past valid"] = valid
-        found = self._learn_all(given, noise)
-        if SLOTS in found:
-            write = self._memory.rows(found[SLOTS])
-        rows = read if valid is None else torch.where(valid, read, self._memory.spare)
-        self._write({"x": x, "y": y, **fields}, write, rows, found)
-        self.written = write  # [K, B]
-        return found[LOSS]
+        return self._learn_all(given, noise)
+
+    def _find_checked(self, *inputs: Tensor | None) -> dict[str, Tensor]:
+        """`_find`, and the numbers by which the host checks for divergence afterwards."""
+        assert self._guard is not None
+        found = self._find(*inputs)  # type: ignore[arg-type]
+        self._guard.expect_uncounted()
+        found = {name: tensor.detach() for name, tensor in found.items()}
+        return found | {NUMBERS: self._guard.numbers(found[LOSS])}
+
+    def _checked(self, found: dict[str, Tensor]) -> tuple[Tensor, bool]:
+        """Return the loss, and whether the step is finite; synchronises with the device once."""
+        assert self._guard is not None
+        loss, numbers = found[LOSS], found[NUMBERS].tolist()
+        count = loss.numel()
+        finite = all(map(math.isfinite, numbers[:count])) and all(n < SURE for n in numbers[count:])
+        there = torch.tensor(numbers[:count], dtype=loss.dtype).view(loss.shape)
+        return there, finite or self._guard.finite(loss)
 
     def _learn_all(self, given: dict[str, Tensor], noise: Tensor | None) -> dict[str, Tensor]:
-        """What `_learn` returns for all runs, of what the method's step reads, each `[K, ...]`."""
+        """Run `_learn` for all runs on the inputs of the method's step, each `[K, ...]`."""
         self._names = tuple(given)
         pieces = [tuple(given.values())]
         if len(self._states) > 1:
@@ -220,7 +222,7 @@ class Stepper:
     def _write(
         self, arrived: dict[str, Tensor], write: Tensor, read: Tensor, found: dict[str, Tensor]
     ) -> None:
-        """Write what a step has found to rows of memory, new ones and ones that were read."""
+        """Write the outcome of a step to memory: new rows, and rewritten fields of read rows."""
         starts, rewritten = [0, *accumulate(self._sizes)], []
         for name, value in found.items():
             if name.startswith(REWRITE):
@@ -228,8 +230,6 @@ class Stepper:
                 start, size = starts[int(number)], self._sizes[int(number)]
                 rewritten.append((read[:, start : start + size], field, value))
         if self._guard is not None:
-            if not self._guard.finite(found[LOSS]):
-                raise DivergedError("the loss or the weights are not finite any more")
             written = [write, *(rows for rows, _, _ in rewritten)]
             self._guard.note_rows(torch.cat(written, 1) if rewritten else write)
         for rows, field, value in rewritten:
@@ -238,8 +238,8 @@ class Stepper:
             noted = {name: found[FIELD + name] for name in self._noted if FIELD + name in found}
             if len(noted) < len(self._noted):
                 fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
-                raise InputError(f"{self._method.title} declares in `replay` what it does not "
-                                 f"give: call step.remember({fields})")  # fmt: skip
+                raise InputError(f"{self._method.title} declares fields in `replay` that it did "
+                                 f"not store: call step.remember({fields})")  # fmt: skip
             self._memory.write(write, {n: arrived[n] for n in self._given} | noted)
 
     def _seeded(self, seed: int, learn: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -247,7 +247,7 @@ class Stepper:
             return learn()
 
     def _learn(self, state: FleetState, *piece: Tensor) -> dict[str, Tensor]:
-        """One step of the runs of a state; the loss and what is to be written to memory."""
+        """Take one step of the runs of a state; return the loss and the fields to write."""
         given = dict(zip(self._names, piece, strict=True))
         past = {n.removeprefix("past "): t for n, t in given.items() if n.startswith("past ")}
         spans = list(zip([0, *accumulate(self._sizes)], self._sizes, strict=False))
@@ -274,7 +274,7 @@ class Stepper:
         return found | {f"{REWRITE}{number} {name}": t for (number, name), t in rewritten}
 
     def _learn_fast(self, state: FleetState, *piece: Tensor) -> dict[str, Tensor]:
-        """The same, compiled if that is wanted and possible."""
+        """`_learn`, compiled if requested and possible."""
         if self._compiled is not None:
             tensors = (*state.tensors(), *piece)
             compiled = self._compiled.ready(tensors)
@@ -283,14 +283,14 @@ class Stepper:
         return self._learn(state, *piece)
 
     def _learn_over(self, *tensors: Tensor) -> dict[str, Tensor]:
-        """The same with the state as plain tensors, to be compiled."""
+        """`_learn` with the state as plain tensors, as the compiler needs it."""
         state = self._states[0]
         fixed = len(state.tensors())
         with self._network.written_out():
             return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
 
     def _kind(self) -> Hashable:
-        """What a compiled step depends on besides its tensors and, for some methods, the task."""
+        """Return all that a compiled step depends on, except its tensors and the task."""
         network, method = self._network, self._method
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half, network.packing)

@@ -1,4 +1,4 @@
-"""A forward pass in training mode, outside of a step."""
+"""Logits of a forward pass in training mode, outside of a step."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def training_logits(
     batch: int,
     x: Tensor,
 ) -> Tensor:
-    """The logits `[K, n, C]` of examples `[K, n, ...]` in training mode, batch by batch.
+    """Compute the logits `[K, n, C]` of examples `[K, n, ...]` in training mode, batch by batch.
 
-    Images are augmented as the seed, the step and their row say. The running statistics of
-    normalisation layers move with every batch.
+    The augmentation is a function of the seed, the step and the example's index. Running
+    statistics of normalisation layers are updated.
     """
     views = x if images is None else images.views(seeds, step, 1, x.shape[1], Purpose.RECORD)[0]
 

@@ -1,4 +1,4 @@
-"""A process that trains one fleet for another process."""
+"""A worker process that trains one fleet."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["start_worker"]
 
 
 def start_worker(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:
-    """A process that trains one piece; a forked one shares the data set that is already loaded."""
+    """Start a process that trains one fleet; if it is forked, it shares the loaded data set."""
     context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(piece, theirs, checkpoints), daemon=True)
@@ -58,7 +58,7 @@ def _outcome(
 
 
 def _pass_warnings_on(connection: Connection) -> None:
-    """Let the process that started this one warn of slower steps: once, and not every process."""
+    """Send warnings of slower steps to the parent process, which shows them once."""
     usual = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any) -> None:

@@ -1,4 +1,4 @@
-"""The paper's figures: for each, a function that makes plain data and one that draws them."""
+"""The paper's figures: each has a function that computes its data and one that draws it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["FIGURES", "Material", "Recipe", "check_matplotlib", "recipe", "save"
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """How a figure is made: its data, a dataclass of the type `kind`, and its drawing."""
+    """Functions that compute the data of a figure (a dataclass of type `kind`) and draw it."""
 
     title: str
     kind: type[Any]
@@ -29,12 +29,12 @@ class Recipe:
     drawing: Callable[[Any], Drawing]
 
     def draw(self, data: Any) -> Figure:
-        """The figure of these data, all plots on one page."""
+        """Draw the figure, with all plots on one page."""
         return compose(self.drawing(data))
 
 
 def recipe(name: str) -> Recipe:
-    """The figure of that name.
+    """Return the recipe of a figure by name.
 
     >>> recipe("memory").title
     'accuracy against bytes stored'
@@ -80,7 +80,7 @@ FIGURES = {
         over_time.OverTimeData, over_time.data, over_time.drawing,
     ),
     "curves": Recipe(
-        "loss and accuracy while training, of runs with --curves",
+        "loss and accuracy during training, of runs with --curves",
         curves.CurvesData, curves.data, curves.drawing,
     ),
     "transfer": Recipe(

@@ -1,4 +1,4 @@
-"""Lines, bars and dots of methods on matplotlib's axes, each method in its style everywhere."""
+"""Draw lines, bars and dots on matplotlib axes, with a consistent style for each method."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["STYLES", "Chart", "Mark", "Style", "style_of", "title_of"]
 
-MOST_MARKS = 30  # on a line
+MOST_MARKS = 30  # per line
 MARKERS = "osD^vPX*h"
-FEWEST_TICKS = 3  # of a logarithmic axis
+FEWEST_TICKS = 3  # on a logarithmic axis
 
 Words = Callable[[Point], Sequence[str]]
 Ends = tuple[float, float]
@@ -33,7 +33,7 @@ Ends = tuple[float, float]
 @final
 @dataclass(frozen=True)
 class Style:
-    """The colour, marker, line and width of a method, or of another line."""
+    """Colour, marker, line style and line width of a method."""
 
     colour: str
     marker: str = "o"
@@ -83,7 +83,7 @@ TITLES = {kind.name: kind.title for kind in (DERAtEnds, DERppAtEnds)}
 
 
 def style_of(method: str) -> Style:
-    """The style of a method; that of a method of one's own follows from its name.
+    """Return the style of a method; the style of a custom method is derived from its name.
 
     >>> style_of("derpp").colour == style_of("derpp-at-ends").colour
     True
@@ -99,7 +99,7 @@ def style_of(method: str) -> Style:
 
 
 def title_of(method: str) -> str:
-    """The title of a method in a figure.
+    """Return the title of a method in a figure.
 
     >>> title_of("derpp"), title_of("der-at-ends"), title_of("mine")
     ('DER++', 'DER, logits at task ends', 'mine')
@@ -108,7 +108,7 @@ def title_of(method: str) -> str:
 
 
 class Mark(NamedTuple):
-    """A point of a plot that explains itself: a method's name, coordinates, and lines of text."""
+    """Point of a plot with a tooltip: method name, coordinates, and lines of text."""
 
     key: str
     x: float
@@ -119,9 +119,10 @@ class Mark(NamedTuple):
 
 
 class Chart:
-    """Draws methods on axes in their style; `marks`, `legend` and `rows` grow with what is drawn.
+    """Draw methods on axes in their style.
 
-    `legend` has a line and its title for each method, `rows` the titles of rows from the top.
+    Drawing appends to `marks`, to `legend` (a line and its title for each method) and to `rows`
+    (titles of rows, from the top).
     """
 
     def __init__(self, axes: Axes) -> None:
@@ -141,10 +142,10 @@ class Chart:
         title: str = "",
         style: Style | None = None,
     ) -> None:
-        """Points of one method, joined; the `spread`, one deviation, as bars or as a band."""
+        """Draw a line for one method, with one standard deviation as error bars or a band."""
         style, points = style or style_of(line.method), line.points
         x, mean = [p.x for p in points], [p.mean for p in points]
-        # A logarithmic axis has no place for zero.
+        # Zero cannot be drawn on a logarithmic axis.
         least = 0.1 if self.axes.get_yscale() == "log" else -math.inf
         low = [max(p.mean - p.std, least * abs(p.mean)) for p in points]
         high = [p.mean + p.std for p in points]
@@ -169,7 +170,7 @@ class Chart:
             self._mark(line.method, p.x, p.mean, p.buffer, words(p))
 
     def level(self, line: Line, point: Point, words: Words) -> None:
-        """A line across, for a method that has no value on the horizontal axis."""
+        """Draw a horizontal line, for a method without a value on the x axis."""
         method, style = line.method, style_of(line.method)
         drawn = self.axes.axhline(
             point.mean, color=style.colour, linestyle=style.line, linewidth=1.2
@@ -180,7 +181,7 @@ class Chart:
         self._mark(method, 1.0, point.mean, point.buffer, words(point), across)
 
     def bars(self, bars: Sequence[Bar], words: Callable[[Bar], Sequence[str]]) -> None:
-        """A row for each: a bar to `least` with a thin line up to `most`, and its number."""
+        """Draw horizontal bars up to `least`, with a thin line up to `most` and the number."""
         self._add_rows(bars)
         colours = [style_of(bar.method).colour for bar in bars]
         drawn = self.axes.barh(
@@ -197,7 +198,7 @@ class Chart:
             self._mark(bar.method, bar.least, row, None, words(bar))
 
     def dots(self, lines: Sequence[Line], words: Words) -> None:
-        """A row for each line with its means, the larger the buffer the larger the mark."""
+        """Draw one row of markers per line; the marker size grows with the buffer."""
         self._add_rows(lines)
         for row, line in enumerate(lines):
             style, points = style_of(line.method), line.points
@@ -211,7 +212,7 @@ class Chart:
                 self._mark(line.method, p.mean, row, p.buffer, words(p))
 
     def image(self, pixels: np.ndarray) -> None:
-        """Pixels from 0 to 255, grey ones as ink on paper."""
+        """Draw an image of pixels from 0 to 255; greyscale is inverted (dark on white)."""
         self.axes.imshow(pixels, cmap="gray_r", vmin=0, vmax=255, interpolation="nearest")
         self.axes.set(xticks=[], yticks=[])
         self.axes.grid(visible=False)
@@ -219,7 +220,7 @@ class Chart:
     def log_scale(
         self, axis: str, name: Callable[[float], str], *, at: Sequence[float] = ()
     ) -> None:
-        """A logarithmic axis with named ticks: at these values, or at a few round ones."""
+        """Make an axis logarithmic, with labelled ticks at the given or at a few round values."""
         from matplotlib.ticker import FixedLocator, LogLocator, NullLocator
 
         class RoundValues(LogLocator):
@@ -240,7 +241,7 @@ class Chart:
     def _segments(
         self, method: str, x: Iterable[Ends], y: Iterable[Ends], colour: str, zorder: int = 2
     ) -> None:
-        # One line with gaps is drawn in half the time of a collection of lines.
+        # One line with gaps draws in half the time of a collection of lines.
         xs, ys = ([each for ends in axis for each in (*ends, math.nan)] for axis in (x, y))
         (drawn,) = self.axes.plot(
             xs, ys, color=colour, linewidth=0.8, zorder=zorder,
@@ -262,7 +263,7 @@ class Chart:
 
 
 def _round_values(low: float, high: float) -> list[float]:
-    """At least three round numbers between two, for a logarithmic axis, and not many more.
+    """Return at least three, but few, round values between two bounds of a logarithmic axis.
 
     >>> _round_values(150, 5_000), _round_values(1, 2_000), _round_values(150, 900)
     ([200, 500, 1000, 2000, 5000], [1, 10, 100, 1000], [200.0, 400.0, 600.0, 800.0])
@@ -273,7 +274,7 @@ def _round_values(low: float, high: float) -> list[float]:
         inside = [value for value in found if low <= value <= high]
         if len(inside) >= FEWEST_TICKS:
             return inside
-    # Less than a decade: steps of one size.
+    # Less than a decade: equal steps.
     size = math.floor(math.log10(high - low))
     steps = (part * 10.0**power for power in (size, size - 1) for part in (5, 2, 1))
     step = next(each for each in steps if (high - low) / each >= FEWEST_TICKS)

@@ -1,4 +1,4 @@
-"""Loss and accuracy while training, of the runs that recorded curves."""
+"""Figure of loss and accuracy during training, for runs that recorded curves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 ]
 
 LOSS = "loss"
-MOST_POINTS = 200  # on a line
+MOST_POINTS = 200  # per line
 
 Values = Callable[[Curves], Sequence[float | None]]
 
@@ -48,7 +48,7 @@ Values = Callable[[Curves], Sequence[float | None]]
 @final
 @dataclass(frozen=True)
 class CurvePanel:
-    """The methods with one buffer on a benchmark: their accuracy in a setting, or their loss."""
+    """Curves of all methods with one buffer on a benchmark: accuracy in a setting, or the loss."""
 
     benchmark: str
     setting: str
@@ -59,26 +59,26 @@ class CurvePanel:
 
     @property
     def title(self) -> str:
-        """The benchmark, the setting or the loss, and the buffer, in words."""
+        """Title: benchmark, setting (or loss) and buffer."""
         panel = Panel(self.benchmark, self.setting, (), self.variant)
         return panel.title + ("" if self.buffer is None else f", buffer {self.buffer}")
 
     @property
     def view(self) -> str:
-        """Whether this is the loss or the accuracy, in words."""
-        return "loss of a step" if self.setting == LOSS else "mean accuracy of the tasks so far"
+        """Title of the view: loss or accuracy."""
+        return "training loss" if self.setting == LOSS else "mean accuracy of the tasks so far"
 
 
 @final
 @dataclass(frozen=True)
 class CurvesData:
-    """A panel for each benchmark, setting and buffer, and one for the loss."""
+    """Panels for each benchmark, setting and buffer, and for the loss."""
 
     panels: tuple[CurvePanel, ...]
 
 
 def data(material: Material) -> CurvesData:
-    """Mean curves over seeds. Methods without a memory are in the panels of all buffers."""
+    """Compute mean curves over seeds; methods without a memory are in the panels of all buffers."""
     found = [each for each in material.cells if any(run.curves for run in each.runs)]
     made: list[CurvePanel] = []
     for panel, of in by_panel(found):
@@ -104,11 +104,11 @@ def data(material: Material) -> CurvesData:
 
 
 def drawing(drawn: CurvesData) -> Drawing:
-    """A plot for each panel."""
+    """Draw one plot per panel."""
     seeds = seeds_behind(panel.lines for panel in drawn.panels)
     return Drawing(
-        "Loss and accuracy while training",
-        f"Mean over {seeds}; bands: one standard deviation. Dotted lines: a task ends. The mean of "
+        "Loss and accuracy during training",
+        f"Mean over {seeds}; bands: one standard deviation. Dotted lines: task ends. The mean of "
         f"an accuracy over all steps is the any-time accuracy.",
         [
             Plot(
@@ -127,7 +127,7 @@ def drawing(drawn: CurvesData) -> Drawing:
 
 
 def alike(summary: Summary) -> list[Curves]:
-    """The curves of the most seeds that were measured at the same steps."""
+    """Return the largest group of curves that were measured at the same steps."""
     groups: dict[tuple[int, ...], list[Curves]] = {}
     for run in summary.runs:
         if run.curves is not None:
@@ -136,18 +136,18 @@ def alike(summary: Summary) -> list[Curves]:
 
 
 def mean_accuracy(curves: Curves, setting: str) -> Sequence[float | None]:
-    """At each point, the mean accuracy on the tasks so far; None if there is no such setting."""
+    """Return the mean accuracy on the tasks so far at each point; None without that setting."""
     known = setting in curves.accuracy
     return curves.mean(setting) if known else [None] * len(curves.steps)
 
 
 def losses(curves: Curves) -> Sequence[float | None]:
-    """The loss of a step at each point."""
+    """Return the training loss at each point."""
     return curves.loss
 
 
 def mean_line(summary: Summary, values: Values, key: str, *, title: str = "") -> Line:
-    """A mean over the seeds that were measured at the same steps; a few hundred points of it."""
+    """Compute the mean line of the seeds measured at the same steps, with at most 200 points."""
     curves = alike(summary)
     rows = [values(each) for each in curves]
     points = []
@@ -159,7 +159,7 @@ def mean_line(summary: Summary, values: Values, key: str, *, title: str = "") ->
 
 
 def draw_axes(chart: Chart, ends: Iterable[int], *, loss: bool) -> None:
-    """The axes of a curve over steps, with a dotted line where a task ends but at the last."""
+    """Label the axes, and draw a dotted line at each task end except the last."""
     for step in list(ends)[:-1]:
         chart.axes.axvline(step, color="#9a9a9a", linewidth=0.8, linestyle=":", zorder=1)
     chart.axes.set(xlabel="steps")
@@ -172,7 +172,7 @@ def draw_axes(chart: Chart, ends: Iterable[int], *, loss: bool) -> None:
 
 
 def words(point: Point) -> list[str]:
-    """What a point of a curve stands for, in words.
+    """Describe a point of a curve, for its tooltip.
 
     >>> words(Point(40, 80.25, 1.5, seeds=3))
     ['after 40 steps', '80.25 ±1.50']
@@ -192,13 +192,13 @@ def _buffers(found: Iterable[Summary]) -> list[int | None]:
 
 
 def task_ends(curves: Curves) -> tuple[int, ...]:
-    """The number of steps at which each task ends."""
+    """Return the step at which each task ends."""
     last = dict(zip(curves.tasks, curves.steps, strict=True))
     return tuple(last[task] for task in sorted(last))
 
 
 def _places(curves: Curves) -> list[int]:
-    """The points that are drawn: some, evenly, and those at which a task ends."""
+    """Return the indices of the points to draw: evenly spaced ones, and all task ends."""
     count = len(curves.steps)
     stride = math.ceil(count / MOST_POINTS)
     ends = set(task_ends(curves))

@@ -1,4 +1,4 @@
-"""Draws plots with matplotlib: all of a figure in one file, or each as an SVG of its own."""
+"""Render figures with matplotlib: all plots in one file, or each plot as an SVG."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from recollect.extras import needs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
 __all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "pictures", "save"]
 
 COLOURS_OF_A_PNG = 128
 POINTS_PER_INCH = 72
 LINES = {"--": " (dashed)", ":": " (dotted)"}
-# Of a plot on its own, in inches.
+# Size of a single plot, in inches.
 WIDTH, HEIGHT, ROW = 4.6, 3.2, 0.22
 LEFT, RIGHT, BOTTOM, TOP = 0.65, 0.2, 0.48, 0.08
 LABEL, LETTER = 0.17, 0.07
+MARGIN = 0.01  # left and right of title and note, as a fraction of the width
 
 STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
@@ -63,9 +65,9 @@ STYLE: dict[Any, Any] = {
 @final
 @dataclass(frozen=True)
 class Plot:
-    """One pair of axes. The report filters plots by benchmark and buffer, and chooses a view.
+    """Plot with one pair of axes; the report filters plots by benchmark, buffer and view.
 
-    `variant` tells apart the networks and data that go by the benchmark's name.
+    `variant` distinguishes networks and data that share the benchmark's name.
     """
 
     title: str
@@ -79,7 +81,7 @@ class Plot:
 @final
 @dataclass(frozen=True)
 class Drawing:
-    """A figure: its plots row by row (or `down` the columns), each of a size in inches."""
+    """Figure: plots in row order (or column order with `down`), each of a size in inches."""
 
     title: str
     note: str
@@ -91,13 +93,13 @@ class Drawing:
 
 
 def check_matplotlib() -> None:
-    """Refuse to draw without the library that draws."""
+    """Raise an error if matplotlib is not installed."""
     with needs("matplotlib", extra="figures", what="drawing a figure"):
         import matplotlib  # noqa: F401
 
 
 def compose(drawing: Drawing) -> Figure:
-    """All plots of a figure on one page, with its title above and a note below."""
+    """Draw all plots of a figure on one page, with its title above and a note below."""
     columns = min(drawing.columns, len(drawing.plots))
     rows = math.ceil(len(drawing.plots) / columns)
     width, height = drawing.size
@@ -115,21 +117,42 @@ def compose(drawing: Drawing) -> Figure:
         for chart in charts[len(drawing.plots) :]:
             chart.axes.set_axis_off()
         entries = {key: entry for chart in charts for key, entry in chart.legend.items()}
+        beside = 0.0
         if entries:
             lines, titles = zip(*(entries[key] for key in in_order(entries)), strict=True)
-            figure.legend(lines, titles, loc="outside right upper")
-        figure.suptitle(
-            drawing.title, x=0.01, ha="left", fontsize=12, fontweight="bold", color="#111111"
+            legend = figure.legend(lines, titles, loc="outside right upper")
+            beside = legend.get_window_extent().width
+        title = figure.suptitle(
+            drawing.title, x=MARGIN, ha="left", fontsize=12, fontweight="bold", color="#111111"
         )
-        figure.supxlabel(drawing.note, x=0.01, ha="left", fontsize=8, color="#555555")
-        # The layout is found once: found again for every file, it would differ a little.
+        note = figure.supxlabel(drawing.note, x=MARGIN, ha="left", fontsize=8, color="#555555")
+        wide = (1 - 2 * MARGIN) * figure.bbox.width
+        _wrap(title, wide - beside)
+        _wrap(note, wide)
+        # Compute the layout once: recomputed for every file, it would differ slightly.
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
 
 
+def _wrap(text: Text, width: float) -> None:
+    """Break lines between words so that they are at most this wide, in pixels."""
+    lines = []
+    for line in text.get_text().split("\n"):
+        fitting = ""
+        for word in line.split():
+            text.set_text(f"{fitting} {word}".lstrip())
+            if fitting and text.get_window_extent().width > width:
+                lines.append(fitting)
+                fitting = word
+            else:
+                fitting = text.get_text()
+        lines.append(fitting)
+    text.set_text("\n".join(lines))
+
+
 def save(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF, by the file's ending; the same data give the same file."""
+    """Write a figure as PNG, SVG or PDF, by file suffix; equal data give identical files."""
     from PIL import Image
 
     with _style():
@@ -139,17 +162,19 @@ def save(figure: Figure, path: Path) -> None:
             return
         drawn = io.BytesIO()
         figure.savefig(drawn, format="png", dpi=160)
-    # Lines and letters on white need few colours, and the file is a third of the size.
-    few = Image.open(drawn).convert("RGB").quantize(COLOURS_OF_A_PNG, dither=Image.Dither.NONE)
+    # Line drawings need few colours: a palette reduces the file to a third. K-means moves the
+    # colours of the palette to those of the lines, which otherwise differ from the SVG.
+    every = Image.open(drawn).convert("RGB")
+    few = every.quantize(COLOURS_OF_A_PNG, kmeans=2, dither=Image.Dither.NONE)
     few.save(path, optimize=True)
 
 
 def pictures(drawing: Drawing) -> list[dict[str, Any]]:
-    """The plots of a figure for a page: each as an SVG without its title, with marks and a legend.
+    """Render each plot as an SVG without title, with marks and a legend, for the report page.
 
-    A mark is what a reader can point at, `[key, x, y, buffer, line of text, ...]` in units of the
-    SVG; an entry of the legend is `[key, title, colour]`. The elements of a method have its name
-    as `data-key`. Images stand in one SVG.
+    A mark is a point with a tooltip, `[key, x, y, buffer, line of text, ...]` in SVG units; a
+    legend entry is `[key, title, colour]`. The elements of a method have its name as `data-key`.
+    Plots of images are combined into one SVG.
     """
     check_matplotlib()
     from matplotlib.figure import Figure
@@ -158,7 +183,7 @@ def pictures(drawing: Drawing) -> list[dict[str, Any]]:
         whole = compose(replace(drawing, title="", note=""))
         return [{"svg": _svg(whole), "wide": True, "benchmark": drawing.plots[0].benchmark}]
     with _style():
-        # All plots share axes, for the making of ticks is half of the work.
+        # All plots reuse the same axes, as creating ticks takes half of the time.
         figure = Figure()
         figure.add_subplot().tick_params(bottom=False, left=False, pad=5)
         return [_picture(plot, figure) for plot in drawing.plots]
@@ -191,7 +216,7 @@ def _picture(plot: Plot, figure: Figure) -> dict[str, Any]:
 
 
 def _lay_out(figure: Figure, height: float, letters: int) -> None:
-    """Set margins and label positions; to find them would mean to lay out every text twice."""
+    """Set fixed margins and label positions; automatic layout would render all text twice."""
     left = min(0.2 + LETTER * letters, WIDTH / 2) if letters else LEFT
     figure.set_size_inches(WIDTH, height)
     figure.subplots_adjust(left / WIDTH, BOTTOM / height, 1 - RIGHT / WIDTH, 1 - TOP / height)
@@ -201,17 +226,17 @@ def _lay_out(figure: Figure, height: float, letters: int) -> None:
 
 
 def _svg(figure: Figure) -> str:
-    """A figure as a small SVG that can stand in a page beside others.
+    """Render a figure as a compact SVG for embedding in a page with others.
 
-    Styles become attributes, which the page's policy allows; names that nothing refers to go, as
-    they would occur twice.
+    Inline styles become attributes, as the page's content security policy requires. Unreferenced
+    ids are removed, as they would not be unique in the page.
     """
     from matplotlib.backends.backend_svg import FigureCanvasSVG
 
     for patch in (figure.patch, *(axes.patch for axes in figure.axes)):
         patch.set_visible(False)
     file = io.StringIO()
-    # Unlike `savefig`, this does not draw everything a first time to lay it out.
+    # Unlike `savefig`, this does not draw everything twice for the layout.
     FigureCanvasSVG(figure).print_svg(file, metadata={"Date": None})  # type: ignore[no-untyped-call]
     svg = file.getvalue()
     svg = svg[svg.index("<svg") :]
@@ -239,6 +264,6 @@ def _style() -> Iterator[None]:
     import matplotlib
 
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # A name in letters that this font does not have is drawn by the reader's.
+        # Characters that are missing from this font are rendered by the viewer's font.
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         yield

@@ -1,4 +1,4 @@
-"""What arrives: the first examples of each task of a benchmark, or of each pair of MNIST-360."""
+"""Figures of the first examples of each task of a benchmark, or of each pair of MNIST-360."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
     "draw_batches",
 ]  # fmt: skip
 
-SHOWN = 8  # examples of a task
-SIDE = 3  # of the square that the examples of a pair make
-ROWS = 10  # more tasks than these stand in a second column
-LARGEST = 32  # pixels; larger images are shrunk
+SHOWN = 8  # examples per task
+SIDE = 3  # the examples of a pair form a square of this side
+ROWS = 10  # further tasks go into a second column
+LARGEST = 32  # pixels; larger images are downscaled
 GAP = 2
 CIFAR10 = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 
@@ -35,7 +35,7 @@ CIFAR10 = ("plane", "car", "bird", "cat", "deer", "dog", "frog", "horse", "ship"
 @final
 @dataclass(frozen=True)
 class Task:
-    """The examples that open a task: pixels from 0 to 255 (or three colours), and their labels."""
+    """First examples of a task: pixels from 0 to 255 (grey or RGB), and their labels."""
 
     images: tuple[tuple[tuple[int | tuple[int, ...], ...], ...], ...]
     labels: tuple[int, ...]
@@ -46,7 +46,7 @@ class Task:
 @final
 @dataclass(frozen=True)
 class ArrivalsData:
-    """The first examples of every task, in order of arrival."""
+    """First examples of every task, in stream order."""
 
     benchmark: str
     seed: int
@@ -56,24 +56,24 @@ class ArrivalsData:
 @final
 @dataclass(frozen=True)
 class Shown:
-    """The batch that opens a pair: images as rows of pixels from 0 to 255, and their labels."""
+    """First batch of a pair: images as rows of pixels from 0 to 255, and their labels."""
 
     images: tuple[tuple[tuple[int, ...], ...], ...]
     labels: tuple[int, ...]
 
     def __post_init__(self) -> None:
         if not 0 < len(self.images) == len(self.labels) <= SIDE**2:
-            raise ValueError(f"a batch has up to {SIDE**2} images and a label for each")
+            raise ValueError(f"a batch must have at most {SIDE**2} images and a label for each")
         if len({(len(image), len(row)) for image in self.images for row in image}) != 1:
-            raise ValueError("the images of a batch have one shape")
+            raise ValueError("the images of a batch must have the same shape")
         if max(max(row) for image in self.images for row in image) > 255:
-            raise ValueError("pixels are from 0 to 255")
+            raise ValueError("pixels must be from 0 to 255")
 
 
 @final
 @dataclass(frozen=True)
 class BatchesData:
-    """A batch for every pair, in order of arrival."""
+    """First batch of every pair, in stream order."""
 
     benchmark: str
     seed: int
@@ -81,7 +81,7 @@ class BatchesData:
 
 
 def arrivals(stream: Stream, seed: int = 0) -> ArrivalsData:
-    """The first eight examples of each task, as a run with this seed meets them."""
+    """Return the first eight examples of each task, in the order of a run with this seed."""
     seeds = torch.tensor([seed])
     rotated = isinstance(stream, TaskStream) and stream.view == "rotated"
     tasks = []
@@ -95,7 +95,7 @@ def arrivals(stream: Stream, seed: int = 0) -> ArrivalsData:
 
 
 def draw_arrivals(drawn: ArrivalsData) -> Drawing:
-    """A row for each task, from the first on; its label stands under each image."""
+    """Draw one row per task, with the label below each image."""
     return Drawing(
         f"What arrives on {drawn.benchmark}: {len(drawn.tasks)} tasks",
         f"The first {SHOWN} examples of each task from left to right in order of arrival,\n"
@@ -112,7 +112,7 @@ def draw_arrivals(drawn: ArrivalsData) -> Drawing:
 
 
 def batches(stream: Stream, seed: int = 0) -> BatchesData:
-    """The first nine examples of each pair, as a run with this seed meets them."""
+    """Return the first nine examples of each pair, in the order of a run with this seed."""
     parts = stream.parts(0)
     made = []
     for start, count in zip([0, *accumulate(parts)], parts, strict=False):
@@ -123,11 +123,11 @@ def batches(stream: Stream, seed: int = 0) -> BatchesData:
 
 
 def draw_batches(drawn: BatchesData) -> Drawing:
-    """A row for each round, a column for each pair; nine images in each plot."""
+    """Draw one row per round and one column per pair, with nine images in each plot."""
     return Drawing(
-        f"What arrives on {drawn.benchmark}: pairs of digits that keep turning",
+        f"What arrives on {drawn.benchmark}: {len(drawn.batches)} pairs of digits",
         f"The first nine examples of each of the {len(drawn.batches)} pairs, from left to right "
-        f"and row by row in order of arrival (seed {drawn.seed}). No one says where a pair ends.",
+        f"and row by row in order of arrival (seed {drawn.seed}). Pair ends are not announced.",
         [
             Plot(
                 f"{number % DIGITS} and {(number + 1) % DIGITS}",
@@ -143,7 +143,7 @@ def draw_batches(drawn: BatchesData) -> Drawing:
 
 
 def _small(images: Tensor) -> Tensor:
-    """Images `[n, H, W]` or `[n, 3, H, W]`, no larger than they are drawn, with colours last."""
+    """Downscale images `[n, H, W]` or `[n, 3, H, W]` for drawing, with channels last."""
     factor = math.ceil(max(images.shape[-2:]) / LARGEST)
     if factor > 1:
         images = avg_pool2d(images.float(), factor).round().to(images.dtype)
@@ -155,7 +155,7 @@ def _nested(values: Tensor) -> Any:
 
 
 def _mosaic(images: np.ndarray, columns: int, gap: int) -> np.ndarray:
-    """Images `[n, H, W]` or `[n, H, W, 3]` in rows, white between them."""
+    """Tile images `[n, H, W]` or `[n, H, W, 3]` in rows, with white gaps."""
     rows = math.ceil(len(images) / columns)
     height, width = images.shape[1] + gap, images.shape[2] + gap
     white = 0 if images.ndim == 3 else 255

@@ -1,4 +1,4 @@
-"""Reads the data of a figure that `recollect figures --format json` wrote."""
+"""Read figure data that `recollect figures --format json` wrote."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PLAIN: dict[Any, Check] = {
 
 
 def read(path: Path, kind: type[Kind]) -> Kind:
-    """The data of a figure as a dataclass of this type; a damaged file is refused by its field."""
+    """Read figure data as a dataclass of this type; errors name the damaged field."""
     try:
         data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -33,13 +33,13 @@ def read(path: Path, kind: type[Kind]) -> Kind:
     try:
         return _dataclass(kind, data)  # type: ignore[no-any-return]
     except ValueError as error:
-        raise DataError(f"{path} holds no figure as recollect figures writes it: {error}") from None
+        raise DataError(f"{path} is not a file of recollect figures: {error}") from None
 
 
 def _typed(kind: Any, value: Any) -> Any:
     if get_origin(kind) is tuple:
         if not isinstance(value, list) or not value:
-            raise ValueError("a list with something in it was expected")
+            raise ValueError("expected a non-empty list")
         return tuple(_typed(get_args(kind)[0], each) for each in value)
     if isinstance(kind, UnionType):
         *others, last = get_args(kind)
@@ -50,13 +50,13 @@ def _typed(kind: Any, value: Any) -> Any:
     if kind not in PLAIN:
         return _dataclass(kind, value)
     if not PLAIN[kind](value):
-        raise ValueError(f"{ascii(value)[:40]} is not a value for it")
+        raise ValueError(f"{ascii(value)[:40]} is not a valid value")
     return value
 
 
 def _dataclass(kind: Any, value: Any) -> Any:
     if not isinstance(value, dict):
-        raise ValueError("an object was expected")
+        raise ValueError("expected an object")
     types, made = get_type_hints(kind), {}
     for name in (field.name for field in fields(kind)):
         if name in value:

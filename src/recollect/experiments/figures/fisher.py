@@ -1,13 +1,12 @@
-"""The energy of the Fisher matrix along training: ER against DER, and where logits come from.
+"""Figure of the Fisher matrix energy during training: ER against DER, and the source of logits.
 
 The paper takes L_k from Liao et al. (2018) and does not repeat its definition. Here it is
 
     L_k = sum over steps j = 1..k of (rate / B_j) * |F_j|,    F_j = 1/B_j * sum_i g_i g_i^T,
 
-where |.| is the Frobenius norm, B_j the size of the batch that arrives in step j, and g_i the
-gradient of the cross-entropy of its i-th example at the weights before that step. F_j has as many
-rows as the network has weights and is never written: with the matrix G of the inner products of
-the g_i, |F_j| = |G| / B_j.
+where |.| is the Frobenius norm, B_j the size of the incoming batch of step j, and g_i the gradient
+of the cross-entropy of its i-th example at the weights before that step. F_j has one row per weight
+of the network and is never computed: with the Gram matrix G of the g_i, |F_j| = |G| / B_j.
 """
 
 from __future__ import annotations
@@ -51,9 +50,9 @@ FIRST_SHOWN = 100
 @final
 @dataclass(frozen=True)
 class Curve:
-    """L_k of one method with one buffer: mean and deviation over seeds after some steps.
+    """L_k of one method with one buffer: mean and standard deviation over seeds at some steps.
 
-    `accuracy` is the mean over seeds of the accuracy at the end, with its deviation.
+    `accuracy` is the mean final accuracy over seeds, and `accuracy_std` its standard deviation.
     """
 
     method: str
@@ -66,15 +65,15 @@ class Curve:
 
     def __post_init__(self) -> None:
         if not len(self.steps) == len(self.mean) == len(self.std) > 0:
-            raise ValueError("a curve has a mean and a deviation for every step")
+            raise ValueError("a curve must have a mean and a standard deviation for every step")
         if min(self.mean) <= 0 or min(self.std) < 0 or not 0 <= self.accuracy <= 100:
-            raise ValueError("a sum must be positive, and an accuracy between 0 and 100")
+            raise ValueError("sums must be positive, and accuracies between 0 and 100")
 
 
 @final
 @dataclass(frozen=True)
 class FisherData:
-    """All curves, at one rate, and after how many steps each task was over."""
+    """All curves, at one learning rate, and the step at which each task ends."""
 
     benchmark: str
     rate: float
@@ -91,10 +90,10 @@ def data(
     rate: float = RATE,
     report: Callable[[str], None] = lambda text: None,
 ) -> FisherData:
-    """Train every method with every buffer and watch L_k; all have the same rate.
+    """Train every method with every buffer at the same learning rate, and record L_k.
 
-    The rate is a factor of L_k, so methods with the rates that suit each best could not be
-    compared. Their other hyper-parameters are the paper's.
+    The learning rate is a factor of L_k, so methods with different rates would not be comparable.
+    The other hyper-parameters are the paper's.
     """
     curves = []
     for buffer in buffers:
@@ -108,7 +107,7 @@ def data(
 
 
 def weighted_sums(fleet: Fleet, stream: Stream, batch: int, rates: Tensor) -> Tensor:
-    """Let a fleet learn a stream of tasks, and give L_k of every run, `[steps, K]`."""
+    """Train a fleet on a stream of tasks, and return L_k of every run, `[steps, K]`."""
     terms = []
     for task in range(stream.tasks):
         pick = partial(stream.pick, fleet.seeds, task)
@@ -128,12 +127,12 @@ def weighted_sums(fleet: Fleet, stream: Stream, batch: int, rates: Tensor) -> Te
 
 
 def energy(fleet: Fleet, x: Tensor, y: Tensor) -> Tensor:
-    """The Frobenius norm `[K]` of the empirical Fisher matrix of a batch, for every network."""
+    """Frobenius norm `[K]` of the empirical Fisher matrix of a batch, for each network."""
     return fleet.model.gradient_dots(x, y).square().sum((1, 2)).sqrt() / y.shape[1]
 
 
 def drawing(drawn: FisherData) -> Drawing:
-    """Two plots for each buffer, as in the paper: ER against DER(++), and the two logits."""
+    """Draw two plots per buffer as in the paper: ER against DER(++), and the kinds of logits."""
     buffers = list(dict.fromkeys(curve.buffer for curve in drawn.curves))
     limits = (
         min(float(np.interp(drawn.ends[-1] / FIRST_SHOWN, c.steps, c.mean)) for c in drawn.curves),
@@ -149,8 +148,8 @@ def drawing(drawn: FisherData) -> Drawing:
         "L(k): sum over the steps so far of rate / B · |F|, where F is the empirical Fisher "
         "matrix of the arriving batch (of B examples) before the step:\n"
         "the mean over its examples of g·gᵀ, g: gradient of the example's cross-entropy; |·|: "
-        f"Frobenius norm. All methods with rate {drawn.rate:g}.\n"
-        f"Mean over {drawn.seeds} seeds; bands: one standard deviation. Grey: a task ends. "
+        f"Frobenius norm. All methods with learning rate {drawn.rate:g}.\n"
+        f"Mean over {drawn.seeds} seeds; bands: one standard deviation. Grey lines: task ends. "
         "Lower is better.",
         [
             Plot(

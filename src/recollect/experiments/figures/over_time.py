@@ -1,4 +1,4 @@
-"""The accuracy on single tasks while later ones are learnt."""
+"""Figure of the accuracy on single tasks while later ones are learned."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FEW = 10
 @final
 @dataclass(frozen=True)
 class TaskPanel:
-    """The accuracy on one of the tasks (from 1), or the mean of all so far, after every task."""
+    """Accuracy after each task, on one task (from 1) or averaged over all tasks so far."""
 
     benchmark: str
     setting: str
@@ -45,19 +45,19 @@ class TaskPanel:
 
     @property
     def title(self) -> str:
-        """The benchmark, the setting and the view, in words."""
+        """Title: benchmark, setting and view."""
         return f"{Panel(self.benchmark, self.setting, (), self.variant).title}\n{self.view}"
 
     @property
     def view(self) -> str:
-        """Which accuracy this is, in words."""
+        """Title of the view: one task, or the mean of the tasks so far."""
         return "mean of the tasks so far" if self.task is None else f"task {self.task}"
 
 
 @final
 @dataclass(frozen=True)
 class OverTimeData:
-    """All panels, row after row; those of one benchmark and setting follow each other."""
+    """All panels in row order, grouped by benchmark and setting."""
 
     buffer: int
     panels: tuple[TaskPanel, ...]
@@ -66,9 +66,9 @@ class OverTimeData:
 def data(
     material: Material, methods: Sequence[str] | None = FEATURED, buffer: int = BUFFER
 ) -> OverTimeData:
-    """How well each method (None: all) does on some tasks, from when they are learnt until the end.
+    """Compute the accuracy of each method (None: all) on some tasks over the rest of the stream.
 
-    Of a long sequence the first task is shown, and some that follow it evenly.
+    For a long sequence, these are the first task and some evenly spaced later ones.
     """
     found = [
         each
@@ -80,7 +80,7 @@ def data(
     made = []
     for panel, of in by_panel(found):
         setting = panel.setting
-        # Task-IL has little to tell here: all but SGD stay at the top.
+        # Task-IL is not shown: all methods except SGD stay near the top.
         rows = {method: each for method, (each,) in of.items() if setting in each.first.matrix}
         if setting != "task" and rows:
             count = len(next(iter(rows.values())).first.matrix[setting])
@@ -96,10 +96,10 @@ def data(
 
 
 def drawing(drawn: OverTimeData) -> Drawing:
-    """A plot for each panel; each benchmark and setting with more than four tasks has a row."""
+    """Draw one plot per panel; benchmarks with more than four tasks have a row each."""
     seeds = seeds_behind(panel.lines for panel in drawn.panels)
     return Drawing(
-        "What is left of a task while later ones are learnt",
+        "Accuracy on a task while later ones are learned",
         f"Methods with a memory store {drawn.buffer} examples. Mean over {seeds}; "
         f"bands: one standard deviation.",
         [
@@ -118,7 +118,7 @@ def drawing(drawn: OverTimeData) -> Drawing:
 
 
 def _tasks(count: int) -> list[int]:
-    """Which tasks to show, from 1: the first, and some evenly after it; never the last.
+    """Choose the tasks to show, from 1: the first and some evenly spaced ones, never the last.
 
     >>> _tasks(5), _tasks(20), _tasks(2)
     ([1, 2, 3, 4], [1, 6, 11, 16], [1])
@@ -145,7 +145,7 @@ def _draw(panel: TaskPanel, chart: Chart) -> None:
 
     for line in panel.lines:
         chart.line(line, _words, band=True, markers=panel.tasks <= FEW)
-    chart.axes.set(xlabel="tasks learnt", xlim=(0.8, panel.tasks + 0.2))
+    chart.axes.set(xlabel="tasks learned", xlim=(0.8, panel.tasks + 0.2))
     chart.axes.set(ylabel="accuracy (%)", ylim=(-3, 103))
     chart.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 

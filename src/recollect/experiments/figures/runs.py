@@ -1,4 +1,4 @@
-"""Which runs a figure shows, and their means as points, lines and panels."""
+"""Select the runs of a figure, and compute their means as points, lines and panels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = [
 @final
 @dataclass(frozen=True)
 class Material:
-    """What figures are made from: results, or what it takes to train for them."""
+    """Input of figures: results, or the options for training."""
 
     results: Sequence[Result] = ()
     bench: Path | None = None
@@ -43,11 +43,10 @@ class Material:
 
     @cached_property
     def cells(self) -> list[Summary]:
-        """One summary for each benchmark, method and buffer: of tests, with the benchmark's epochs.
+        """One summary for each benchmark, method and buffer, on the test set with default epochs.
 
-        Of several configurations one is shown (see `choices`). Networks and data that go by one
-        benchmark's name are told apart in `Summary.apart`. A seed counts once, however often it was
-        run.
+        Of several configurations one is selected (see `choices`). `Summary.apart` distinguishes
+        networks and data that share a benchmark's name. Each seed counts once, even if repeated.
         """
         found = Results([run for run in self.results if _belongs(run)]).summaries()
         once = [
@@ -57,12 +56,12 @@ class Material:
         return [replace(choice.shown, apart=choice.variant) for choice in choices(once)]
 
     def stream(self, name: str) -> tuple[Benchmark, Stream]:
-        """A benchmark and its stream, or those that stand in for it."""
+        """Return a benchmark and its stream, or those of its substitute."""
         known = benchmark(name)
-        # Nothing stands in for photographs, and a picture is no reason to fetch so much.
+        # Photographs have no substitute, and are too large to download for a figure.
         if twin(known) is None and look(known.dataset, self.folder).where == "not here":
             raise InputError(
-                f"the data of {name} are not here: run recollect data fetch {known.dataset}"
+                f"the data of {name} are not available: run recollect data fetch {known.dataset}"
             )
         return stream_or_stand_in(known, self.folder, self.report)
 
@@ -70,7 +69,7 @@ class Material:
 @final
 @dataclass(frozen=True)
 class Point:
-    """A mean over seeds with its standard deviation, at a value of the horizontal axis."""
+    """Mean and standard deviation over seeds, at a value of the x axis."""
 
     x: float
     mean: float
@@ -85,17 +84,17 @@ class Point:
 @final
 @dataclass(frozen=True)
 class Line:
-    """The points of one method, from left to right."""
+    """Points of one method, from left to right."""
 
     method: str
     points: tuple[Point, ...]
-    title: str = ""  # of a method of one's own
+    title: str = ""  # title of a custom method
 
 
 @final
 @dataclass(frozen=True)
 class Panel:
-    """The methods on one benchmark in one setting."""
+    """Lines of all methods on one benchmark in one setting."""
 
     benchmark: str
     setting: str
@@ -104,20 +103,20 @@ class Panel:
 
     @property
     def title(self) -> str:
-        """The benchmark and the setting, in words, and the network or data if there are several."""
+        """Title: benchmark, setting, and the network or data if there are several."""
         return ", ".join(filter(None, (self.benchmark, setting_title(self.setting), self.variant)))
 
 
 @final
 @dataclass(frozen=True)
 class Panels:
-    """The data of a figure with one panel for each benchmark and setting."""
+    """Data of a figure with one panel for each benchmark and setting."""
 
     panels: tuple[Panel, ...]
 
 
 def by_panel(found: Iterable[Summary]) -> Iterator[tuple[Panel, dict[str, list[Summary]]]]:
-    """A panel for each benchmark, variant and setting, empty yet, and its summaries by method."""
+    """Return an empty panel per benchmark, variant and setting, with its summaries by method."""
     groups: dict[str, dict[str, dict[str, dict[str, list[Summary]]]]] = {}
     for each in found:
         run = each.first
@@ -137,7 +136,7 @@ def by_panel(found: Iterable[Summary]) -> Iterator[tuple[Panel, dict[str, list[S
 def panels(
     found: Iterable[Summary], x: Callable[[Result], float], metric: str = "accuracy"
 ) -> tuple[Panel, ...]:
-    """A panel for each benchmark and setting in which this score was measured."""
+    """Build one panel for each benchmark and setting in which this score was measured."""
     made = []
     for panel, of in by_panel(found):
         lines = []
@@ -156,12 +155,12 @@ def panels(
 
 
 def at(x: float, mean: Mean, buffer: int | None = None) -> Point:
-    """A mean as a point."""
+    """Convert a mean to a point."""
     return Point(x, mean.mean, mean.std, mean.seeds, buffer)
 
 
 def buffer_and_mean(point: Point) -> list[str]:
-    """What a point stands for, in words.
+    """Describe a point, for its tooltip.
 
     >>> buffer_and_mean(Point(0.0, 80.25, 1.5, seeds=10, buffer=200))
     ['buffer 200', '80.25 ±1.50 over 10 seeds']
@@ -171,7 +170,7 @@ def buffer_and_mean(point: Point) -> list[str]:
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
-    """Methods in the order of the paper's tables, each once.
+    """Sort unique methods in the order of the paper's tables.
 
     >>> in_order(["derpp", "er", "mine", "er"])
     ['er', 'derpp', 'mine']
@@ -180,7 +179,7 @@ def in_order(methods: Iterable[str]) -> list[str]:
 
 
 def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
-    """How many seeds the points of the lines of some panels stand for, in words.
+    """Describe the number of seeds behind the points of some panels.
 
     >>> seeds_behind([[Line("er", (Point(0, 50.0, 1.0, 3), Point(1, 50.0, 1.0, 10)))]])
     '3 to 10 seeds'

@@ -39,7 +39,7 @@ METRICS = ("forgetting", "bwt", "fwt")
 @final
 @dataclass(frozen=True)
 class ScorePanels:
-    """One score: a panel for each benchmark and setting; x is a number of examples."""
+    """Panels of one score by benchmark and setting; x is a number of examples."""
 
     metric: str
     panels: tuple[Panel, ...]
@@ -48,34 +48,34 @@ class ScorePanels:
 @final
 @dataclass(frozen=True)
 class TransferData:
-    """Every score that was measured."""
+    """Panels of every score that was measured."""
 
     scores: tuple[ScorePanels, ...]
 
 
 def memory(material: Material) -> Panels:
-    """Accuracy of every method with every buffer, at the bytes that it stores.
+    """Compute the accuracy of every method and buffer against the bytes it stores.
 
-    They are counted from the tensors of a run after its last task (`memory_bytes`): stored
-    examples, the method's state, and what its network has grown by. ER's other memories, and
-    buffers that only they are compared at, have a figure of their own.
+    Bytes are counted from the tensors of a run after its last task (`memory_bytes`): stored
+    examples, the method's state, and parameters added to its network. ER's memory variants, and
+    buffer sizes used only for them, have a separate figure.
     """
     found = [each for each in material.cells if _in_memory_figure(each)]
     if not any(each.first.memory_bytes for each in found):
         raise InputError(
-            "no results of methods that hold anything: run recollect reproduce BENCHMARK first"
+            "no results of methods with a memory: run recollect reproduce BENCHMARK first"
         )
     made = panels(found, lambda run: float(run.memory_bytes))
     return Panels(tuple(each for each in made if _stores(each)))
 
 
 def draw_memory(drawn: Panels) -> Drawing:
-    """A plot for each panel; methods that store nothing are lines across."""
+    """Draw one plot per panel; methods without a memory are horizontal lines."""
     return Drawing(
         "Accuracy against the bytes that a method stores",
         "Bytes are counted from the state of a run after its last task, without the network that "
-        "all share.\nJoined points: growing buffers. Dashed and dotted lines across: methods that "
-        f"store nothing. Mean and standard deviation over {_seeds(drawn.panels)}.",
+        "all share.\nConnected points: growing buffers. Dashed and dotted horizontal lines: methods"
+        f" that store nothing. Mean and standard deviation over {_seeds(drawn.panels)}.",
         [
             Plot(each.title, partial(_bytes_panel, each), each.benchmark, variant=each.variant)
             for each in drawn.panels
@@ -86,20 +86,20 @@ def draw_memory(drawn: Panels) -> Drawing:
 
 
 def tiny_memories(material: Material) -> Panels:
-    """Accuracy of ER, its variants and DER++ with every buffer that a variant was run with."""
+    """Compute the accuracy of ER, its variants and DER++ at the buffer sizes of the variants."""
     found = [each for each in material.cells if each.first.method in COMPARED]
     sizes = {
         (each.first.benchmark, each.first.buffer) for each in found if each.first.method in VARIANTS
     }
     if not sizes:
         raise InputError(
-            "no results of ER's other memories: run recollect run seq-mnist METHOD --buffer 10 20 "
+            "no results of ER's memory variants: run recollect run seq-mnist METHOD --buffer 10 20 "
             "50 100 for er, er-ring, er-kmeans, er-mof, er-hybrid and derpp first"
         )
     compared = [each for each in found if (each.first.benchmark, each.first.buffer) in sizes]
     made = []
     for panel in panels(compared, _examples):
-        if panel.setting != "task":  # Task-IL has nothing to tell here: all are near the top
+        if panel.setting != "task":  # in Task-IL all methods are near the top
             lines = {line.method: line for line in panel.lines}
             ordered = tuple(lines[method] for method in known_first(lines, COMPARED))
             made.append(replace(panel, lines=ordered))
@@ -107,11 +107,11 @@ def tiny_memories(material: Material) -> Panels:
 
 
 def draw_tiny_memories(drawn: Panels) -> Drawing:
-    """A plot for each panel."""
+    """Draw one plot per panel."""
     return Drawing(
-        "DER++ and ER with other memories, when memory is tiny",
-        "Accuracy after the last task. The sizes are those that one of ER's variants was run "
-        f"with. Mean and standard deviation over {_seeds(drawn.panels)}.",
+        "DER++ and ER with tiny memories",
+        "Accuracy after the last task, with the buffer sizes of ER's memory variants. "
+        f"Mean and standard deviation over {_seeds(drawn.panels)}.",
         [
             Plot(each.title, partial(_sizes_panel, each), each.benchmark, variant=each.variant)
             for each in drawn.panels
@@ -122,7 +122,7 @@ def draw_tiny_memories(drawn: Panels) -> Drawing:
 
 
 def transfer(material: Material) -> TransferData:
-    """Forward transfer, backward transfer and forgetting of every method with every buffer."""
+    """Compute forward transfer, backward transfer and forgetting of every method and buffer."""
     made = [ScorePanels(each, panels(material.cells, _examples, each)) for each in METRICS]
     if not any(score.panels for score in made):
         raise InputError(
@@ -133,7 +133,7 @@ def transfer(material: Material) -> TransferData:
 
 
 def draw_transfer(drawn: TransferData) -> Drawing:
-    """A row for each method, a mark for each buffer."""
+    """Draw one row per method and one marker per buffer."""
     every = [
         (SCORE_TITLES[score.metric], panel) for score in drawn.scores for panel in score.panels
     ]
@@ -194,7 +194,7 @@ def _bytes_words(point: Point) -> list[str]:
 
 
 def _bytes(value: float, digits: int = 3) -> str:
-    """Bytes in a few letters.
+    """Format a number of bytes.
 
     >>> _bytes(200_000), _bytes(4_000_000), _bytes(166_400)
     ('200 kB', '4 MB', '166 kB')
@@ -209,7 +209,7 @@ def _sizes_panel(panel: Panel, chart: Chart) -> None:
     sizes = sorted({p.x for line in panel.lines for p in line.points})
     chart.log_scale("x", lambda size: f"{size:g}", at=sizes)
     for number, line in enumerate(panel.lines):
-        # Points of one size stand side by side, so that their bars can be read.
+        # Points at the same size are offset horizontally, so that their error bars do not overlap.
         shift = 1.025 ** (number - (len(panel.lines) - 1) / 2)
         aside = tuple(replace(p, x=p.x * shift) for p in line.points)
         title = NAMES_OF_ER.get(line.method, "")

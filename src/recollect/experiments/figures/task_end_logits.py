@@ -1,4 +1,4 @@
-"""DER and DER++ with logits that are taken when a task ends, not along the way."""
+"""Variants of DER and DER++ that compute stored logits at task ends, not during training."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["DERAtEnds", "DERppAtEnds"]
 @final
 @dataclass(frozen=True)
 class DERAtEnds(Method):
-    """DER, but an example has no logits to stay close to before its task is over.
+    """DER whose stored logits are computed when the task of an example ends.
 
-    The memory is DER's reservoir. When a task ends, its examples there are given the logits of
-    the network as it is then, which they keep. What the paper's figure compares DER with.
+    The memory is DER's reservoir. Examples have no logits before their task ends, and never change
+    them afterwards. The paper's Fisher figure compares DER with this variant.
     """
 
     alpha: float | Tensor = 0.5
@@ -30,21 +30,21 @@ class DERAtEnds(Method):
     replay: ClassVar[Replay] = Replay(("x", "logits"))
 
     def loss(self, step: Step) -> Tensor:
-        """DER's loss, over the replayed examples that have logits."""
+        """Compute DER's loss over the replayed examples that have logits."""
         past = step.draw()
         now, then = step.net(step.x, past.x)
         step.remember(logits=_none_yet(now))
         return step.criterion(now, step.y) + self.alpha * _distance(then, past.logits)
 
     def end_task(self, task: Task) -> None:
-        """Take the logits of the task's examples."""
+        """Store the logits of the task's examples."""
         _take_logits(task)
 
 
 @final
 @dataclass(frozen=True)
 class DERppAtEnds(Method):
-    """DER++, but an example has no logits to stay close to before its task is over."""
+    """DER++ whose stored logits are computed when the task of an example ends."""
 
     alpha: float | Tensor = 0.5
     beta: float | Tensor = 0.5
@@ -55,7 +55,7 @@ class DERppAtEnds(Method):
     replay: ClassVar[Replay] = Replay(("x", "y", "logits"), draws=2)
 
     def loss(self, step: Step) -> Tensor:
-        """DER++'s loss; its first draw counts where there are logits, its second everywhere."""
+        """Compute DER++'s loss; its first term uses only replayed examples that have logits."""
         first, second = step.draw(), step.draw()
         now, then, also = step.net(step.x, first.x, second.x)
         step.remember(logits=_none_yet(now))
@@ -66,7 +66,7 @@ class DERppAtEnds(Method):
         )
 
     def end_task(self, task: Task) -> None:
-        """Take the logits of the task's examples."""
+        """Store the logits of the task's examples."""
         _take_logits(task)
 
 
@@ -75,7 +75,7 @@ def _none_yet(logits: Tensor) -> Tensor:
 
 
 def _distance(logits: Tensor, target: Tensor) -> Tensor:
-    """The squared distance `[K]` to those targets `[K, n, C]` that are there, averaged over them.
+    """Mean squared distance `[K]` to the targets `[K, n, C]` that are not NaN.
 
     >>> target = torch.tensor([[[0.0, 0.0], [torch.nan, torch.nan]]])
     >>> _distance(torch.full((1, 2, 2), 3.0), target)

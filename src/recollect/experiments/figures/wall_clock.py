@@ -1,4 +1,4 @@
-"""What training costs with each method, in time."""
+"""Figure of the training time of each method."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ ROW = re.compile(r"^(?P<title>\S.*?) {2,}(?P<cost>\d+) +\d+\.\d\d(?: |$)")
 @final
 @dataclass(frozen=True)
 class Bar:
-    """What one method costs: the quickest of its runs, and the slowest."""
+    """Training time of one method: its fastest and slowest run."""
 
     method: str
     least: float
     most: float
-    title: str = ""  # of a method of one's own
+    title: str = ""  # title of a custom method
 
     def __post_init__(self) -> None:
         if not 0 < self.least <= self.most:
-            raise ValueError("a time must be positive, and the slowest not below the quickest")
+            raise ValueError("times must be positive, and `most` at least `least`")
 
 
 @final
 @dataclass(frozen=True)
 class TimePanel:
-    """Methods that were timed on one machine in one way."""
+    """Methods that were timed on one machine with one configuration."""
 
     title: str
     unit: str
@@ -54,17 +54,17 @@ class TimePanel:
 @final
 @dataclass(frozen=True)
 class WallClockData:
-    """The panels, and how the times came about."""
+    """All panels, and a note on how the times were measured."""
 
     panels: tuple[TimePanel, ...]
     note: str
 
 
 def data(material: Material) -> WallClockData:
-    """The training time of a run, by benchmark and machine; or of a step, from a bench file.
+    """Compute the training time per run by benchmark and machine, or per step from a bench file.
 
-    It is that of a fleet divided by its runs, whatever its buffer. Whatever else a machine does
-    makes it longer, never shorter, so the quickest run counts.
+    It is the time of a fleet divided by its number of runs, over all buffers. Other load on a
+    machine only adds time, so the fastest run is shown.
     """
     if material.bench is not None:
         return from_bench(material.bench)
@@ -76,23 +76,23 @@ def data(material: Material) -> WallClockData:
             panel.setdefault(run.method, []).append(run)
     if not times:
         raise InputError(
-            "no results to take times from: run recollect reproduce BENCHMARK first, or give the "
+            "no results with training times: run recollect reproduce BENCHMARK first, or pass the "
             "output of make bench-methods with --bench"
         )
     panels = []
     for (benchmark, device, which), of in times.items():
         bars = tuple(_bar(of[method]) for method in in_order(of))
         title = ", ".join(filter(None, (benchmark, device, which)))
-        panels.append(TimePanel(title, "seconds a run", bars, benchmark, which))
+        panels.append(TimePanel(title, "seconds per run", bars, benchmark, which))
     return WallClockData(
         tuple(panels),
         "Training time of a fleet divided by its runs, without evaluation, with each method's own "
-        "batch sizes. Bar: the quickest run; thin line: up to the slowest.",
+        "batch sizes. Bar: fastest run; thin line: up to the slowest.",
     )
 
 
 def from_bench(path: Path) -> WallClockData:
-    """The times of a step that `make bench-methods` printed into a file; a panel for each table."""
+    """Read step times from the output of `make bench-methods`, with one panel per table."""
     try:
         lines = path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
@@ -108,7 +108,7 @@ def from_bench(path: Path) -> WallClockData:
             if not name.startswith(VARIANTS):
                 bars[name] = Bar(name, cost, cost)
     panels = [
-        TimePanel(title, "µs a run and step", tuple(found[name] for name in in_order(found)))
+        TimePanel(title, "µs per run and step", tuple(found[name] for name in in_order(found)))
         for title, found in tables.items()
         if found
     ]
@@ -116,17 +116,18 @@ def from_bench(path: Path) -> WallClockData:
         raise DataError(f"{path} has no table as make bench-methods prints it")
     return WallClockData(
         tuple(panels),
-        "A step of every method with the same network, batches and memory, the best of five "
-        "rounds (make bench-methods). What is done between two tasks is not in it.",
+        "One step of each method with the same network, batches and memory, best of five rounds "
+        "(make bench-methods). Work between tasks is not included.",
     )
 
 
 def drawing(drawn: WallClockData) -> Drawing:
-    """A plot for each machine; bars from left to right, with their numbers beside them."""
+    """Draw one plot of horizontal bars per machine, with the numbers beside them."""
     most = max(len(panel.bars) for panel in drawn.panels)
+    per_step = drawn.panels[0].unit.endswith("step")
     titles = [re.sub(r", (batches|memory)", r",\n\1", panel.title) for panel in drawn.panels]
     return Drawing(
-        "What training costs with each method",
+        f"Training time of each method, per {'step' if per_step else 'run'}",
         drawn.note,
         [
             Plot(title, partial(_draw, panel), panel.benchmark, variant=panel.variant)

@@ -1,4 +1,4 @@
-"""The report: everything that was measured, as one page that opens from disk."""
+"""Build the report: one self-contained HTML page of all results."""
 
 from recollect.experiments.report.build import build
 from recollect.experiments.report.figures import drawn_in

@@ -1,4 +1,4 @@
-"""From runs to the plain data that the page shows: small, rounded, everything said once."""
+"""Convert runs to the compact JSON data of the report page."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ __all__ = ["build"]
 
 
 def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Everything that the report shows of these runs and of figures made apart, as plain data.
+    """Build the data of the report page from runs and from figures made separately.
 
-    Percentages of single runs are whole hundredths; means are rounded to hundredths as well, after
-    the verdicts are made. Texts that many runs share are indices of `texts`.
+    Percentages of single runs are stored as integer hundredths. Means are rounded to hundredths,
+    after the verdicts are computed. Strings shared by many runs are stored as indices into `texts`.
     """
     others = len(rows)
     rows = [row for row in rows if of_classes(row.result)]
     if not rows and others:
         raise InputError(
-            f"the report shows accuracies of classes alone, and these {others} runs predict values "
-            f"or several labels: `recollect results` and `recollect compare` show them"
+            f"the report supports classification only, and {others} runs are regression or "
+            f"multi-label: use `recollect results` and `recollect compare` for them"
         )
     if not rows:
         raise InputError("there are no runs to report: train some with `recollect reproduce`")
@@ -94,7 +94,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
 
 
 class _Texts(dict[str, int]):
-    """The index of each text, which grows with every new one."""
+    """Maps each string to an index, adding new strings on demand."""
 
     def __missing__(self, text: str) -> int:
         return self.setdefault(text, len(self))
@@ -144,7 +144,7 @@ def _row(
 
 
 def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
-    """The paper's mean and deviation; then kind, weakness and margin of the verdict, if any."""
+    """Return the published mean and standard deviation, and the fields of the verdict, if any."""
     judged = [verdict.kind, verdict.weak, round(verdict.allowed, 2)] if verdict else [None]
     return [theirs.mean, theirs.std, *judged]
 
@@ -185,7 +185,7 @@ def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[
 
 
 def _code(run: Result, made: Provenance) -> str:
-    """The code that made a run, in words; empty for a file that does not say."""
+    """Describe the version of the code that trained a run; empty if unknown."""
     if not made.version:
         return ""
     facts = {"code": run.code, "commit": made.commit, "PyTorch": made.torch}
@@ -201,7 +201,7 @@ def _benchmark(name: str) -> dict[str, Any]:
 
 
 def _ordered(found: Sequence[Summary]) -> list[Summary]:
-    """As in the paper's tables; what is not known there comes last, by its name. Seeds ascend."""
+    """Sort as in the paper's tables; unknown names come last, alphabetically, and seeds ascend."""
     benchmarks = known_first((each.first.benchmark for each in found), BENCHMARKS)
     methods = known_first((each.first.method for each in found), METHODS)
 
@@ -219,7 +219,7 @@ def _ordered(found: Sequence[Summary]) -> list[Summary]:
 
 
 def _names(found: Sequence[Summary]) -> list[str]:
-    """A name for each configuration that can stand in an address, each once."""
+    """Return a unique, URL-safe name for each configuration."""
     names, taken = [], Counter[str]()
     for run in (each.first for each in found):
         parts = [run.benchmark, run.method]
@@ -246,7 +246,7 @@ def _rounded(value: float, digits: int) -> float | None:
 
 
 def _without_tail(line: list[int | None]) -> list[int | None]:
-    """Without the empty places at its end, which the page knows of from the longest line."""
+    """Drop trailing empty entries; the page restores them from the longest line."""
     while line and line[-1] is None:
         line.pop()
     return line

@@ -1,4 +1,4 @@
-"""The command that makes a run again."""
+"""Command lines that reproduce a run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["again"]
 
 
 def again(run: Result, seeds: Sequence[int]) -> str:
-    """The command that trains these seeds of a run again; empty if no command can.
+    """Return the command that trains these seeds of a run again, or an empty string.
 
-    Methods that are not known by name, and data given as arrays, have no such command.
+    Methods without a name and streams from arrays have no such command.
     """
     kind, known = every_method().get(run.method), BENCHMARKS.get(run.benchmark)
     if kind is None or known is None:
@@ -34,7 +34,7 @@ def again(run: Result, seeds: Sequence[int]) -> str:
 
 
 def _exactly(value: float) -> str:
-    """A number in the fewest digits that give it back.
+    """Format a number with the fewest digits that round-trip.
 
     >>> _exactly(10.0), _exactly(0.03)
     ('10', '0.03')
@@ -43,7 +43,7 @@ def _exactly(value: float) -> str:
 
 
 def _seeds(seeds: Sequence[int]) -> str:
-    """Seeds as the command line takes them.
+    """Format seeds for the option --seeds.
 
     >>> _seeds([0, 1, 2, 5]), _seeds([3])
     ('0-2,5', '3-3')
@@ -52,6 +52,6 @@ def _seeds(seeds: Sequence[int]) -> str:
     for _, found in groupby(enumerate(sorted(seeds)), key=lambda pair: pair[1] - pair[0]):
         piece = [seed for _, seed in found]
         pieces.append((piece[0], piece[-1]))
-    # A number alone would be a count: 3 means 0 to 2.
+    # A single number would be a count: 3 means 0 to 2.
     alone = len(pieces) == 1
     return ",".join(f"{a}-{b}" if a < b or alone else f"{a}" for a, b in pieces)

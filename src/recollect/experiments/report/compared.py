@@ -1,4 +1,4 @@
-"""The scores of a configuration beside the paper's, and how many of the paper's are ours."""
+"""Compare configurations with the published results, and count the reproduced ones."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Compared = dict[str, dict[str, Comparison]]
 
 
 def compared(each: Summary) -> Compared:
-    """By setting and metric, ours and the paper's.
+    """Compare a configuration with the published results, by setting and metric.
 
-    There is nothing to compare on a validation split, on a stand-in's data, with a network of one's
-    own or on a benchmark that the paper does not have.
+    Empty for a validation split, for substitute data, for a custom network and for a benchmark that
+    is not in the paper.
     """
     run = each.first
     known = BENCHMARKS.get(run.benchmark)
@@ -44,11 +44,11 @@ def compared(each: Summary) -> Compared:
 
 
 def tallies(found: Sequence[Summary], verdicts: Sequence[Compared]) -> list[dict[str, Any]]:
-    """For each benchmark and table of the paper: how many cells it has, and what ours come to.
+    """Count the verdicts for each benchmark and table of the paper.
 
-    Equal and close cells are reproduced; how many of all verdicts are weak is counted as well. A
-    cell counts once. Of several configurations it belongs to the one with the paper's
-    hyper-parameters, and then to the one with most seeds.
+    Equal and close cells count as reproduced, and weak verdicts are counted too. Each cell counts
+    once: of several configurations, the one with the paper's hyper-parameters is used, or else the
+    one with the most seeds.
     """
     counted: dict[tuple[str, str], dict[tuple[object, ...], Verdict]] = {}
     pairs = sorted(
@@ -81,7 +81,7 @@ def tallies(found: Sequence[Summary], verdicts: Sequence[Compared]) -> list[dict
 
 
 def _printed(known: Benchmark, table: str) -> int:
-    """How many cells the paper has for a benchmark in one of its tables."""
+    """Number of published results for a benchmark in one of the paper's tables."""
     return sum(
         paper.published(known.paper, setting, method, buffer, table) is not None
         for method in METHODS

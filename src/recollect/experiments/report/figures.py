@@ -1,4 +1,4 @@
-"""The report's figures: drawn from the runs, or from data that `recollect figures` wrote."""
+"""Figures of the report, drawn from runs or from data that `recollect figures` wrote."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from recollect.train import Result
 
 __all__ = ["drawn_in", "figures_of"]
 
-# Runs do not have the data of these; nor of what arrives on a benchmark.
+# Figures whose data are not in runs; so are those of a benchmark's examples.
 APART = ("wall-clock", "fisher", "mnist-360")
-# Points of these are means of one configuration each.
+# Figures in which each point is the mean of one configuration.
 OF_CONFIGURATIONS = ("memory", "tiny-memories", "over-time", "curves", "transfer")
 
 
 def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str, Any]:
-    """The figures that these runs have, their plots as SVG (packed JSON), or why there are none.
+    """Draw the figures of these runs as SVG (packed JSON), or state what is missing.
 
-    `apart` has the data of figures that were made apart, as `drawn_in` reads them.
+    `apart` has the data of figures made separately, as `drawn_in` reads them.
     """
     try:
         check_matplotlib()
@@ -40,7 +40,7 @@ def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str,
 
 
 def drawn_in(folder: Path) -> dict[str, Any]:
-    """The data of the figures in a folder that cannot be made from runs, each by its name."""
+    """Read the data of figures that cannot be made from runs from a folder, by name."""
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}: correct --figures")
     found = {
@@ -50,14 +50,14 @@ def drawn_in(folder: Path) -> dict[str, Any]:
     }
     if not found:
         raise InputError(
-            f"{str(folder)!r} has no data of figures: run recollect figures {' '.join(APART)} "
+            f"{str(folder)!r} has no figure data: run recollect figures {' '.join(APART)} "
             f"--format json --out {folder}"
         )
     return found
 
 
 def _figure(name: str, material: Material, apart: Mapping[str, Any]) -> dict[str, Any] | None:
-    """A figure for the page; None if there are no runs for it."""
+    """Draw a figure for the page; None if there are no runs for it."""
     recipe = FIGURES["wall-clock" if name == "time" else name]
     make = _over_time if name == "over-time" else recipe.data
     try:
@@ -71,7 +71,7 @@ def _figure(name: str, material: Material, apart: Mapping[str, Any]) -> dict[str
 
 
 def _over_time(material: Material) -> over_time.OverTimeData:
-    """Of all methods, with the usual buffer or else with the smallest that there is."""
+    """Data of the figure for all methods, with the default buffer or the smallest available."""
     sizes = {run.buffer for run in material.results if run.buffer is not None}
     usual = over_time.BUFFER
     return over_time.data(material, None, usual if usual in sizes else min(sizes, default=usual))

@@ -1,4 +1,4 @@
-"""The page: markup, style, script and data put together in one file."""
+"""Assemble the report page: markup, style, scripts and data in one file."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SCRIPTS = (
 
 
 def write(data: Mapping[str, Any], path: Path | str) -> None:
-    """Write the page; the file appears whole or not at all."""
+    """Write the page atomically."""
     write_text(path, render(data))
 
 
 def render(data: Mapping[str, Any]) -> str:
-    """The page as one text that needs nothing else, and that may not fetch anything."""
+    """Return the self-contained page; its content security policy forbids loading anything."""
     style = _part("style.css")
     script = "\n".join(['"use strict";', "(() => {", *map(_part, SCRIPTS), "})();"])
     policy = (
@@ -40,7 +40,7 @@ def render(data: Mapping[str, Any]) -> str:
 
 
 def packed(data: object) -> str:
-    """Data that say the same things many times, as a text of a tenth of the size."""
+    """Compress data to a base64 string; repetitive data shrink to about a tenth."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
@@ -50,7 +50,7 @@ def _part(name: str) -> str:
 
 
 def _inert(data: Mapping[str, Any]) -> str:
-    """JSON in which nothing can end a script or begin a comment or a tag."""
+    """Serialise to JSON that cannot end the script element or start a comment or tag."""
     text = json.dumps(data, separators=(",", ":"), allow_nan=False)
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -58,5 +58,5 @@ def _inert(data: Mapping[str, Any]) -> str:
 
 
 def _digest(text: str) -> str:
-    """The name under which a policy lets exactly this text run."""
+    """Return the content security policy hash of a script or style."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

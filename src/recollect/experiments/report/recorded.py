@@ -1,4 +1,4 @@
-"""What some runs recorded beside their scores, for their pages: curves and confusion matrices."""
+"""Curves and confusion matrices of runs that recorded them, for the report."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ __all__ = ["recorded", "recorded_by"]
 MEAN = "mean"
 THIN = 0.9
 WHITE = 255
-PALE = 0.5  # the share of white in the line of a seed
+PALE = 0.5  # fraction of white in the line of a seed
 
 
 def recorded_by(run: Result) -> list[str]:
-    """What a run recorded: curves, confusion."""
+    """Return which details a run recorded: `curves`, `confusion`."""
     return [name for name in ("curves", "confusion") if getattr(run, name) is not None]
 
 
 def recorded(found: Mapping[str, Summary]) -> str:
-    """By the name of each configuration that recorded something, its plots and counts, packed.
+    """Return plots of curves and confusion matrices by configuration, packed.
 
-    Curves are plots as in figures; without matplotlib there are none. Confusion matrices are
-    counts by setting and seed.
+    Curves are drawn as in figures, and omitted without matplotlib. Confusion matrices are counts by
+    setting and seed.
     """
     try:
         check_matplotlib()
@@ -73,7 +73,7 @@ def _drawing(each: Summary) -> Drawing:
 
 
 def _plots(each: Summary) -> Iterator[Plot]:
-    """In every setting the mean of the tasks so far and single tasks; then the loss."""
+    """Yield, for each setting, plots of the mean over tasks and of single tasks; then the loss."""
     first, count = alike(each)[0], len(alike(each))
     over = f", mean of {count} seeds" if count > 1 else ""
     for setting in meaningful(first.accuracy):
@@ -84,11 +84,11 @@ def _plots(each: Summary) -> Iterator[Plot]:
         if tasks > 1:
             draw = partial(_draw_tasks, each, setting, tasks)
             yield Plot(f"{title}: accuracy on each task{over}", draw)
-    yield Plot("Loss of a step", partial(_draw_seeds, each, losses, loss=True))
+    yield Plot("Training loss", partial(_draw_seeds, each, losses, loss=True))
 
 
 def _draw_seeds(each: Summary, values: Values, chart: Chart, *, loss: bool = False) -> None:
-    """A thin line for every seed, and their mean."""
+    """Draw a thin line for each seed, and their mean."""
     runs = [run for run in each.runs if run.curves is not None]
     several = len(runs) > 1
     style = replace(style_of(each.first.method), line="-")
@@ -107,7 +107,7 @@ def _draw_seeds(each: Summary, values: Values, chart: Chart, *, loss: bool = Fal
 
 
 def _draw_tasks(each: Summary, setting: str, tasks: int, chart: Chart) -> None:
-    """A line for every task, blue for the first and red for the last."""
+    """Draw a line for each task, from blue for the first to red for the last."""
     for task in range(tasks):
         red, green, blue = colorsys.hls_to_rgb(0.62 * (1 - task / (tasks - 1)), 0.42, 0.72)
         colour = f"#{round(WHITE * red):02x}{round(WHITE * green):02x}{round(WHITE * blue):02x}"
@@ -119,13 +119,13 @@ def _draw_tasks(each: Summary, setting: str, tasks: int, chart: Chart) -> None:
 
 
 def _on_task(curves: Curves, setting: str, task: int) -> list[float | None]:
-    """The accuracy on one task at every point; None before it begins."""
+    """Return the accuracy on one task at every point; None before it begins."""
     rows = curves.accuracy.get(setting, [()] * len(curves.steps))
     return [row[task] if len(row) > task else None for row in rows]
 
 
 def _paler(colour: str) -> str:
-    """A colour mixed with white.
+    """Mix a colour with white.
 
     >>> _paler("#c00000")
     '#e08080'

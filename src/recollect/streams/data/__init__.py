@@ -1,4 +1,4 @@
-"""The data sets that streams are made of: found, checked and loaded."""
+"""Find, verify and load the data sets of benchmarks."""
 
 from recollect.streams.data.catalogue import CATALOGUE, Entry, entry, load, look
 from recollect.streams.data.dataset import Dataset

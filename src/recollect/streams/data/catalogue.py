@@ -1,4 +1,4 @@
-"""The data sets that recollect knows; a new one is a file here and a line in `CATALOGUE`."""
+"""Catalogue of data sets; to add one, add a file here and an entry in `CATALOGUE`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known of a data set before it is loaded, and how to load it."""
+    """Description of a data set, and the functions that load and locate it."""
 
     name: str
     classes: int
@@ -35,7 +35,7 @@ class Entry:
 
     @property
     def size(self) -> int:
-        """How many bytes its images have, which is about what it takes on disk and in memory."""
+        """Number of bytes of the images, about the size on disk and in memory."""
         return (self.train + self.test) * math.prod(self.image)
 
 
@@ -65,11 +65,11 @@ _lock = Lock()
 
 
 def load(name: str, folder: Path | str | None = None, report: Report | None = None) -> Dataset:
-    """Load a data set, fetching it first if it is not on this machine.
+    """Load a data set, and download it first if necessary.
 
-    Files are sought in `folder` (or the folder that RECOLLECT_DATA names), in the cache, and then
-    on the network unless RECOLLECT_OFFLINE=1; each is checked by its checksum. `report` is
-    called with what is being fetched. Later calls in a process return the same object.
+    Files are searched for in `folder` (default: RECOLLECT_DATA), in the cache, and then on the
+    network unless RECOLLECT_OFFLINE=1; their checksums are verified. `report` is called with a
+    message for each download. Later calls in a process return the same object.
 
     >>> data = load("digits")
     >>> data.train_x.shape, data.test_x.shape, data.classes
@@ -86,12 +86,12 @@ def load(name: str, folder: Path | str | None = None, report: Report | None = No
 
 
 def look(name: str, folder: Path | str | None = None) -> Finding:
-    """Say where a data set is and whether it is intact, without fetching or changing anything."""
+    """Return where a data set is and whether it is valid, without changing anything."""
     return entry(name).look(named_folder(folder))
 
 
 def entry(name: str) -> Entry:
-    """The catalogue's entry for a name."""
+    """Return the catalogue entry of a data set."""
     if name not in CATALOGUE:
         raise unknown_name("data set", name, CATALOGUE)
     return CATALOGUE[name]

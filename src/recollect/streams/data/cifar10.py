@@ -80,7 +80,7 @@ PICTURES = Collection(
 
 
 def _binary(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """A record is a byte for the label and 3,072 for the pixels."""
+    """Read binary files; a record is one byte for the label and 3,072 for the pixels."""
     batches = (
         np.frombuffer(files[f"{name}.bin"], dtype=np.uint8).reshape(-1, 1 + 3 * PIXELS)
         for name in BATCHES
@@ -89,7 +89,7 @@ def _binary(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """Read the published archive, without leaving anything unpacked on disk."""
+    """Read the published archive, without unpacking it to disk."""
     ((name, content),) = files.items()
     report(f"converting {name}")
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -102,7 +102,7 @@ def _pickled(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _pictures(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """The labels of the five training batches stand in one list, in order."""
+    """Read PNG files; one list has the labels of all five training batches, in order."""
     lists = (json.loads(files[f"{part}_lables.json"]) for part in ("train", "test"))
     labels = np.concatenate([np.array(each, dtype=np.uint8) for each in lists])
     y = labels.reshape(len(BATCHES), -1)
@@ -114,7 +114,7 @@ def _pictures(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _joined(batches: Sequence[Batch]) -> Dataset:
-    """The data set of six batches, of which the last is the test set."""
+    """Join six batches to a data set; the last one is the test set."""
 
     def part(chosen: Sequence[Batch]) -> tuple[torch.Tensor, torch.Tensor]:
         x = np.concatenate([pixels.reshape(-1, *IMAGE) for pixels, _ in chosen])

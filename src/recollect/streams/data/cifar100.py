@@ -1,8 +1,7 @@
 """CIFAR-100: 60,000 colour pictures of 32x32 pixels, in a hundred classes (Krizhevsky, 2009).
 
-Classes are numbered in the order of their names. Within a class, pictures stand in the order of the
-MD5 checksums of their pixels: so that all sources, which have them in other orders, give one data
-set.
+Classes are numbered in alphabetical order. Within a class, pictures are sorted by the MD5 checksums
+of their pixels, so that all sources give the same data set, whatever their order.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ ARCHIVE = Collection(
 
 
 class Picture(NamedTuple):
-    """A picture in a folder of its class."""
+    """Picture file with its label."""
 
     label: int
     path: Path
 
 
 def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """Read the published archive, without leaving anything unpacked on disk."""
+    """Read the published archive, without unpacking it to disk."""
     ((name, content),) = files.items()
     report(f"converting {name}")
     with tarfile.open(fileobj=io.BytesIO(content)) as tar:
@@ -72,7 +71,7 @@ def _pickled(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _find(folder: Path) -> Original | None:
-    """Look for folders of classes with PNG files: `train/apple/a.png`, and the same in `test`."""
+    """Find class folders of PNG files, such as `train/apple/a.png` and `test/apple/b.png`."""
     for root in (folder / each for each in ROOTS):
         # Many data sets have folders train and test; few have this class.
         if all((root / part / "aquarium_fish").is_dir() for part in PARTS):
@@ -90,7 +89,7 @@ def _fault(root: Path) -> str | None:
 
 
 def _read(root: Path, report: Report) -> Dataset:
-    """Decode every picture of the folders."""
+    """Decode all pictures in the folders."""
     decoder()
     found = [_pictures(root / part) for part in PARTS]
     total, done = sum(map(len, found)), 0
@@ -108,7 +107,7 @@ def _read(root: Path, report: Report) -> Dataset:
 
 
 def _pictures(folder: Path) -> list[Picture]:
-    """The pictures of the training or of the test set, as many of each class as there should be."""
+    """List the pictures of the training or test set, and check the number per class."""
     classes = sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
     expected = {"train": CIFAR100.train, "test": CIFAR100.test}[folder.name] // CIFAR100.classes
     if len(classes) != CIFAR100.classes:
@@ -129,7 +128,7 @@ def _pictures(folder: Path) -> list[Picture]:
 
 
 def _sorted(*parts: Part) -> Dataset:
-    """The data set of a training and a test part, each in the order that all sources share."""
+    """Build the data set from a training and a test part, in the canonical order."""
     tensors = []
     for x, y in parts:
         sums = [hashlib.md5(row.tobytes(), usedforsecurity=False).digest() for row in x]

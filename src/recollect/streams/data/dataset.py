@@ -1,4 +1,4 @@
-"""What a data set is, once it is loaded, and which of its examples are held out for testing."""
+"""Loaded data sets, and the choice of held-out test examples."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ __all__ = ["Dataset", "held_out"]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images and their labels, split into what is learned and what is tested.
+    """Images and labels, split into a training and a test set.
 
-    Images are grey, `[N, H, W]`, or red, green and blue, `[N, 3, H, W]`.
+    Images are grey, `[N, H, W]`, or RGB, `[N, 3, H, W]`.
 
     >>> x, y = torch.zeros(2, 8, 8, dtype=torch.uint8), torch.tensor([0, 1])
     >>> Dataset("blank", classes=2, train_x=x, train_y=y, test_x=x, test_y=y).train_x.shape
@@ -42,10 +42,10 @@ class Dataset:
 
 
 def held_out(groups: Tensor, share: float = 0.2, *words: int) -> Tensor:
-    """Which examples are tested where no split is published, `[N]` bool: a share of each group.
+    """Mask `[N]` of held-out test examples: a random share of each group.
 
-    `groups` `[N]` has the number of each example's group. It is always the same share, at random;
-    `words` tell several splits apart.
+    `groups` `[N]` has the group number of each example. The choice is deterministic; `words`
+    distinguish several splits.
     """
     held = torch.zeros_like(groups, dtype=torch.bool)
     for group in sorted(set(groups.tolist())):

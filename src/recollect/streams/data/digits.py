@@ -1,4 +1,4 @@
-"""The digits of scikit-learn: 1,797 handwritten digits of 8x8 pixels, which need no download."""
+"""Scikit-learn's digits: 1,797 handwritten digits of 8x8 pixels, which need no download."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MD5 = "7696c07daa6d85010f8268703ab8b067"
 
 
 def load(folder: Path | None, report: Report) -> Dataset:
-    """Load the digits out of scikit-learn; their 17 shades become 0..255."""
+    """Load the digits from scikit-learn, with their 17 grey levels scaled to 0..255."""
     x, y = _read()
     x = (x.double() * 255 / 16).round().to(torch.uint8)
     test = held_out(y)
@@ -28,7 +28,7 @@ def load(folder: Path | None, report: Report) -> Dataset:
 
 
 def look(folder: Path | None) -> Finding:
-    """Say whether scikit-learn is here and has the digits that it should have."""
+    """Return whether scikit-learn is installed and its digits are valid."""
     try:
         _read()
     except (DataError, MissingExtraError) as problem:
@@ -37,7 +37,7 @@ def look(folder: Path | None) -> Finding:
 
 
 def _read() -> tuple[Tensor, Tensor]:
-    """Images `[N, 8, 8]` uint8 of values 0..16, and labels `[N]` int64, checked."""
+    """Read and verify images `[N, 8, 8]` uint8 of values 0..16, and labels `[N]` int64."""
     with needs("sklearn", extra="digits", what="the data set digits"):
         from sklearn.datasets import load_digits
     bunch = load_digits()

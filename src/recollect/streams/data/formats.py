@@ -1,4 +1,4 @@
-"""Formats in which data sets are published: pickled batches, and PNG and JPEG pictures."""
+"""Read the formats of published data sets: pickled batches, PNG and JPEG pictures."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ALLOWED = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
 def parse_pickled(
     data: bytes, name: str, labels: str = "labels"
 ) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
-    """Rows of bytes `[N, D]` and labels `[N]` from a pickled batch of CIFAR, running nothing.
+    """Read rows `[N, D]` and labels `[N]` from a pickled CIFAR batch, without running its code.
 
-    Unpickling calls what the pickle names. Here every name but three is refused, and those three,
-    which numpy's arrays need, are replaced by a class that only stores what it is given.
+    Unpickling calls the functions that a pickle names. All names are refused except three that
+    NumPy arrays need, and these are replaced by a class that only stores its arguments.
     """
     try:
         batch = _Unpickler(io.BytesIO(data), encoding="bytes").load()
@@ -32,7 +32,7 @@ def parse_pickled(
         x = np.frombuffer(content, dtype=np.uint8).reshape(shape)
         if kind.arguments[0] != b"u1" or by_columns or x.ndim != 2 or y.shape != x.shape[:1]:
             raise ValueError("it should hold rows of bytes and a label for each row")
-    except Exception as problem:  # a pickle that is not well formed may raise anything
+    except Exception as problem:  # a malformed pickle may raise anything
         raise DataError(
             f"{name} is not a pickled batch of CIFAR ({type(problem).__name__}: {problem}); "
             "replace it by the original file"
@@ -41,7 +41,7 @@ def parse_pickled(
 
 
 class _Stored:
-    """Stands in for numpy's array and data type: stores what it is given, and computes nothing."""
+    """Replacement for NumPy's array and dtype that only stores its arguments."""
 
     def __init__(self, *arguments: Any) -> None:
         self.arguments = arguments
@@ -58,7 +58,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def decoder() -> ModuleType:
-    """Pillow's module of images; call it before anything long that will need a decoder."""
+    """Import Pillow's image module; call this before long work that needs a decoder."""
     try:
         from PIL import Image
     except ImportError as problem:
@@ -70,7 +70,7 @@ def decoder() -> ModuleType:
 
 
 def decode(data: bytes, name: str, height: int, width: int) -> NDArray[np.uint8]:
-    """The pixels of a PNG or JPEG file, `[3, height, width]`; grey ones get three channels."""
+    """Decode a PNG or JPEG file to pixels `[3, height, width]`; grey becomes three channels."""
     image = decoder()
     try:
         with image.open(io.BytesIO(data), formats=("PNG", "JPEG")) as picture:

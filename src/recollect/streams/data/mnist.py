@@ -1,4 +1,4 @@
-"""MNIST (LeCun et al., 1998) and Fashion-MNIST (Xiao et al., 2017), in files of one format.
+"""MNIST (LeCun et al., 1998) and Fashion-MNIST (Xiao et al., 2017), in the IDX file format.
 
 Each has 70,000 grey pictures of 28x28 pixels in ten classes: handwritten digits, or clothes.
 """
@@ -48,7 +48,7 @@ CLOTHES = (
 
 
 def _files(sums: tuple[str, ...], others: tuple[str, ...]) -> tuple[File, ...]:
-    """The four files with these checksums; those with the `others` are of the other data set."""
+    """Return the four files with these checksums; `others` are those of the other data set."""
     return tuple(
         # Some archives of MNIST write a dot before "idx".
         File(name, size, md5, (name.replace("-idx", ".idx"),), (other,))
@@ -91,26 +91,26 @@ def load_fashion(folder: Path | None, report: Report) -> Dataset:
 
 
 def read(collection: Collection, folder: Path | None, report: Report) -> Dataset:
-    """Load the data set of four files."""
+    """Load a data set from its four IDX files."""
     found = gather(collection, folder, report)
     x, y, test_x, test_y = (parse_idx(found[file.name]) for file in collection.files)
     return Dataset(collection.name, 10, x, y.long(), test_x, test_y.long())
 
 
 def parse_idx(data: bytes) -> Tensor:
-    """The array in a file whose checksum is right: a header with the shape, then the bytes."""
+    """Parse a valid IDX file: a header with the shape, then the bytes."""
     dims = data[3]
     shape = struct.unpack_from(f">{dims}I", data, offset=4)
     values = np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dims)
-    # Tensors may be written to, and bytes may not: hence the copy.
+    # Copy, because tensors are writable and bytes are not.
     return torch.from_numpy(values.reshape(shape).copy())
 
 
 def look(folder: Path | None) -> Finding:
-    """Say where MNIST is on this machine and whether it is intact."""
+    """Return where MNIST is on this machine and whether it is valid."""
     return survey(MNIST, folder)
 
 
 def look_fashion(folder: Path | None) -> Finding:
-    """Say where Fashion-MNIST is on this machine and whether it is intact."""
+    """Return where Fashion-MNIST is on this machine and whether it is valid."""
     return survey(FASHION_MNIST, folder)

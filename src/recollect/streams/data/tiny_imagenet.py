@@ -1,7 +1,7 @@
 """Tiny ImageNet: 110,000 colour pictures of 64x64 pixels, in 200 classes of ImageNet.
 
-The labels of its test set were never published, so its validation set is the test set here, as is
-usual.
+The labels of its test set were never published, so its validation set is used as the test set, as
+is common.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from recollect.streams.data.formats import decode, decoder
 
 __all__ = ["TINY_IMAGENET"]
 
-# The MD5 checksum of the names of the classes, sorted, each with a new line after it.
+# MD5 checksum of the sorted class names, each followed by a newline.
 CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
-# The mean of each channel of the training set. Decoders may differ by a rounding, but not by this.
+# Mean of each channel of the training set. Decoders differ only by rounding.
 MEAN, TOLERANCE = (0.4802, 0.4481, 0.3975), 0.002
 PROGRESS = 10_000
 RESTORE = "restore the original files, or name another folder"
@@ -42,7 +42,7 @@ TESTED = re.compile(r"val/(?:(\w+)/)?(?:images/)?([^/.]+\.jpe?g)", re.IGNORECASE
 
 
 class Tree(NamedTuple):
-    """The files below a folder or in an archive; a name has slashes, as in `val/images/a.JPEG`."""
+    """Files in a folder or an archive; names have slashes, as in `val/images/a.JPEG`."""
 
     where: Path | str
     names: Sequence[str]
@@ -50,7 +50,7 @@ class Tree(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A file of a tree: its label, and the number in its name: val_7.JPEG has 7."""
+    """Picture file with its label and the number in its name (val_7.JPEG has 7)."""
 
     label: int
     number: int
@@ -83,7 +83,7 @@ def _below(root: Path) -> Tree:
 
 
 def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """Read the published archive, without leaving anything unpacked on disk."""
+    """Read the published archive, without unpacking it to disk."""
     ((file, content),) = files.items()
     top = "tiny-imagenet-200/"
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -92,7 +92,7 @@ def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _read(tree: Tree, report: Report) -> Dataset:
-    """Decode every picture of a tree, into memory that is allocated once."""
+    """Decode all pictures of a tree into preallocated memory."""
     decoder()
     known = TINY_IMAGENET
     parts = _pictures(tree)
@@ -111,7 +111,7 @@ def _read(tree: Tree, report: Report) -> Dataset:
 
 
 def _pictures(tree: Tree) -> tuple[list[Picture], list[Picture]]:
-    """What is learned, by class and number, and what is tested, by number: all that should be."""
+    """List the training pictures, by class and number, and the test pictures, by number."""
     known = TINY_IMAGENET
     labels = {wnid: label for label, wnid in enumerate(_classes(tree))}
     annotated = _annotated(tree)
@@ -144,7 +144,7 @@ def _number(name: str) -> int:
 
 
 def _classes(tree: Tree) -> list[str]:
-    """The names of the classes, sorted: the index of a name is its label."""
+    """Return the sorted class names; the index of a name is its label."""
     wnids = sorted(_content(tree, "wnids.txt").decode("ascii", "replace").split())
     content = "".join(f"{wnid}\n" for wnid in wnids).encode()
     if hashlib.md5(content, usedforsecurity=False).hexdigest() != CLASSES_MD5:
@@ -157,7 +157,7 @@ def _classes(tree: Tree) -> list[str]:
 
 
 def _annotated(tree: Tree) -> dict[str, str]:
-    """The class of each picture of the validation set, where one list tells them all."""
+    """Read the class of each validation picture from val_annotations.txt."""
     if "val/val_annotations.txt" not in tree.names:
         return {}
     lines = _content(tree, "val/val_annotations.txt").decode("ascii", "replace").splitlines()

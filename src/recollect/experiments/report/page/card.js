@@ -1,4 +1,4 @@
-// The card beside a number: what stands behind it. It follows hovering, focus and a tap.
+// The card with the runs behind a number. It opens on hover, focus or tap.
 
 const card = byId("card");
 let cardTimer = 0;
@@ -68,18 +68,18 @@ function numberCard(row, setting, metric) {
 }
 
 function whyJudged(difference, [, , kind, weak, allowed]) {
-  if (kind === null) return "There is no verdict: one seed has no deviation, and the paper prints none.";
+  if (kind === null) return "There is no verdict: neither our single seed nor the paper has a standard deviation.";
   const errors = `three standard errors, ${allowed.toFixed(2)}`;
   const place = { equal: `within ${errors}`, close: `more than ${errors}, by half a point or less` }[kind] ?? `more than ${errors}, and half a point`;
   return `The difference of ${fixed(difference)} is ${place}.`
-    + (weak ? " Weak: fewer than ten seeds (our deviation counts as the larger of ours and the paper's), or a run that diverged or lies far below." : "");
+    + (weak ? " Weak: fewer than ten seeds (our standard deviation is then the larger of ours and the paper's), or a run that diverged or is far below the others." : "");
 }
 
 const values = (row) => Object.entries(row.hyperparameters).map(([name, value]) => `${name} ${number(value)}`).join(", ");
 
 function madeBy(commands, again) {
   return [
-    commands.length > 0 && [el("p", { class: "label" }, "Made by"), commands.map(command)],
-    again && [el("p", { class: "label" }, commands.length ? "This alone, again" : "The command that trains it again"), command(again)],
+    commands.length > 0 && [el("p", { class: "label" }, "Command"), commands.map(command)],
+    again && [el("p", { class: "label" }, commands.length ? "To train only this again" : "To train it again"), command(again)],
   ];
 }

@@ -1,12 +1,12 @@
 // Two configurations on one benchmark: the paired difference over seeds, and which settings differ.
 
 const LEVEL = 0.95;
-// What a row can be compared with: the same benchmark and split, also with another network.
+// Rows that a row can be compared with: the same benchmark and split, with any network.
 const rivals = (row) => report.rows.filter((other) => other !== row && other.benchmark === row.benchmark && other.validation === row.validation
   && Object.keys(row.scores).some((setting) => other.scores[setting]));
 const comparable = report.rows.some((row) => rivals(row).length);
 
-// The probability that |t| is at most this, for Student's t with a whole number of degrees of freedom.
+// P(|T| <= t) of Student's t distribution with an integer number of degrees of freedom.
 function within(t, degrees) {
   const angle = Math.atan(t / Math.sqrt(degrees));
   const [sin, cos] = [Math.sin(angle), Math.cos(angle)];
@@ -26,7 +26,7 @@ function quantile(level, degrees) {
   return low;
 }
 
-// The difference A − B over the seeds that both have: mean, half of the interval, p value, pairs, and seeds left out.
+// The difference A − B over the common seeds: mean, half-width of the interval, p-value, pairs, and unpaired seeds.
 function paired(a, b, setting, metric) {
   const place = METRICS.indexOf(metric);
   const valueOf = (run) => run?.scores[setting]?.[place] ?? null;
@@ -48,10 +48,10 @@ function differing(a, b) {
   const names = [...new Set([...Object.keys(a.hyperparameters), ...Object.keys(b.hyperparameters)])];
   const value = (row, name) => (name in row.hyperparameters ? number(row.hyperparameters[name]) : "–");
   return [
-    ["Method", titled(a), titled(b)], ["Buffer", bufferName(a.buffer), bufferName(b.buffer)], ["Epochs a task", a.epochs, b.epochs],
+    ["Method", titled(a), titled(b)], ["Buffer", bufferName(a.buffer), bufferName(b.buffer)], ["Epochs per task", a.epochs, b.epochs],
     ["Optimiser", optimiserOf(a), optimiserOf(b)], ["Schedule", scheduleOf(a), scheduleOf(b)],
     ...names.map((name) => [name, value(a, name), value(b, name)]), ["Network or data", a.variant || a.apart || "–", b.variant || b.apart || "–"],
-    ["Fingerprint of the network", each(a, "network"), each(b, "network")], ["Fingerprint of the data", each(a, "data"), each(b, "data")],
+    ["Network fingerprint", each(a, "network"), each(b, "network")], ["Data fingerprint", each(a, "data"), each(b, "data")],
     ["Precision", each(a, "precision"), each(b, "precision")], ["Computed by", each(a, "where"), each(b, "where")], ["Code", each(a, "code"), each(b, "code")],
   ].filter(([, p, q]) => p !== q);
 }
@@ -59,7 +59,7 @@ function differing(a, b) {
 function showCompare() {
   const a = state.pair[0] ?? report.rows.find((row) => rivals(row).length);
   const b = rivals(a).includes(state.pair[1]) ? state.pair[1] : rivals(a)[0];
-  if (!b) return el("p", { class: "empty" }, `There is nothing on ${a.benchmark} to compare ${named(a)} with.`);
+  if (!b) return el("p", { class: "empty" }, `There is no other configuration on ${a.benchmark} to compare ${named(a)} with.`);
   const settings = Object.keys(report.settings).filter((setting) => a.scores[setting] && b.scores[setting]);
   const setting = settings.includes(state.setting) ? state.setting : settings[0];
   const metrics = METRICS.filter((metric) => score(a, setting, metric) && score(b, setting, metric));
@@ -67,7 +67,7 @@ function showCompare() {
   const go = (change) => { Object.assign(state, { pair: [a, b], setting, metric }, change); changed(); };
   return el("article", {},
     el("h1", {}, "Compare two configurations"),
-    el("p", { class: "faint" }, "Runs of one seed share their random numbers, so differences are taken seed by seed."),
+    el("p", { class: "faint" }, "Runs with the same seed share their random numbers, so differences are computed seed by seed."),
     el("div", { class: "choices pair" },
       rowChoice("A", report.rows.filter((row) => rivals(row).length), a, (row) => go({ pair: [row, b] })),
       rowChoice("B", rivals(a), b, (row) => go({ pair: [a, row] })),
@@ -89,14 +89,14 @@ function difference(a, b, setting, metric) {
   const differ = differing(a, b);
   return [
     el("h2", {}, `A − B: ${signed(mean)} points of ${metricName(metric)}, ${report.settings[setting]}`),
-    el("p", { id: "interval" }, half === null ? "One pair of runs has no confidence interval: train more seeds."
+    el("p", { id: "interval" }, half === null ? "A single pair of runs has no confidence interval: train more seeds."
       : `95 % confidence interval from ${signed(mean - half)} to ${signed(mean + half)}, over ${pairs.length} pairs (Student's t). `
-        + (Math.abs(mean) > half ? "It does not contain 0" : "It contains 0: these seeds do not tell the two apart")
+        + (Math.abs(mean) > half ? "It does not contain 0" : "It contains 0: the difference is not significant")
         + (p === null ? "." : `; paired t-test: p ${p < 0.001 ? "< 0.001" : `= ${p.toFixed(3)}`}.`)),
     metric === "forgetting" && el("p", { class: "faint" }, "Less forgetting is better."),
-    unpaired.length > 0 && el("p", { class: "faint" }, `Left out, as only one of the two has the seed or its score: seed ${unpaired.join(", ")}.`),
+    unpaired.length > 0 && el("p", { class: "faint" }, `Not compared, as only one of the two has the seed or its score: seed ${unpaired.join(", ")}.`),
     el("h2", {}, "Settings that differ"),
-    differ.length ? pairTable("Settings that differ", ["Setting", "A", "B"], differ) : el("p", { class: "faint" }, "None that is recorded."),
+    differ.length ? pairTable("Settings that differ", ["Setting", "A", "B"], differ) : el("p", { class: "faint" }, "No recorded setting differs."),
     el("h2", {}, "Seed by seed"),
     pairTable("Seed by seed", ["Seed", "A", "B", "A − B"], pairs.map((each) => [each.seed, fixed(each.a), fixed(each.b), signed(each.difference)]), "right"),
   ];

@@ -1,4 +1,4 @@
-// The data, and numbers as people read them.
+// The data, and the formatting of numbers.
 
 const report = JSON.parse(byId("data").textContent);
 const METRICS = Object.keys(report.metrics);
@@ -21,19 +21,19 @@ const number = (value) => String(+value.toPrecision(6));
 const score = (row, setting, metric) => row.scores[setting]?.[metric] ?? null;
 const paperOf = (row, setting, metric) => row.paper[setting]?.[metric] ?? null;
 
-// More forgetting is worse; of everything else, more is better.
+// Lower is better for forgetting; higher is better for everything else.
 const quality = (verdict, metric) =>
   verdict === "equal" || verdict === "close" ? "same" : (verdict === "above") === (metric !== "forgetting") ? "better" : "worse";
 
-// The verdict beside a figure of the paper, [mean, deviation, kind, weak, allowed]: words and a class.
+// CSS class and words of the verdict on a published result, [mean, deviation, kind, weak, allowed].
 const judged = ([, , kind, weak], metric) => (kind === null ? ["", NO_VERDICT]
   : [`${quality(kind, metric)}${weak ? " weak" : ""}`, weak ? `(${VERDICTS[kind]}) ${kind}, weak` : `${VERDICTS[kind]} ${kind}`]);
 const remark = (run) => (run.diverged ? "diverged" : run.farBelow ? "far below" : "");
 
 function bytes(count) {
-  if (count < 1024) return `${count} B`;
-  const power = Math.min(3, Math.floor(Math.log2(count) / 10));
-  return `${+(count / 1024 ** power).toPrecision(3)} ${["", "KiB", "MiB", "GiB"][power]}`;
+  // Decimal units, as in the figures.
+  const [size, unit] = [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"]].find(([least]) => count >= least) ?? [1, "B"];
+  return `${+(count / size).toPrecision(3)} ${unit}`;
 }
 
 function seconds(value) {
@@ -68,13 +68,13 @@ function groupKey(row) {
 
 function groupTitle(row) {
   const usual = report.benchmarks[row.benchmark].epochs ?? 1;
-  const epochs = row.epochs === usual ? "" : `, ${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task`;
+  const epochs = row.epochs === usual ? "" : `, ${row.epochs} epoch${row.epochs === 1 ? "" : "s"} per task`;
   return row.benchmark + (row.variant && `, ${row.variant}`) + epochs + (row.validation ? ", validation split" : "");
 }
 
 const settingsOf = (rows) => Object.keys(report.settings).filter((s) => rows.some((row) => row.scores[s]));
 
-// What tells apart rows of one method and buffer, such as those of a grid.
+// The values that distinguish rows of one method and buffer, such as those of a grid.
 function varied(row) {
   const alike = siblings(row);
   return Object.keys(row.hyperparameters)
@@ -86,7 +86,7 @@ function varied(row) {
 const optimiserOf = (row) => row.optimiser?.optimiser ?? "SGD";
 const scheduleOf = (row) => row.optimiser?.schedule ?? "constant";
 
-// Optimiser and schedule, where others have another one or it is not plain SGD.
+// Optimiser and schedule, if they vary or are not plain SGD.
 function chosenOptimiser(row, alike) {
   const all = (named, usual) => named(row) !== usual || alike.some((other) => named(other) !== named(row));
   return [...(all(optimiserOf, "SGD") ? [optimiserOf(row)] : []), ...(all(scheduleOf, "constant") ? [`${scheduleOf(row)} schedule`] : [])];

@@ -1,4 +1,4 @@
-// One configuration, or one run of it: scores, heat maps, and what made them.
+// One configuration, or one of its runs: scores, heat maps and provenance.
 
 function showRun() {
   const { row } = state;
@@ -13,11 +13,11 @@ function showRun() {
       el("a", { href: addressOf(row), "aria-current": run ? null : "page" }, `mean of ${row.runs.length}`),
       row.runs.map((each) => el("a", { href: addressOf(row, each.seed), "aria-current": each === run ? "page" : null }, `seed ${each.seed}`))),
     run?.diverged && el("p", { class: "worse" }, "This run diverged: its loss or weights were no longer finite."),
-    run?.farBelow && el("p", { class: "worse" }, "This run lies far below the others: more than 15 points and five robust deviations below their median. The mean includes it."),
+    run?.farBelow && el("p", { class: "worse" }, "This run is far below the others: more than 15 points and five robust standard deviations below their median. The mean includes it."),
     SECTIONS.map(([title, show]) => { const shown = show(row, run, runs, settings); return shown && [el("h2", {}, title), shown]; }));
 }
 
-// Each is shown if it has something to show.
+// Sections without content are not shown.
 const SECTIONS = [
   ["Scores", scoreTable],
   ["Configurations", gridTable],
@@ -25,18 +25,18 @@ const SECTIONS = [
   ["Accuracy matrix", matrices],
   ["Accuracy per class", classAccuracies],
   ["Confusion matrix", confusions],
-  ["How it was made", (row, run, runs) => [facts(row, runs), run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again)]],
+  ["Provenance", (row, run, runs) => [facts(row, runs), run ? madeBy([text(run.command)].filter(Boolean), run.again) : madeBy(row.commands.map(text), row.again)]],
 ];
 
 function matrices(row, run, runs, settings) {
   const found = settings.map((setting) => [matrixOf(runs, setting), setting]).filter(([matrix]) => matrix);
   return found.length > 0 && [
-    el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", the mean over seeds"}. Tasks far ahead are not measured.`),
+    el("p", { class: "faint" }, `Accuracy on each task after each task, in percent${run ? "" : ", mean over seeds"}. Tasks further ahead than the next one are not measured.`),
     el("div", { class: "maps" }, found.map(([matrix, setting]) => heatMap(matrix, setting, run))),
   ];
 }
 
-// All configurations of the method and buffer, the best first.
+// All configurations of the method and buffer, best first.
 function gridTable(row, run, runs, settings) {
   const rows = siblings(row);
   if (run || rows.length === 1) return null;
@@ -88,10 +88,10 @@ function facts(row, runs) {
     ["Hyper-parameters", values(row) + (row.usual ? "" : " (other values than the paper's)")],
     ["Optimiser", `${optimiserOf(row)}, ${scheduleOf(row)} learning rate`],
     ["Buffer", row.buffer === null ? "no memory" : `${row.buffer} examples`],
-    ["Bytes held", bytes(row.bytes)],
-    ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} a task, ${row.steps} steps, ${seconds(time)} a run`],
+    ["Memory", bytes(row.bytes)],
+    ["Training", `${row.epochs} epoch${row.epochs === 1 ? "" : "s"} per task, ${row.steps} steps, ${seconds(time)} per run`],
     ["Computed by", each("where")], ["Precision", each("precision")], ["Machine", each("machine")], ["Code", each("code")],
-    ["Fingerprint of the network", each("network")], ["Fingerprint of the data", each("data")], ["Finished", each("created")],
+    ["Network fingerprint", each("network")], ["Data fingerprint", each("data")], ["Finished", each("created")],
   ];
   return el("dl", {}, lines.filter(([, value]) => value).map(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }

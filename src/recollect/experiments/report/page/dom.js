@@ -1,4 +1,4 @@
-// Elements. Text from the data only ever becomes text nodes and attributes, never markup.
+// DOM elements. Data become text nodes and attributes only, never markup.
 
 function fill(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
@@ -23,7 +23,7 @@ function choice(label, options, chosen, changed) {
 
 function command(text) {
   const button = el("button", { type: "button", class: "quiet", onclick: () => copy(text, button) }, "Copy");
-  // An option and its value stay on one line where there is room.
+  // Avoid a line break between an option and its value.
   const words = text.split(/ (?=--)/).flatMap((word, n) => [n ? " " : "", el("span", {}, word)]);
   return el("div", { class: "command" }, el("code", {}, words), button);
 }
@@ -33,7 +33,7 @@ async function copy(text, button) {
   try {
     await navigator.clipboard.writeText(text);
   } catch {
-    // Pages from disk may not have the clipboard: select a copy of the text instead.
+    // Pages opened from disk may have no clipboard access: select a copy of the text instead.
     const area = el("textarea", { class: "unseen", "aria-label": "Command" });
     area.value = text;
     button.after(area);
@@ -42,7 +42,7 @@ async function copy(text, button) {
     area.remove();
     button.focus();
   }
-  button.textContent = done ? "Copied" : "Select it by hand";
+  button.textContent = done ? "Copied" : "Select it manually";
   say(done ? "Copied" : "Could not copy");
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 }

@@ -1,4 +1,4 @@
-// The frame: views, filters, light and dark.
+// The frame of the page: views, filters, colour theme.
 
 const figuresView = Boolean(report.figures.drawn || report.figures.missing);
 const VIEWS = { tables: "Tables", ...(figuresView && { figures: "Figures" }), ...(comparable && { compare: "Compare" }) };
@@ -23,7 +23,7 @@ const MEASURED = METRICS.filter((metric) => report.rows.some((row) => Object.key
 const anyPaper = report.rows.some((row) => Object.values(row.paper).some((by) => Object.keys(by).length));
 const pressed = new Map();
 const filterCount = el("span");
-const everyChips = el("fieldset", {}, el("legend", {}, "Show"), [[false, "one configuration each"], [true, "every configuration"]].map(([value, label]) => {
+const everyChips = el("fieldset", {}, el("legend", {}, "Show"), [[false, "one configuration per method"], [true, "every configuration"]].map(([value, label]) => {
   const button = el("button", { type: "button", "data-every": String(value), onclick: () => { state.every = value; changed(); } }, label);
   pressed.set(button, () => state.every === value);
   return button;
@@ -38,18 +38,18 @@ const fieldsets = Object.fromEntries(FILTERS.map((name) => [name, el("fieldset",
   pressed.set(button, () => state.filters[name].has(value));
   return button;
 }))]));
-const clear = el("button", { type: "button", class: "quiet", onclick: () => { for (const name of FILTERS) state.filters[name].clear(); changed(); } }, "Clear the filters");
+const clear = el("button", { type: "button", class: "quiet", onclick: () => { for (const name of FILTERS) state.filters[name].clear(); changed(); } }, "Clear filters");
 
 function showFilters() {
   const tables = state.view === "tables";
-  // Of a single choice there is nothing to choose.
+  // A filter with a single choice is hidden.
   for (const name of FILTERS) fieldsets[name].hidden = chips[name][1].length < 2 || (name === "verdict" && !(tables && anyPaper));
   metricChips.hidden = !tables || MEASURED.length < 2;
   everyChips.hidden = !tables || !several.length;
   byId("filters").hidden = !(tables || state.view === "figures") || [...Object.values(fieldsets), metricChips, everyChips].every((each) => each.hidden);
   for (const [button, test] of pressed) button.setAttribute("aria-pressed", String(test()));
   const count = FILTERS.reduce((sum, name) => sum + state.filters[name].size, 0);
-  filterCount.textContent = count ? `Filters (${count} chosen)` : "Filters";
+  filterCount.textContent = count ? `Filters (${count} active)` : "Filters";
   clear.hidden = count === 0;
 }
 
@@ -65,7 +65,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const root = document.documentElement;
 const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : dark.matches);
 const nameTheme = () => { byId("theme").textContent = isDark() ? "Light" : "Dark"; byId("theme").setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`); };
-// A page from disk may have no storage: the choice then lasts as long as the page.
+// A page opened from disk may have no storage: the theme is then not remembered.
 const remembered = (value) => { try { if (value) localStorage.setItem("recollect-theme", value); return localStorage.getItem("recollect-theme"); } catch { return null; } };
 
 let arrived = false;
@@ -76,7 +76,7 @@ nameTheme();
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); byId("main").focus(); });
 byId("filters").append(el("details", { open: matchMedia("(min-width: 45rem)").matches }, el("summary", {}, filterCount), metricChips, everyChips, FILTERS.map((name) => fieldsets[name]), clear));
 byId("footer").append(el("p", {}, `recollect ${report.version}. ${report.runs} run${report.runs === 1 ? "" : "s"}, ${configurations(report.rows.length)}`
-  + (report.repeated ? `; ${report.repeated} that were made twice are shown once, the latest.` : ".")
+  + (report.repeated ? `; of ${report.repeated} repeated runs, the latest is shown.` : ".")
   + (anyPaper ? " The paper is Buzzega et al., Dark Experience for General Continual Learning, 2020." : "")));
 addEventListener("hashchange", go);
 go();

@@ -1,9 +1,9 @@
-// One plot: an SVG that was drawn before, its legend, and a tip for what the reader points at.
+// One plot: a pre-rendered SVG, its legend, and a tooltip for the point under the cursor.
 
 const swatch = (colour) => el("span", { class: "swatch ink", style: { background: colour }, "aria-hidden": "true" });
 
-// A plot is {title, benchmark, svg, marks, legend, wide}; a mark is [key, x, y, buffer, ...lines]. What has the key `lit` stands
-// out unless something else is pointed at; `follow` gives the address that a key leads to, else it is that of a configuration.
+// A plot is {title, benchmark, svg, marks, legend, wide}; a mark is [key, x, y, buffer, ...lines]. The key `lit` is highlighted
+// unless the cursor is on another one; `follow` returns the link target of a key, by default its configuration.
 function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [], wide, configurations: ofRows, lit = null, follow = null }, hides = () => false) {
   const picture = new DOMParser().parseFromString(svg, "image/svg+xml").documentElement;
   picture.classList.add("ink");
@@ -25,7 +25,7 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
     picture.classList.toggle("dim", key !== null);
     for (const group of picture.querySelectorAll("[data-key]")) group.classList.toggle("lit", group.dataset.key === key);
   };
-  // From units of the picture to pixels of the page.
+  // Convert SVG units to page pixels.
   const scale = () => picture.clientWidth / picture.viewBox.baseVal.width;
   const activate = (index) => {
     if (index === active) return;
@@ -64,7 +64,7 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
   };
   fill(picture, {
     tabindex: 0,
-    "aria-label": `${title.replaceAll("\n", ", ")}. Arrow keys go from point to point, Enter opens one.`,
+    "aria-label": `${title.replaceAll("\n", ", ")}. Use the arrow keys to move between points and Enter to open one.`,
     onpointermove: (event) => activate(nearest(event)),
     onpointerleave: () => activate(-1),
     onblur: () => activate(-1),
@@ -86,7 +86,7 @@ function plotted({ title, benchmark, variant, svg, marks: all = [], legend = [],
       el("li", { onpointerenter: () => light(key), onpointerleave: () => light(null) }, swatch(colour), name))));
 }
 
-// The configuration that a figure shows for a method and buffer.
+// The configuration shown in a figure for a method and buffer.
 function shownRow(benchmark, variant, method, buffer) {
   const usual = report.benchmarks[benchmark]?.epochs;
   return report.rows.find((row) => row.why && row.benchmark === benchmark && row.variant === variant && row.method === method && row.buffer === buffer

@@ -1,7 +1,7 @@
-// What some runs recorded beside their scores: curves, accuracy per class, confusion matrices.
+// Details that some runs recorded: curves, accuracy per class, confusion matrices.
 
-let records = null; // unpacked when the first of them is shown
-const MANY_CLASSES = 25; // numbers no longer fit into the cells of a matrix
+let records = null; // unpacked on first use
+const MANY_CLASSES = 25; // from here on, matrix cells are too small for numbers
 
 function fromRecord(row, show) {
   const holder = el("div");
@@ -19,7 +19,7 @@ function curves(row, run, runs) {
   if (report.figures.missing) return el("p", { class: "empty" }, report.figures.missing);
   const key = run && `seed ${run.seed}`;
   return [
-    el("p", { class: "faint" }, "Points within a task are measured on some test examples, those at its end on all. Dotted lines: a task ends.",
+    el("p", { class: "faint" }, "Points within a task are measured on a subset of the test examples, those at its end on all. Dotted lines: task ends.",
       run && " The other seeds are pale.", fewer(row, found, run)),
     fromRecord(row, (record) => el("div", { class: "panels fine" }, record.curves
       .filter(({ marks }) => !key || marks.some(([name]) => name === key))
@@ -28,7 +28,7 @@ function curves(row, run, runs) {
 }
 
 const settingName = (setting) => report.settings[setting] ?? setting;
-// By setting, the counts of the seeds that have some, of as many classes as the first of them.
+// Confusion matrices by setting and seed, of the seeds with as many classes as the first one.
 const countsOf = (record, found) => Object.entries(record.confusion)
   .map(([setting, bySeed]) => [setting, found.map((run) => bySeed[run.seed]).filter(Boolean).filter((counts, _, [first]) => counts.length === first.length)])
   .filter(([, all]) => all.length);
@@ -56,7 +56,7 @@ function classLine(label, rows) {
 function confusions(row, run, runs) {
   const found = withRecord(runs, "confusion");
   return found.length > 0 && [
-    el("p", { class: "faint" }, `Of the test examples of each class (a row), how many percent were taken for each class (a column) after the last task${found.length > 1 ? ", all seeds together" : ""}. Empty: none.`, fewer(row, found, run)),
+    el("p", { class: "faint" }, `Percentage of the test examples of each class (row) that were predicted as each class (column) after the last task${found.length > 1 ? ", over all seeds" : ""}. Empty: none.`, fewer(row, found, run)),
     fromRecord(row, (record) => el("div", { class: "maps" }, countsOf(record, found).map(([setting, all]) => confusionMap(added(all), setting, run)))),
   ];
 }
@@ -68,7 +68,7 @@ function confusionMap(counts, setting, run) {
   const many = counts.length > MANY_CLASSES;
   const cell = (count, i, j, all) => {
     const value = all ? 100 * count / all : 0;
-    const said = `class ${i} taken for class ${j}: ${count} of ${all}`;
+    const said = `class ${i} predicted as class ${j}: ${count} of ${all}`;
     return el("td", { class: value > 61 ? "cell strong" : "cell", style: { "--v": `${value}%` }, title: said }, !many && count > 0 && (value < 0.5 ? "<1" : value.toFixed(0)));
   };
   const head = (n) => (many && n % 10 ? null : n);

@@ -1,4 +1,4 @@
-// Where the reader is, kept in the address so that it can be shared and gone back to.
+// The state of the page, stored in the address so that it can be shared and navigated.
 
 const FILTERS = ["benchmark", "method", "buffer", "verdict"];
 const state = { view: "tables", row: null, seed: null, metric: "accuracy", filters: {}, every: false, picks: new Map(), pair: [], setting: null };
@@ -38,7 +38,7 @@ function chosen() {
     && (!buffer.size || buffer.has(bufferName(row.buffer))));
 }
 
-// The configuration that stands for its method and buffer in a table.
+// The configuration shown for its method and buffer in a table.
 const pickedOf = (rows) => state.picks.get(cellOf(rows[0])) ?? shownOf(rows);
 
 function pick(row) {
@@ -53,7 +53,7 @@ function changeFilter(name, value) {
   changed();
 }
 
-// The address follows without a new entry in the history: "back" leaves the view, not one chip.
+// Filters replace the history entry: "back" leaves the view, not a single filter.
 function changed() {
   history.replaceState(null, "", address(state.view));
   showFilters();

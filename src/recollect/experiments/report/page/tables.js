@@ -1,4 +1,4 @@
-// The tables: how many of the paper's cells are reproduced, then ours beside the paper's.
+// The tables: number of reproduced results, then our results next to the published ones.
 
 const sorting = new Map(); // by table: {column, down}
 
@@ -6,20 +6,20 @@ function showTables() {
   const groups = grouped(chosen()).map(withColumns).filter((group) => group.rows.length);
   return [
     el("h2", {}, report.metrics[state.metric]),
-    el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Choose a number to see what stands behind it."),
+    el("p", { class: "faint" }, metricAbout[state.metric], " Mean ± standard deviation over seeds, in percent. Select a number for its details."),
     several.length > 0 && !state.every && el("p", { class: "faint", id: "one-of-several" }, oneOfSeveral()),
-    groups.length ? groups.map(table) : el("p", { class: "empty" }, "No run fits the filters."),
+    groups.length ? groups.map(table) : el("p", { class: "empty" }, "No runs match the filters."),
     groups.some(({ compared }) => compared) && el("p", { class: "rule" }, "✓ equal: |ours − paper| ≤ 3·√(σ²/seeds + σ²(paper)/10), that is, within three standard errors. ≈ close: by half a point more. ▲ above, ▼ below. "
-      + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that diverged or lies far below. "
-      + "Far below: more than 15 points and five robust deviations below the median of the same configuration; means include such runs."),
+      + "Equal and close count as reproduced. (✓) weak: fewer than ten seeds (σ is then the larger of ours and the paper's), or a run that diverged or is far below the others. "
+      + "Far below: more than 15 points and five robust standard deviations below the median of the same configuration; means include such runs."),
   ];
 }
 
-// Which of several configurations is shown, in words.
+// Explains which of several configurations is shown.
 const oneOfSeveral = () => `${several.length} of ${cells.size} methods and buffers ${several.length === 1 ? "has" : "have"} several configurations, `
-  + `${several.reduce((sum, rows) => sum + rows.length, 0)} in all. Each shows one: the usual values (the paper's, where it has some), or else the best mean accuracy. Choose another below its name.`;
+  + `${several.reduce((sum, rows) => sum + rows.length, 0)} in total. Each shows one: the default values (the paper's, if published), or else the best mean accuracy. To select another one, use the menu below its name.`;
 
-// A choice among the configurations of a method and buffer, the best first.
+// A menu of the configurations of a method and buffer, best first.
 function grid(row) {
   const rows = siblings(row);
   const [setting] = settingsOf(rows);
@@ -29,17 +29,17 @@ function grid(row) {
   return [
     el("select", { "aria-label": `Configuration of ${named(row)}, ${groupTitle(row)}`, onchange: (event) => pick(rowsById.get(event.target.value)) },
       ordered.map((each) => el("option", { value: each.id, selected: each === row }, name(each)))),
-    el("small", {}, `1 of ${configurations(rows.length)}: ${row.why || "as you chose"}`),
+    el("small", {}, `1 of ${configurations(rows.length)}: ${row.why || "selected"}`),
   ];
 }
 
 const metricAbout = {
-  accuracy: "On all tasks after the last one.",
-  fwt: "Accuracy on a task just before it is learned, less that of an untrained network.",
-  bwt: "Final accuracy on a task, less that just after it was learned.",
-  forgetting: "The best accuracy on a task, less the final one. Less is better.",
-  average_incremental_accuracy: "The mean over tasks of the accuracy, after each, on the tasks so far.",
-  anytime_accuracy: "The mean over all steps of the accuracy on the tasks so far, of runs that recorded curves.",
+  accuracy: "Accuracy on all tasks after the last one.",
+  fwt: "Accuracy on a task just before it is learned, minus the accuracy of an untrained network.",
+  bwt: "Final accuracy on a task, minus the accuracy just after it was learned.",
+  forgetting: "Best accuracy on a task, minus the final one. Lower is better.",
+  average_incremental_accuracy: "Accuracy on the tasks so far, measured after each task and averaged.",
+  anytime_accuracy: "Accuracy on the tasks so far, averaged over all steps; only for runs with curves.",
 };
 
 function overview() {
@@ -61,8 +61,8 @@ function overview() {
   const count = (word) => sum(main, word);
   const open = count("printed") - count("reproduced") - count("above") - count("below");
   return [
-    el("h1", {}, `${count("reproduced")} of ${count("printed")} published ${metricName(main)} figures reproduced`),
-    el("p", { class: "lead" }, `${count("equal")} are equal and ${count("close")} close; ${count("above")} lie above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
+    el("h1", {}, `${count("reproduced")} of ${count("printed")} published ${metricName(main)} results reproduced`),
+    el("p", { class: "lead" }, `${count("equal")} are equal and ${count("close")} close; ${count("above")} are above the paper's and ${count("below")} below${open ? `; ${open} are not measured` : ""}. `
       + (count("weak") ? `${count("weak")} of these verdicts are weak. ` : "")
       + `${report.runs.toLocaleString("en")} runs are in this report.`),
     el("div", { class: "scroll", role: "region", "aria-label": "Summary by benchmark", tabindex: 0 },
@@ -100,8 +100,8 @@ function table(group) {
         { name: "verdict", setting, value: (row) => { const paper = paperOf(row, setting, metric); return paper && score(row, setting, metric)[0] - paper[0]; } },
       ] : []),
     ]),
-    { name: "Bytes held", value: (row) => row.bytes, right: true },
-    { name: "Time a run", value: (row) => row.seconds, right: true },
+    { name: "Memory", value: (row) => row.bytes, right: true },
+    { name: "Time per run", value: (row) => row.seconds, right: true },
     { name: "Seeds", value: (row) => row.runs.length, right: true },
   ];
   const key = (column) => `${column.setting ?? ""} ${column.name}`;
@@ -114,7 +114,7 @@ function table(group) {
     heads.set(key(column), cell);
     return cell;
   };
-  // Scores from the best down, everything else from the least up; again, the other way round.
+  // Scores sort best first, everything else ascending; sorting again reverses the order.
   const sortBy = (column) => {
     const now = sorting.get(group.key);
     sorting.set(group.key, { column: key(column), down: now?.column === key(column) ? !now.down : Boolean(column.setting) });
@@ -145,7 +145,7 @@ function table(group) {
   const about = report.benchmarks[group.benchmark];
   return el("section", { class: "benchmark", "data-benchmark": group.benchmark },
     el("h3", {}, group.title),
-    el("p", { class: "faint" }, about.about && `${capital(about.about)}.`, about.standsIn && ` It stands in for ${about.standsIn}: the paper has nothing to compare with.`),
+    el("p", { class: "faint" }, about.about && `${capital(about.about)}.`, about.standsIn && ` It substitutes for ${about.standsIn}, so there is no published result to compare with.`),
     el("div", { class: "scroll", role: "region", "aria-label": group.title, tabindex: 0 }, grid));
 }
 
@@ -155,7 +155,7 @@ function line(row, group, apart) {
   const remarks = ["diverged", "far below"].map((word) => [row.runs.filter((run) => remark(run) === word).length, word]).filter(([count]) => count);
   return el("tr", { class: apart && "apart" },
     el("th", { scope: "row" }, el("a", { href: addressOf(row) }, titled(row)),
-      siblings(row).length > 1 && !state.every ? grid(row) : differs && el("small", {}, differs), !row.usual && el("small", {}, "other values than the paper's"),
+      siblings(row).length > 1 && !state.every ? grid(row) : differs && el("small", {}, differs), !row.usual && el("small", {}, "not the paper's values"),
       remarks.map(([count, word]) => el("small", { class: "worse" }, `${count} ${word}`))),
     el("td", { class: "right" }, row.buffer ?? "–"),
     group.settings.map((setting) => {

@@ -1,0 +1,1 @@
+"""The contents of a learner's memory: ids, listing, forgetting and resizing."""

@@ -1,0 +1,123 @@
+"""Per-feature outlier bounds from two running quantiles of the magnitudes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, final
+
+import numpy as np
+
+__all__ = ["FACTOR", "Columns", "factor"]
+
+FACTOR, TAIL, MOST = 50.0, 10.0, 1e4  # how far beyond the usual range a value is plausible
+LOWER, HIGH = 0.9, 0.97
+FIRST, STEP = 5.0, 0.05  # a value moves the logarithm of a quantile by the larger of 5 / n and this
+SETTLED, EVERY = 1000, 20  # after SETTLED examples, update the quantiles every EVERY examples
+ENOUGH = 300  # non-zero values that a column needs before it has a bound
+# An outlier weighs as much as WEIGHT other values: anything rarer is a glitch. The balance never
+# falls below zero; when it reaches that of 20 outliers, such values are considered usual.
+WEIGHT, PERSISTENT = 30, 20 * 30
+
+
+@final
+@dataclass(frozen=True)
+class Columns:
+    """Running 90 % and 97 % quantiles of the magnitudes in every column, `[F]` each.
+
+    Zeros are not counted, so a column that is zero for thousands of examples has no scale before
+    its first non-zero values. A value moves a quantile by a fixed step, whatever its size.
+    """
+
+    lower: np.ndarray
+    high: np.ndarray
+    count: np.ndarray
+    balance: np.ndarray
+    bound: np.ndarray
+    examples: int = 0
+    moved: int = 0  # number of examples at the last update of the quantiles
+    least: float | None = None  # the smallest bound, if it was computed
+
+    @classmethod
+    def empty(cls, features: int) -> Columns:
+        """Create the quantiles before the first example."""
+        zero = np.zeros(features)
+        return cls(zero, zero, zero, zero, np.full(features, np.inf))
+
+    def after(
+        self, cells: np.ndarray, top: float, far: np.ndarray | None, renew: bool
+    ) -> tuple[Columns, np.ndarray | None]:
+        """Update with magnitudes `[n, F]`; also return which are outliers, or None if none are.
+
+        Args:
+            cells: The magnitudes.
+            top: The largest of them.
+            far: Rows that are outliers as a whole, `[n]`; they do not move the quantiles.
+            renew: Whether to recompute the bounds.
+        """
+        now = self if len(self.count) == cells.shape[1] else Columns.empty(cells.shape[1])
+        least = float(now.bound.min(initial=np.inf)) if now.least is None else now.least
+        some = top > least and bool((cells.max(0) > now.bound).any())
+        odd = None
+        if some or np.count_nonzero(now.balance):
+            odd = cells > now.bound
+            now = now._weighed(_counted(odd), _counted(cells > 0))
+            odd &= cells > now.bound
+        examples = now.examples + len(cells)
+        if renew or examples < SETTLED or examples >= now.moved + EVERY:
+            now = now._moved(cells if far is None else cells[~far], renew, examples)
+        else:
+            known = least if odd is None else None
+            parts = now.lower, now.high, now.count, now.balance, now.bound
+            now = Columns(*parts, examples, now.moved, known)
+        return now, odd if some else None
+
+    def _weighed(self, odd: np.ndarray, size: np.ndarray) -> Columns:
+        """Update the balance with `odd` outliers among `size` non-zero values, both `[F]`."""
+        balance = (self.balance + (WEIGHT + 1) * odd - size).clip(0)
+        usual = balance >= PERSISTENT
+        return replace(
+            self,
+            balance=np.where(usual, 0, balance),
+            count=np.where(usual, 0, self.count),
+            bound=np.where(usual, np.inf, self.bound),
+            least=None,
+        )
+
+    def _moved(self, cells: np.ndarray, renew: bool, examples: int) -> Columns:
+        """Update the quantiles with magnitudes `[n, F]`."""
+        lower, high = self.lower, self.high
+        dense = np.count_nonzero(cells) == cells.size
+        size: Any = len(cells) if dense else _counted(cells > 0)  # or one for every column, `[F]`
+        new = np.count_nonzero(self.count) < len(self.count)
+        if new and (first := (self.count == 0) & (size > 0)).any():
+            some = cells[:, first].astype(np.float64)  # the sum of two values cannot overflow
+            lower, high = lower.copy(), high.copy()
+            lower[first] = high[first] = np.nanmedian(np.where(some > 0, some, np.nan), axis=0)
+        count = self.count + size
+        early = new or count.min(initial=np.inf) * STEP < FIRST
+        step = np.maximum(FIRST / np.maximum(count, 1), STEP) if early else STEP
+        # A large batch moves the quantiles by at most one step.
+        step = np.minimum(step, 1 / np.maximum(size, 1))
+        lower = lower * np.exp(step * (_counted(cells > lower) - (1 - LOWER) * size))
+        high = high * np.exp(step * (_counted(cells > high) - (1 - HIGH) * size))
+        bound = self.bound
+        if renew:
+            known = count >= ENOUGH
+            spread = high / np.where(known, np.minimum(lower, high), 1.0)
+            early = np.maximum(SETTLED / np.maximum(count, 1), 1) ** 2
+            bound = np.where(known, high * factor(spread) * early, np.inf)
+        return Columns(lower, high, count, self.balance, bound, examples, examples)
+
+
+def _counted(which: np.ndarray) -> np.ndarray:
+    """Count the true elements of `[n, F]` in every column."""
+    # Bytes are added much faster.
+    few = len(which) < 256
+    found: np.ndarray = which.view(np.uint8).sum(0, dtype=np.uint8 if few else np.int64)
+    return found.astype(np.int64)
+
+
+def factor(spread: Any) -> Any:
+    """Return the multiple of the high quantile that is plausible; `spread` is high / lower."""
+    with np.errstate(over="ignore"):
+        return np.clip(spread**TAIL, FACTOR, MOST)

@@ -1,0 +1,1 @@
+"""Monitor a learner: prequential metrics, drift alarms and Prometheus text."""

@@ -1,0 +1,1 @@
+"""Saving a learner: snapshots, checkpoint folders, versions and folder locks."""

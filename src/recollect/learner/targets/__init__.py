@@ -1,0 +1,1 @@
+"""Targets of a learner: classes, sets of labels, or numbers (regression)."""

@@ -1,0 +1,134 @@
+"""Check the rows of a live stream, predict them, and format the predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from recollect.errors import InputError
+from recollect.feeds import Feed, Record
+from recollect.feeds.labels import key_of
+from recollect.feeds.record import Malformed
+from recollect.feeds.table import TableState
+from recollect.learner import Learner
+from recollect.learner.targets.labels import as_number, no_class
+from recollect.live.answers import displayed_label, target_error
+
+__all__ = [
+    "StreamRow",
+    "checked_row",
+    "label_error",
+    "predict",
+    "prediction_line",
+    "report_columns",
+]
+
+OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
+
+
+class StreamRow(NamedTuple):
+    """A record, its number in the stream, and the state of the feed after it.
+
+    Bad rows are numbered too, so that leaving them out does not change the numbers of others.
+    """
+
+    record: Record
+    n: int
+    skipped: int
+    columns: TableState | None
+    key: str | None  # the id as text
+
+
+def checked_row(
+    record: Record, feed: Feed, learner: Learner, number: int, *, joined: bool
+) -> StreamRow | None:
+    """Check a record; None, and a fault, if it is bad. `number` counts the good ones so far.
+
+    If it is to be `joined` with labels, its id must be valid.
+    """
+    if joined and learner.target != "class":
+        raise InputError(
+            f"labels from a separate feed must be classes: target={learner.target!r} is not "
+            f"supported"
+        )
+    why, key = label_error(learner, record.label, feed.kind), None
+    try:
+        key = key_of(record.id)
+    except Malformed as error:
+        why = why or (str(error) if joined else None)
+    if why is not None:
+        feed.faults.meet(feed.where(record), Malformed(why))
+        return None
+    skipped = feed.faults.count
+    return StreamRow(record, number + skipped, skipped, feed.now(), key)
+
+
+def predict(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:
+    """Predict every example, and the probability of a predicted class (else None)."""
+    if not learner.steps:
+        return [(None, None)] * len(x)
+    if learner.target == "regression":
+        return [(float(value), None) for value in learner.predict(x)]
+    if learner.target == "labels":
+        return [(sorted(each, key=str), None) for each in learner.predict(x)]
+    shares, classes = learner.predict_proba(x), learner.classes
+    best = shares.argmax(1)
+    return [
+        (classes[number], round(float(each[number]), 6))
+        for each, number in zip(shares, best, strict=True)
+    ]
+
+
+def prediction_line(
+    row: StreamRow, feed: Feed, prediction: tuple[Hashable, float | None], target: str
+) -> dict[str, Any]:
+    """Return the line of a prediction: position, columns to pass through, label, prediction."""
+    record = row.record
+    place = "file" if feed.kind == "images" else "line"
+    return {
+        "n": row.n,
+        **({"id": _plain(record.id)} if feed.has_id else {}),
+        **({"source": record.source} if len(feed.sources) > 1 else {}),
+        place: record.position[-1],
+        **{
+            name if name not in OWN else f"{name}_": _plain(kept)
+            for name, kept in record.kept.items()
+        },
+        "label": displayed_label(record.label, target),
+        "predicted": prediction[0],
+        "probability": prediction[1],
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Replace numbers that are not finite, which JSON does not support, by None."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return value
+
+
+def report_columns(feed: Feed, say: Callable[[str], None]) -> None:
+    """Report the feature columns of a feed, if it has columns."""
+    columns = feed.described()
+    if columns is not None:
+        say(columns)
+
+
+def label_error(learner: Learner, label: Hashable, kind: str) -> str | None:
+    """Return why a label of a feed of this kind is not valid; None if it is valid or missing."""
+    if label is None or learner.knows(label):
+        return None
+    if learner.target != "class":
+        return target_error(label, learner)
+    if isinstance(label, tuple):
+        return f"a label must be text or a number, not {[*label]!r:.40} (several: target='labels')"
+    if learner.fixed_classes:
+        return f"the label {label!r} is not one of the given classes"
+    return no_class(as_number(label) if kind == "csv" else label)
