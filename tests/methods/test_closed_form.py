@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recollect import MLP, Fleet, InputError, Learner, Method, from_arrays, run
 from recollect.methods import NCM, SLDA, RanPAC
-from recollect.methods.solved import Solved
+from recollect.methods.closed_form import Solved
 from recollect.nets.heads import Projected
 
 RUNS, COUNT, SIZE, CLASSES = 3, 41, 6, 5

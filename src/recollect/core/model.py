@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from recollect.core.fisher import fisher_information
 from recollect.core.images import as_input
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
-from recollect.core.optimiser import Optimiser
-from recollect.core.per_example import gradient_dots
+from recollect.core.per_example import fisher_information, gradient_dots
+from recollect.core.torch_optimiser import Optimiser
 from recollect.core.weights import Gradient, Gradients, State, Weights, summed
 from recollect.errors import InputError
 

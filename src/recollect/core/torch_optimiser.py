@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, Self, final
+from collections.abc import Mapping
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
 
-from recollect.core.fleet_optimiser import clipped
+from recollect.core.fleet_optimiser import FleetOptimiser, clipped
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError, unknown_name
 
-__all__ = ["TorchOptimiser", "torch_optimisers"]
+__all__ = ["Optimiser", "TorchOptimiser", "torch_optimisers"]
 
 # They need to re-evaluate the loss, sparse gradients, or matrices only.
 UNFIT = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
@@ -102,19 +102,5 @@ class TorchOptimiser:
         groups = self._torch.state_dict()["param_groups"]
         self._torch.load_state_dict({"state": found, "param_groups": groups})
 
-    @property
-    def kind(self) -> Hashable:
-        """None, since torch's optimisers are not compiled."""
-        return None
 
-    def tensors(self) -> list[Tensor]:
-        """An empty list, since torch's optimisers are not compiled."""
-        return []
-
-    def over(self, tensors: Sequence[Tensor]) -> Self:
-        """This optimiser, unchanged."""
-        return self
-
-    def row(self, run: int) -> Self:
-        """This optimiser, since there is only one run."""
-        return self
+Optimiser = FleetOptimiser | TorchOptimiser

@@ -21,7 +21,7 @@ from recollect.learner.inputs.encoder import Encoder
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_method, setup_of
-from recollect.methods.checked import check_hyperparameters
+from recollect.methods.options import check_hyperparameters
 from recollect.train.checks import check_target
 from recollect.train.compiled import NO_COMPILER, compiler_exists
 

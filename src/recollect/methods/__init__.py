@@ -19,7 +19,6 @@ from recollect.methods.gss import GSS
 from recollect.methods.hal import HAL
 from recollect.methods.hat import HAT
 from recollect.methods.icarl import ICaRL
-from recollect.methods.located import is_location, located
 from recollect.methods.lwf import LwF
 from recollect.methods.mer import MER
 from recollect.methods.ncm import NCM
@@ -33,7 +32,7 @@ from recollect.methods.options import (
     symbol,
     varying,
 )
-from recollect.methods.packages import Others, look_for
+from recollect.methods.packages import Others, is_location, located, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN

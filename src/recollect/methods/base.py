@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
@@ -142,3 +142,26 @@ class ClosedForm(Classifier):
     @abstractmethod
     def export(self, module: nn.Module, state: State) -> nn.Module:
         """Write the solution to the last layer of one run's network, and return the network."""
+
+
+@runtime_checkable
+class Exports(Protocol):
+    """A method with its own `predict` that can be expressed as a plain network."""
+
+    def export(self, module: nn.Module, state: State) -> nn.Module:
+        """Change the network of one run so that its outputs are the method's predictions."""
+
+
+def exported(method: Method, module: nn.Module, state: State) -> nn.Module:
+    """Return a network of one run whose outputs are the method's predictions.
+
+    Raises an `InputError` if the method predicts otherwise and has no `export`.
+    """
+    if isinstance(method, Exports):
+        return method.export(module, state)
+    if type(method).predict is not Method.predict:
+        raise InputError(
+            f"{method.title} does not predict with the outputs of its network alone, so an "
+            f"exported module would differ: save the learner, or define `export` in the method"
+        )
+    return module

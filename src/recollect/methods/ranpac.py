@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from recollect.core.model import Model
 from recollect.core.weights import State
 from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
-from recollect.methods.closed_form import UNSEEN, known_only, linear_head, solution
-from recollect.methods.solved import Solved
+from recollect.methods.closed_form import UNSEEN, Solved, known_only, linear_head, solution
 from recollect.nets.heads import projected
 
 _solved = Solved[Tensor]()

@@ -11,6 +11,7 @@ from recollect.core.weights import State
 from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
 from recollect.methods.closed_form import (
     UNSEEN,
+    Solved,
     add_to_means,
     from_means,
     known_only,
@@ -18,7 +19,6 @@ from recollect.methods.closed_form import (
     means_and_counts,
     solution,
 )
-from recollect.methods.solved import Solved
 
 _solved = Solved[tuple[Tensor, Tensor]]()
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from recollect.core.optimiser import Optimiser
+from recollect.core.fleet_optimiser import FleetOptimiser
+from recollect.core.torch_optimiser import Optimiser
 from recollect.core.weights import State, Weights
-from recollect.methods import Method, varying
+from recollect.methods import Method, static, varying
 
 __all__ = ["FleetState", "stacked"]
 
@@ -26,10 +27,18 @@ class FleetState:
     state: State
     optimiser: Optimiser | None = None
 
+    @property
+    def kind(self) -> Hashable:
+        """A key of everything that a compiled step depends on besides `tensors`."""
+        kind, optimiser = type(self.method), self.optimiser
+        fixed = (getattr(self.method, name) for name in static(kind))
+        moves = optimiser.kind if isinstance(optimiser, FleetOptimiser) else None
+        return kind, *fixed, moves
+
     def tensors(self) -> list[Tensor]:
         """Return the state as a list of tensors, for a compiled step."""
         hyper = (getattr(self.method, name) for name in varying(type(self.method)))
-        moved = self.optimiser.tensors() if self.optimiser else []
+        moved = self.optimiser.tensors() if isinstance(self.optimiser, FleetOptimiser) else []
         buffers, state = self.buffers.values(), self.state.values()
         return [*self.weights, *buffers, *state, *hyper, self.rate, *moved]
 
@@ -41,12 +50,14 @@ class FleetState:
         state = State({name: next(each) for name in self.state})
         hyper = {name: next(each) for name in varying(type(self.method))}
         method, rate = replace(self.method, **hyper), next(each)
-        optimiser = self.optimiser and self.optimiser.over(list(each))
+        optimiser = self.optimiser
+        if isinstance(optimiser, FleetOptimiser):
+            optimiser = optimiser.over(list(each))
         return FleetState(weights, buffers, method, rate, state, optimiser)
 
     def row(self, run: int) -> FleetState:
         """Return one run as a fleet of one; its weights are views of the same tensors."""
-        here = slice(run, run + 1)
+        here, optimiser = slice(run, run + 1), self.optimiser
         names = varying(type(self.method))
         hyper = {name: getattr(self.method, name)[here].clone() for name in names}
         return FleetState(
@@ -55,7 +66,7 @@ class FleetState:
             replace(self.method, **hyper),
             self.rate[here].clone(),
             self.state.row(run),
-            self.optimiser and self.optimiser.row(run),
+            optimiser.row(run) if isinstance(optimiser, FleetOptimiser) else optimiser,
         )
 
 

@@ -11,15 +11,19 @@ import torch
 from torch import Tensor
 
 from recollect.core.fleet_optimiser import DEFAULTS, FleetOptimiser
-from recollect.core.optimiser import Optimiser
-from recollect.core.schedule import SCHEDULE_SETTINGS, SCHEDULES, rate_factors
-from recollect.core.torch_optimiser import TorchOptimiser, torch_optimisers
+from recollect.core.torch_optimiser import Optimiser, TorchOptimiser, torch_optimisers
 from recollect.core.weights import Weights
 from recollect.errors import InputError, unknown_name
 
-__all__ = ["NUMBERS", "OVER", "PLAIN_SGD", "Optimisation", "RateSchedule"]
+__all__ = [
+    "NUMBERS", "OVER", "PLAIN_SGD", "SCHEDULES", "SCHEDULE_SETTINGS", "Optimisation",
+    "RateSchedule", "rate_factors",
+]  # fmt: skip
 
 OVER = ("stream", "task")
+SCHEDULES = ("constant", "step", "cosine")
+# Settings that may differ between the runs of a fleet; by default a step schedule has three levels.
+SCHEDULE_SETTINGS = {"warmup": 0.0, "decay_every": 0.0, "decay_factor": 0.1}
 PLAIN = "sgd"
 
 # The settings that may differ between the runs of a fleet, with help texts.
@@ -182,3 +186,34 @@ class RateSchedule:
         device = self.settings["warmup"].device
         when = torch.arange(step - self.first, step - self.first + steps, device=device)
         return rate_factors(self.schedule, when, self.total, self.settings)
+
+
+def rate_factors(
+    schedule: str, steps: Tensor, total: int, settings: Mapping[str, Tensor]
+) -> Tensor:
+    """The factors `[n, K]` of the learning rate at `steps` `[n]` out of `total`.
+
+    The factor rises linearly to 1 over `warmup` steps. Then it is constant (`constant`), is
+    multiplied by `decay_factor` every `decay_every` steps (`step`; 0 means a third of the steps),
+    or decays to zero along half a cosine (`cosine`).
+
+    >>> settings = {n: torch.tensor([v]) for n, v in SCHEDULE_SETTINGS.items()}
+    >>> rate_factors("cosine", torch.arange(0, 9, 2), 8, settings).squeeze(1)
+    tensor([1.0000, 0.8536, 0.5000, 0.1464, 0.0000])
+    >>> rate_factors("step", torch.arange(0, 9, 2), 9, settings).squeeze(1)
+    tensor([1.0000, 1.0000, 0.1000, 0.0100, 0.0100])
+    """
+    warmup, every, factor = (settings[name] for name in SCHEDULE_SETTINGS)
+    now = steps.to(warmup.dtype)[:, None]
+    left = (total - warmup).clamp(min=1)
+    since = (now - warmup).clamp(min=0).minimum(left)
+    if schedule == "constant":
+        after = torch.ones_like(since)
+    elif schedule == "step":
+        every = torch.where(every > 0, every, (left / 3).ceil())
+        after = factor ** (since / every).floor()
+    elif schedule == "cosine":
+        after = (1 + torch.cos(torch.pi * since / left)) / 2
+    else:
+        raise unknown_name("schedule", schedule, SCHEDULES)
+    return torch.where(now < warmup, (now + 1) / warmup.clamp(min=1), after)

@@ -18,7 +18,7 @@ from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Augmentation, Transforms
 from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Stored
-from recollect.methods import Step, static
+from recollect.methods import Step
 from recollect.train.checks import check_no_gradient
 from recollect.train.compiled import Compiled
 from recollect.train.execution import Execution, Lanes, Sizes, Stacks
@@ -291,10 +291,8 @@ class Stepper:
 
     def _kind(self) -> Hashable:
         """Return all that a compiled step depends on, except its tensors and the task."""
-        network, method = self._network, self._method
+        network = self._network
         layers = tuple(type(layer) for layer in network.module.modules())
         how = (network.strategy, network.dtype, network.half, network.packing)
-        fixed = tuple(getattr(method, name) for name in static(type(method)))
-        optimiser = self._states[0].optimiser and self._states[0].optimiser.kind
-        given = (repr(self._images), layers, repr(network.module), how, optimiser, self._target)
-        return (type(method), fixed, *given)
+        given = (repr(self._images), layers, repr(network.module), how, self._target)
+        return self._states[0].kind, *given

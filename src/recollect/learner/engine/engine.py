@@ -34,7 +34,7 @@ from recollect.learner.inputs.examples import Kind
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
 from recollect.methods import Spec, setup_of
-from recollect.methods.exports import exported
+from recollect.methods.base import exported
 from recollect.train import Fleet
 
 __all__ = ["Engine"]

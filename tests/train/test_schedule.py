@@ -7,8 +7,8 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import CosineAnnealingLR, LRScheduler, StepLR
 
-from recollect.core.schedule import SCHEDULE_SETTINGS, SCHEDULES, rate_factors
 from recollect.errors import InputError
+from recollect.train.optimisation import SCHEDULE_SETTINGS, SCHEDULES, rate_factors
 
 TOTAL = 50
 
