@@ -7,9 +7,17 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from recollect.core.criteria import BINARY_CROSS_ENTROPY, SQUARED_ERROR, Weighted
 from recollect.core.losses import CROSS_ENTROPY, Criterion
-from recollect.core.targets import CLASS, LABELS, REGRESSION, Target, with_weights
+from recollect.core.targets import (
+    BINARY_CROSS_ENTROPY,
+    CLASS,
+    LABELS,
+    REGRESSION,
+    SQUARED_ERROR,
+    Target,
+    Weighted,
+    with_weights,
+)
 from recollect.errors import InputError
 
 OUTPUTS = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from recollect import ER, DERpp, Fleet, Method
 from recollect.core.images import Images
+from recollect.core.random import Purpose, coming_bits
 
 SMALL = 1e-4  # a chance below this is no accident; nothing here changes from one day to the next
 MEAN, STD = (0.5, 0.4, 0.3), (0.2, 0.25, 0.3)
@@ -47,6 +48,11 @@ def by_hand(image: Tensor, images: Images, place: Place) -> Tensor:
         ],
         dtype=torch.float64,
     )
+
+
+def drawn(images: Images, seeds: Tensor, step: int, steps: int, rows: int) -> Tensor:
+    """The views of the coming steps, as a fleet plans them, `[steps, K, rows]`."""
+    return images.view_of(coming_bits(seeds, Purpose.VIEW, step, steps, rows))
 
 
 def all_views(image: Tensor, images: Images, dtype: torch.dtype = torch.float64) -> Tensor:
@@ -102,7 +108,7 @@ def test_a_view_keeps_its_meaning_for_ever() -> None:
     seen = all_views(image, images)
     for view, place in meaning.items():
         torch.testing.assert_close(seen[view], by_hand(image, images, place), rtol=0, atol=1e-12)
-    assert images.views(torch.tensor([0, 7]), step=3, steps=1, rows=5).tolist() == [
+    assert drawn(images, torch.tensor([0, 7]), step=3, steps=1, rows=5).tolist() == [
         [[93, 44, 158, 140, 144], [2, 76, 44, 124, 149]]
     ]
 
@@ -134,7 +140,7 @@ def test_channels_lie_last() -> None:
 @pytest.mark.parametrize("images", [Images(MEAN, STD), Images(MEAN, STD, padding=0)])
 def test_views_are_uniform(images: Images, chance: Callable[..., float]) -> None:
     count = len(places(images))
-    views = images.views(torch.arange(20), step=0, steps=100, rows=32)
+    views = drawn(images, torch.arange(20), step=0, steps=100, rows=32)
     assert views.shape == (100, 20, 32)
     counts = views.flatten().bincount(minlength=count)
     assert len(counts) == count
@@ -143,7 +149,7 @@ def test_views_are_uniform(images: Images, chance: Callable[..., float]) -> None
 
 @pytest.mark.parametrize("axis", ["step", "run", "row"])
 def test_views_of_neighbours_are_independent(axis: str, chance: Callable[..., float]) -> None:
-    views = Images(MEAN, STD, padding=1).views(torch.arange(33), step=5, steps=33, rows=33)
+    views = drawn(Images(MEAN, STD, padding=1), torch.arange(33), step=5, steps=33, rows=33)
     dimension = ["step", "run", "row"].index(axis)
     first, second = views.narrow(dimension, 0, 32), views.narrow(dimension, 1, 32)
     assert chance((first * 18 + second).flatten().bincount(minlength=18 * 18)) > SMALL
@@ -152,13 +158,13 @@ def test_views_of_neighbours_are_independent(axis: str, chance: Callable[..., fl
 def test_views_depend_on_seed_step_and_row_alone() -> None:
     images = Images(MEAN, STD)
     seeds = torch.tensor([3, 2**40, 0])
-    fleet = images.views(seeds, step=10, steps=6, rows=8)
+    fleet = drawn(images, seeds, step=10, steps=6, rows=8)
     for run in range(3):
-        assert torch.equal(fleet[:, run : run + 1], images.views(seeds[run : run + 1], 10, 6, 8))
-    one_by_one = [images.views(seeds, step, 1, 8) for step in range(10, 16)]
+        assert torch.equal(fleet[:, run : run + 1], drawn(images, seeds[run : run + 1], 10, 6, 8))
+    one_by_one = [drawn(images, seeds, step, 1, 8) for step in range(10, 16)]
     assert torch.equal(fleet, torch.cat(one_by_one))
-    assert torch.equal(fleet[..., :5], images.views(seeds, 10, 6, rows=5))
-    for changed in (images.views(seeds + 1, 10, 6, 8), images.views(seeds, 16, 6, 8)):
+    assert torch.equal(fleet[..., :5], drawn(images, seeds, 10, 6, rows=5))
+    for changed in (drawn(images, seeds + 1, 10, 6, 8), drawn(images, seeds, 16, 6, 8)):
         assert (fleet == changed).double().mean() < 0.1
     assert (fleet[..., :-1] == fleet[..., 1:]).double().mean() < 0.1
 

@@ -7,8 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.nn.functional import normalize
 
-from recollect.memory.by_features import herd, unit
+from recollect.memory.by_features import herd
+
+
+def unit(features: Tensor) -> Tensor:
+    return normalize(features, dim=-1)
 
 
 def length_one(vector: Tensor) -> Tensor:

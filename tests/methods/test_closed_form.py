@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from recollect import MLP, Fleet, InputError, Learner, Method, from_arrays, run
 from recollect.methods import NCM, SLDA, RanPAC
 from recollect.methods.closed_form import Solved
-from recollect.nets.heads import Projected
+from recollect.methods.ranpac import Projected
 
 RUNS, COUNT, SIZE, CLASSES = 3, 41, 6, 5
 SEEN = [0, 1, 3]  # classes 2 and 4 never occur

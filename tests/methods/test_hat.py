@@ -15,8 +15,7 @@ from torch.nn import functional
 
 from recollect import MLP, Fleet, ResNet18
 from recollect.errors import InputError
-from recollect.methods.hat import HAT
-from recollect.nets.gated import Gated
+from recollect.methods.hat import HAT, Gated
 
 SEED, LR, TASKS, LENGTH, BATCH, CLASSES, SMAX, C = 7, 0.2, 3, 14, 4, 6, 20.0, 0.6
 PER_TASK = CLASSES // TASKS

@@ -14,7 +14,8 @@ from recollect import MLP, Fleet, InputError, Learner, ResNet18
 from recollect.core.modules import Features, Head
 from recollect.memory import Stored
 from recollect.methods import SCR
-from recollect.methods.scr import UNSEEN, projecting
+from recollect.methods.closed_form import UNSEEN
+from recollect.methods.scr import projecting
 
 RUNS, CLASSES = 2, 4
 
@@ -93,7 +94,7 @@ def test_before_anything_is_stored_there_is_no_mean() -> None:
     ids=["mlp", "resnet", "sequence", "bare"],
 )
 def test_the_projection_takes_the_place_of_the_last_layer(network: nn.Module, size: int) -> None:
-    made = projecting(network, width=9)()
+    made = projecting(network, width=9)
     head = next(layer for layer in made.modules() if isinstance(layer, Head))
     assert [tuple(p.shape) for p in head.parameters() if p.dim() > 1] in (
         [(size, size), (size, 9)],

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recollect.core.weights import Gradient, Weights
+from recollect.core.weights import Gradient, Weights, column
 
 __all__ = ["DEFAULTS", "FleetOptimiser", "clipped"]
 
@@ -89,10 +89,10 @@ class FleetOptimiser:
         move = self._sgd if self.name == "SGD" else self._adam
         named = weights.named()
         for name, part in parts.items():
-            move(name, named[name], part, _column(rate, part))
+            move(name, named[name], part, column(rate, part))
 
     def _sgd(self, name: str, weight: Tensor, gradient: Tensor, rate: Tensor) -> None:
-        momentum, decay = (_column(self.settings[n], weight) for n in ("momentum", "weight_decay"))
+        momentum, decay = (column(self.settings[n], weight) for n in ("momentum", "weight_decay"))
         gradient = torch.addcmul(gradient, weight, decay)
         buffer = self.state.get(f"{name}.momentum_buffer")
         if buffer is not None:
@@ -102,7 +102,7 @@ class FleetOptimiser:
 
     def _adam(self, name: str, weight: Tensor, gradient: Tensor, rate: Tensor) -> None:
         beta1, beta2, eps, decay = (
-            _column(self.settings[n], weight) for n in ("beta1", "beta2", "eps", "weight_decay")
+            column(self.settings[n], weight) for n in ("beta1", "beta2", "eps", "weight_decay")
         )
         if self.name == "AdamW":
             weight.mul_(1 - rate * decay)
@@ -112,7 +112,7 @@ class FleetOptimiser:
         first, second = (self.state[f"{name}.{average}"] for average in AVERAGES["Adam"])
         first.lerp_(gradient, 1 - beta1)
         second.mul_(beta2).addcmul_(gradient, gradient * (1 - beta2))
-        steps = _column(steps, weight)
+        steps = column(steps, weight)
         scale = (second / (1 - beta2**steps)).sqrt_().add_(eps)
         weight.addcmul_(first / scale, -rate / (1 - beta1**steps))
 
@@ -140,9 +140,4 @@ def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
     squares = [part.reshape(len(part), -1).square().sum(1) for part in parts.values()]
     norm = torch.stack(squares).sum(0).sqrt()
     share = (most / (norm + 1e-6)).clamp(max=1)
-    return {name: part * _column(share, part) for name, part in parts.items()}
-
-
-def _column(values: Tensor, like: Tensor) -> Tensor:
-    """Reshape values `[K]` to broadcast with `[K, ...]`."""
-    return values.view(-1, *[1] * (like.dim() - 1))
+    return {name: part * column(share, part) for name, part in parts.items()}

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from recollect.core.random import Purpose, below, coming_bits
+from recollect.core.random import below
 
 __all__ = ["Images", "as_input"]
 
@@ -29,7 +29,7 @@ class Images:
 
     >>> images = Images(mean=(0.5,), std=(0.25,), padding=1)
     >>> x = torch.randint(256, (1, 4, 1, 5, 5), dtype=torch.uint8)
-    >>> views = images.views(torch.tensor([7]), step=0, steps=1, rows=4)[0]
+    >>> views = images.view_of(torch.tensor([[7, 8, 9, 10]]))
     >>> images.augment(x, views).shape, images.plain(x).shape
     (torch.Size([1, 4, 1, 5, 5]), torch.Size([1, 4, 1, 5, 5]))
     """
@@ -39,14 +39,8 @@ class Images:
     padding: int = 4
     flip: bool = True
 
-    def views(
-        self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
-    ) -> Tensor:
-        """Draw the views of `rows` images in each of the next `steps` steps, `[steps, K, rows]`."""
-        return self.view_of(coming_bits(seeds, purpose, step, steps, rows))
-
     def view_of(self, words: Tensor) -> Tensor:
-        """Map random words to views."""
+        """Map random words, one for each image, to views."""
         offsets = 2 * self.padding + 1
         return below(words, offsets * offsets * (2 if self.flip else 1))
 
@@ -79,7 +73,8 @@ class Images:
         return self._normal(x.movedim(-3, -1).contiguous(), dtype).movedim(-1, -3)
 
     def _normal(self, x: Tensor, dtype: torch.dtype) -> Tensor:
-        scale, shift = _affine(self.mean, self.std, dtype, x.device, _white(x))
+        white = 1.0 if x.is_floating_point() else 255.0
+        scale, shift = _affine(self.mean, self.std, dtype, x.device, white)
         return torch.addcmul(shift, x, scale)
 
 
@@ -110,7 +105,3 @@ def _affine(
     middle, spread = torch.tensor(mean, dtype=torch.float64), torch.tensor(std, dtype=torch.float64)
     scale, shift = 1 / (white * spread), -middle / spread
     return scale.to(device, dtype), shift.to(device, dtype)
-
-
-def _white(x: Tensor) -> float:
-    return 1.0 if x.is_floating_point() else 255.0

@@ -13,7 +13,7 @@ from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.per_example import fisher_information, gradient_dots
 from recollect.core.torch_optimiser import Optimiser
-from recollect.core.weights import Gradient, Gradients, State, Weights, summed
+from recollect.core.weights import Gradient, Gradients, State, Weights, column, summed
 from recollect.errors import InputError
 
 __all__ = ["Model", "check_loss"]
@@ -245,7 +245,7 @@ class Model:
         for mine, theirs in self._beside(other) if statistics else weights:
             if mine.is_floating_point():
                 part = torch.as_tensor(share, dtype=mine.dtype, device=mine.device)
-                mine.lerp_(theirs, part.view(-1, *[1] * (mine.dim() - 1)).expand_as(mine))
+                mine.lerp_(theirs, column(part, mine).expand_as(mine))
             else:
                 mine.copy_(theirs)
 

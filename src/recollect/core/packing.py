@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, final
@@ -138,8 +138,9 @@ class Packing:
                     f"{'mapping' if self.named else 'tuple'} like the one that it received, not a "
                     f"{type(found).__name__}"
                 )
-            changed = found if isinstance(found, Mapping) else _numbered(found)
-            return self.pack(self._alike(changed, rows))
+            if isinstance(found, tuple):
+                found = {str(number): part for number, part in enumerate(found)}
+            return self.pack(self._alike(found, rows))
 
         return transformed
 
@@ -192,10 +193,6 @@ class Packing:
                     f"received: {part.name!r} is not {list(wanted)} of {_name(part.dtype)}"
                 )
         return {part.name: found[part.name].to(part.dtype) for part in self.parts}
-
-
-def _numbered(parts: Sequence[Any]) -> dict[str, Any]:
-    return {str(number): part for number, part in enumerate(parts)}
 
 
 def _name(dtype: torch.dtype) -> str:

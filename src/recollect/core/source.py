@@ -47,18 +47,6 @@ def source_of(function: Callable[..., Any] | None) -> str:
     return hashlib.sha256(repr(facts_of(function)).encode()).hexdigest()[:LETTERS]
 
 
-def code_of(kind: type) -> str:
-    """The code of a class without comments and docstrings.
-
-    An empty string if its source is not available, as in an interactive session.
-
-    >>> from recollect.nets import MLP
-    >>> "relu" in code_of(MLP)
-    True
-    """
-    return _code(kind)
-
-
 def facts_of(value: object) -> object:
     """Describe a value by plain data that changes when its code or contents change."""
     return _facts(value, {})
@@ -98,7 +86,7 @@ def _facts(value: object, met: Met) -> object:
     kind = value if isinstance(value, type) else type(value)
     said = getattr(value, "__qualname__", getattr(value, "__name__", kind.__qualname__))
     inside = {} if value is kind else _inside(value)
-    facts = [f"{kind.__module__}.{said}", _code(kind) if _is_own(kind) else ""]
+    facts = [f"{kind.__module__}.{said}", code_of(kind) if _is_own(kind) else ""]
     return [*facts, _facts(inside, met), *_captured(kind, met)]
 
 
@@ -172,7 +160,7 @@ def _function(function: types.FunctionType, met: Met) -> object:
     names = sorted(_names(function.__code__) & function.__globals__.keys())
     used = [[name, _facts(function.__globals__[name], met)] for name in names]
     built = (function.__defaults__, function.__kwdefaults__, cells)
-    return [_code(function) or _bytecode(function.__code__), _facts(built, met), used]
+    return [code_of(function) or _bytecode(function.__code__), _facts(built, met), used]
 
 
 def _cell(cell: types.CellType) -> object:
@@ -200,8 +188,15 @@ def _names(code: types.CodeType) -> set[str]:
     return {*code.co_names}.union(*map(_names, inner))
 
 
-def _code(thing: types.FunctionType | type) -> str:
-    """The syntax tree of a function or class; empty if its source is not available."""
+def code_of(thing: types.FunctionType | type) -> str:
+    """The code of a function or class without comments and docstrings.
+
+    An empty string if its source is not available, as in an interactive session.
+
+    >>> from recollect.nets import MLP
+    >>> "relu" in code_of(MLP)
+    True
+    """
     try:
         tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError, SyntaxError):

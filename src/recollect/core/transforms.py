@@ -11,7 +11,6 @@ from torch import Tensor
 
 from recollect.core.images import Images, as_input
 from recollect.core.modules import seeded
-from recollect.core.random import Purpose, coming_bits
 from recollect.errors import InputError
 
 __all__ = ["Augmentation", "Transform", "Transforms"]
@@ -29,7 +28,7 @@ class Transforms:
     class has the methods of `Images`. `source` is a hash of both functions, for fingerprints.
 
     >>> jitter = Transforms(lambda x: x + torch.rand_like(x))
-    >>> views = jitter.views(torch.tensor([7]), step=0, steps=1, rows=4)[0]
+    >>> views = torch.tensor([[7, 8, 9, 10]])
     >>> once, again = (jitter.augment(torch.zeros(1, 4, 2), views) for _ in range(2))
     >>> torch.equal(once, again), float(jitter.augment_replay(torch.zeros(1, 4, 2), views).sum())
     (True, 0.0)
@@ -38,12 +37,6 @@ class Transforms:
     arriving: Transform | None = None
     replayed: Transform | None = None
     source: tuple[str, ...] = field(default=(), repr=False)
-
-    def views(
-        self, seeds: Tensor, step: int, steps: int, rows: int, purpose: Purpose = Purpose.VIEW
-    ) -> Tensor:
-        """Draw a random word for each of `rows` examples in the next steps, `[steps, K, rows]`."""
-        return coming_bits(seeds, purpose, step, steps, rows)
 
     def view_of(self, words: Tensor) -> Tensor:
         """Map random words to views; a view is the word itself."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.core.dense import Product, dense
 from recollect.errors import InputError
 
-__all__ = ["Gradient", "Gradients", "State", "Weights", "summed"]
+__all__ = ["Gradient", "Gradients", "State", "Weights", "column", "summed"]
 
 ALIGNED = 64
 
@@ -98,8 +98,7 @@ class Weights:
     def lerp_from(self, start: Weights, share: Tensor) -> None:
         """Become `start + share * (self - start)`, in place, with one `share` per run, `[K]`."""
         for name, mine in self.parts.items():
-            factor = share.view(-1, *[1] * (mine.dim() - 1))
-            mine.copy_(torch.lerp(start.parts[name], mine, factor))
+            mine.copy_(torch.lerp(start.parts[name], mine, column(share, mine)))
 
     def add_(self, other: Weights | Gradient, scale: Tensor) -> Weights:
         """Add `scale[k]` times run k of `other` to run k, in place."""
@@ -112,9 +111,13 @@ class Weights:
             torch._foreach_add_([self.parts[name] for name in plain], scaled)
             return self
         for name, part in plain.items():
-            mine = self.parts[name]
-            mine.addcmul_(part, scale.view(-1, *[1] * (mine.dim() - 1)))
+            self.parts[name].addcmul_(part, column(scale, part))
         return self
+
+
+def column(values: Tensor, like: Tensor) -> Tensor:
+    """Reshape values `[K]` to broadcast with a tensor `[K, ...]`."""
+    return values.view(-1, *[1] * (like.dim() - 1))
 
 
 def _apart(stacked: Tensor, channels_last: bool) -> Tensor:
@@ -273,7 +276,7 @@ def summed(
         return (parts.dense() if isinstance(parts, Gradient) else parts).named()
 
     def times(parts: dict[str, Tensor], factor: Tensor) -> dict[str, Tensor]:
-        return {n: part * factor.view(-1, *[1] * (part.dim() - 1)) for n, part in parts.items()}
+        return {n: part * column(factor, part) for n, part in parts.items()}
 
     found = named(direction) if scale is None else times(named(direction), scale)
     if also is not None:

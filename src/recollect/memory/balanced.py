@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from recollect.core.random import Purpose, below, bits
-from recollect.memory.policy import Arrivals, Clock, Drawn, last_in_slot
-from recollect.memory.reservoir import Reservoir
+from recollect.memory.policy import Arrivals, last_in_slot
+from recollect.memory.reservoir import Filling
 
 __all__ = ["Balanced", "equal_shares"]
 
@@ -24,7 +24,7 @@ FRACTION = 31  # bits of a random fraction, so that its product with a capacity 
 
 @final
 @dataclass(frozen=True)
-class Balanced:
+class Balanced(Filling):
     """Class-balancing reservoir sampling (Chrysakis & Moens, 2020), with uniform replays.
 
     Examples go to the next free slot until the memory is filled. From then on, a class becomes
@@ -33,6 +33,7 @@ class Balanced:
     several). The n-th example of a full class replaces a random one of the m stored examples of
     its class with probability m/n: within a class, this is a reservoir.
 
+    >>> from recollect.memory import Clock
     >>> policy, labels = Balanced(capacity=4), torch.tensor([[[0, 0, 0, 0, 1, 1]]])
     >>> counts, stored = torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 4, dtype=torch.int64)
     >>> arrivals = Arrivals(torch.tensor([0]), Clock(), 1, 6, (labels, counts), stored)
@@ -41,23 +42,9 @@ class Balanced:
     tensor([2, 2])
     """
 
-    capacity: int
     uses_labels: ClassVar[bool] = True
     classes_may_grow: ClassVar[bool] = True
     draws_use_labels: ClassVar[bool] = False
-    interchangeable: ClassVar[bool] = True
-
-    def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
-        """Return `replay` for each draw, or the number of stored examples if that is smaller."""
-        return Reservoir(self.capacity).sizes(clock, draws, replay)
-
-    def steady(self, clock: Clock, replay: int) -> bool:
-        """Whether enough examples are stored for draws of the full size."""
-        return Reservoir(self.capacity).steady(clock, replay)
-
-    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Draw slots uniformly without replacement; draws are independent of each other."""
-        return Reservoir(self.capacity).draws(arrivals, sizes)
 
     def slots(self, arrivals: Arrivals) -> Tensor:
         """Assign slots to the examples of the next steps, `[steps, K, batch]`.

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["herd", "keep_closest", "nearest", "unit"]
+__all__ = ["herd", "keep_closest", "nearest"]
 
 TINY = 1e-24
 
@@ -71,16 +71,6 @@ def keep_closest(
     return slot
 
 
-def unit(features: Tensor) -> Tensor:
-    """Scale features `[..., D]` to length 1; zeros stay zeros.
-
-    >>> unit(torch.tensor([[3.0, 4.0], [0.0, 0.0]]))
-    tensor([[0.6000, 0.8000],
-            [0.0000, 0.0000]])
-    """
-    return normalize(features, dim=-1)
-
-
 def herd(features: Tensor, count: int) -> Tensor:
     """Herding: select `count` examples by features `[K, n, D]`; indices `[K, count]`, best first.
 
@@ -93,7 +83,7 @@ def herd(features: Tensor, count: int) -> Tensor:
     """
     columns = features.mT.contiguous()  # [K, D, n]: products are far faster in this layout
     squares = columns.square().sum(1)
-    mean = unit(features.mean(1))
+    mean = normalize(features.mean(1), dim=1)
     ahead = torch.bmm(mean.unsqueeze(1), columns).squeeze(1)  # [K, n]; -inf once selected
     total = torch.zeros_like(mean)
     chosen = torch.zeros(len(features), count, dtype=torch.int64, device=features.device)

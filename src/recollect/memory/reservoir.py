@@ -11,27 +11,14 @@ from torch import Tensor
 from recollect.core.random import Purpose, below, bits, coming_bits, permute
 from recollect.memory.policy import Arrivals, Clock, Drawn, last_in_slot
 
-__all__ = ["Chosen", "Reservoir", "without_replacement"]
+__all__ = ["Chosen", "Filling", "Reservoir", "without_replacement"]
 
 
 @dataclass(frozen=True)
-class Reservoir:
-    """Reservoir sampling (Vitter, 1985), with uniform replays.
-
-    Example N (from 0) goes to slot N until the memory is full, and then to a slot drawn uniformly
-    from 0..N if that is below the capacity. If two examples of a batch go to the same slot, the
-    later one is stored, as if they had arrived one by one.
-
-    >>> policy = Reservoir(capacity=3)
-    >>> policy.slots(Arrivals(torch.tensor([0, 1]), Clock(), steps=1, batch=3))
-    tensor([[[0, 1, 2],
-             [0, 1, 2]]])
-    >>> policy.sizes(Clock(seen=2), draws=1, replay=5), policy.sizes(Clock(seen=100), 2, replay=5)
-    ((2,), (3, 3))
-    """
+class Filling:
+    """Base of policies that use free slots in order and replay uniformly from those in use."""
 
     capacity: int
-    uses_labels: ClassVar[bool] = False
     interchangeable: ClassVar[bool] = True
 
     def filled(self, seen: int) -> int:
@@ -46,17 +33,36 @@ class Reservoir:
         """Whether enough examples are stored for draws of the full size."""
         return self.filled(clock.seen) >= min(replay, self.capacity)
 
+    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
+        """Draw slots uniformly without replacement; draws are independent of each other."""
+        filled = arrivals.numbers[:, 0].clamp(max=self.capacity)
+        return without_replacement(arrivals, filled, sizes)
+
+
+@dataclass(frozen=True)
+class Reservoir(Filling):
+    """Reservoir sampling (Vitter, 1985), with uniform replays.
+
+    Example N (from 0) goes to slot N until the memory is full, and then to a slot drawn uniformly
+    from 0..N if that is below the capacity. If two examples of a batch go to the same slot, the
+    later one is stored, as if they had arrived one by one.
+
+    >>> policy = Reservoir(capacity=3)
+    >>> policy.slots(Arrivals(torch.tensor([0, 1]), Clock(), steps=1, batch=3))
+    tensor([[[0, 1, 2],
+             [0, 1, 2]]])
+    >>> policy.sizes(Clock(seen=2), draws=1, replay=5), policy.sizes(Clock(seen=100), 2, replay=5)
+    ((2,), (3, 3))
+    """
+
+    uses_labels: ClassVar[bool] = False
+
     def slots(self, arrivals: Arrivals) -> Tensor:
         """Assign slots to the examples of the next steps, `[steps, K, batch]`."""
         number = arrivals.numbers[:, None]
         drawn = below(bits(arrivals.seeds[:, None], Purpose.SLOT, number), number + 1)
         slot = torch.where(number < self.capacity, number, drawn).clamp(max=self.capacity)
         return last_in_slot(slot, self.capacity)
-
-    def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
-        """Draw slots uniformly without replacement; draws are independent of each other."""
-        filled = arrivals.numbers[:, 0].clamp(max=self.capacity)
-        return without_replacement(arrivals, filled, sizes)
 
 
 @dataclass(frozen=True)

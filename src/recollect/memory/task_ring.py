@@ -93,6 +93,13 @@ class TaskShares:
         """The number of stored examples of each task, given their numbers of examples."""
         return [min(count, self.capacity // len(counts)) for count in counts]
 
+    def staying(self, counts: tuple[int, ...], new: int) -> Tensor:
+        """The slots `[n]` of earlier tasks' examples that remain stored with a task of `new`."""
+        before, after = self.stored(counts), self.stored((*counts, new))
+        starts = [0, *accumulate(before)]
+        kept = [torch.arange(start, start + n) for start, n in zip(starts, after, strict=True)]
+        return torch.cat([torch.zeros(0, dtype=torch.int64), *kept[:-1]])
+
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """Return `replay` for each draw, or the number of stored examples if that is smaller."""
         return (min(replay, sum(self.stored(clock.counts))),) * draws

@@ -1,4 +1,4 @@
-"""Helpers of closed-form classifiers: class means, linear systems and their cached solutions."""
+"""Helpers of classifiers by class means, and of linear systems with cached solutions."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from recollect.methods.base import Method
 
 __all__ = [
-    "UNSEEN", "Solved", "add_to_means", "from_means", "known_only", "linear_head",
-    "means_and_counts", "solution",
+    "UNSEEN", "Solved", "add_to_means", "by_distance", "from_means", "known_only", "linear_head",
+    "means_and_counts", "one_hot", "solution",
 ]  # fmt: skip
 
 T = TypeVar("T")
 
+EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances
 UNSEEN = -1e9  # the score of a class without examples
 
 
@@ -54,13 +55,23 @@ def from_means(features: Tensor, y: Tensor, state: State) -> tuple[Tensor, Tenso
 def add_to_means(features: Tensor, y: Tensor, state: State) -> None:
     """Update the means and counts with a batch of features `[K, B, D]` and labels `[K, B]`."""
     means, counts = state["means"], state["counts"]
-    label = torch.arange(counts.shape[1], device=y.device)
-    member = (y[:, :, None] == label).to(features.dtype)  # [K, B, C]
+    member = one_hot(y, counts.shape[1], features.dtype)  # [K, B, C]
     new = member.sum(1)
     share = (new / (counts + new).clamp(min=1))[:, :, None]
     batch = member.mT @ features / new.clamp(min=1)[:, :, None]
     means.add_(share * (batch - means))
     counts.add_(new)
+
+
+def one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
+    """One-hot vectors `[K, n, C]` of labels `[K, n]`."""
+    return (labels.unsqueeze(2) == torch.arange(classes, device=labels.device)).to(dtype)
+
+
+def by_distance(features: Tensor, means: Tensor, counts: Tensor) -> Tensor:
+    """Minus the distance to each class mean, `[K, n, C]`, or `UNSEEN` without examples."""
+    distance = torch.cdist(features, means, compute_mode=EXACT)
+    return (-distance).masked_fill(counts.unsqueeze(1) == 0, UNSEEN)
 
 
 def known_only(scores: Tensor, state: State, model: Model) -> Tensor:

@@ -1,7 +1,6 @@
 """FDR: Function Distance Regularisation (Benjamin et al., 2019)."""
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar
 
 import torch
@@ -66,11 +65,9 @@ class FDR(Classifier):
         """Shrink the shares of earlier tasks, and store examples of this one with their logits."""
         memory, clock = task.memory, task.clock
         policy = TaskShares(memory.capacity)
-        before, after = policy.stored(clock.counts), policy.stored((*clock.counts, task.count))
-        starts = [0, *accumulate(before)]
-        stay = [torch.arange(start, start + n) for start, n in zip(starts, after, strict=False)]
-        old = torch.cat([*stay[: len(before)], torch.zeros(0, dtype=torch.int64)])
-        kept = memory.read(memory.rows(task.for_all(old)))
+        after = policy.stored((*clock.counts, task.count))
+        stay = policy.staying(clock.counts, task.count)
+        kept = memory.read(memory.rows(task.for_all(stay)))
         key = bits(task.seeds, Purpose.KEEP, clock.task)
         chosen = torch.arange(self._read(task, after[-1]), device=task.seeds.device)
         x, _ = task.examples(permute(key[:, None], chosen, task.count))

@@ -34,14 +34,11 @@ class GEM(Method):
     needs: ClassVar[Needs] = Needs(boundaries=True)
     replay: ClassVar[Replay] = Replay(("x", "y"))
 
-    def loss(self, step: Step) -> Tensor:
-        return SGD().loss(step)
-
     def update(self, step: Step) -> Tensor:
         draws = [step.draw() for _ in step.replays]
         past = [(draw.x, draw.y) for draw in draws if draw.x.shape[1]]
         if not past:
-            return super().update(step)
+            return SGD().update(step)
         losses, gradients = step.model.gradients([*past, (step.x, step.y)])
         dots = gradients.dots()
         past_dots, along = dots[:, :-1, :-1], dots[:, :-1, -1]

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from recollect.core.model import Model
 from recollect.core.random import Purpose, bits, uniform
+from recollect.core.weights import column
 from recollect.errors import InputError
 from recollect.memory import Arrivals, Policy, Reservoir, TaskRing
 from recollect.methods.base import Classifier, Needs, Replay, Setup, Spec, Step, Task, hyper
@@ -105,7 +106,7 @@ class HAL(Classifier):
         now, later = task.model.copy(), task.model.copy()
         _learn_again(later, task, self._policy(task.memory.capacity))
         x = _noise(task, n)
-        rate = now.rate.view(-1, *[1] * (x.dim() - 1))
+        rate = column(now.rate, x)
         gamma = torch.as_tensor(self.gamma).view(-1, 1)
         for _ in range(ASCENT):
             x.requires_grad_()

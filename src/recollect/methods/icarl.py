@@ -5,18 +5,17 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize
 
 from recollect.core.model import Model
 from recollect.core.weights import Weights
 from recollect.errors import InputError
 from recollect.memory import TaskShares
-from recollect.memory.by_features import herd, unit
+from recollect.memory.by_features import herd
 from recollect.methods.base import Classifier, Needs, Query, Replay, Setup, Spec, Step, Task, hyper
+from recollect.methods.closed_form import by_distance, one_hot
 
 ROWS = 1000
-UNSEEN = -1e9
-EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class ICaRL(Classifier):
     def update(self, step: Step) -> Tensor:
         """Take a step on classification, distillation and weight decay; returns their sum `[K]`."""
         (logits,) = step.net(step.x)
-        label = _one_hot(step.y, logits.shape[2], logits.dtype)
+        label = one_hot(step.y, logits.shape[2], logits.dtype)
         before = step.model.stored(step.state, "old").logits(step.x).sigmoid()
         answer = torch.where(step.state["now"].unsqueeze(1), label, before)
         surprise = binary_cross_entropy_with_logits(logits, answer, reduction="none")
@@ -97,16 +96,15 @@ class ICaRL(Classifier):
         slots = task.for_all(torch.arange(y.shape[1]))
         memory.write(memory.rows(slots), {"x": x, "y": y})
         state["exemplars"].zero_().scatter_add_(1, y, torch.ones_like(y))
-        features = unit(task.features(x))
-        member = _one_hot(y, state["means"].shape[1], features.dtype)
-        state["means"].copy_(unit(member.mT @ features))
+        features = normalize(task.features(x), dim=2)
+        member = one_hot(y, state["means"].shape[1], features.dtype)
+        state["means"].copy_(normalize(member.mT @ features, dim=2))
         task.model.save(state, "old")
 
     def predict(self, query: Query) -> Tensor:
         """The negative distance to the mean of each class; very low for one without exemplars."""
-        features = unit(query.model.features(query.x))
-        distance = torch.cdist(features, query.state["means"], compute_mode=EXACT)
-        return (-distance).masked_fill(query.state["exemplars"].unsqueeze(1) == 0, UNSEEN)
+        features = normalize(query.model.features(query.x), dim=2)
+        return by_distance(features, query.state["means"], query.state["exemplars"])
 
 
 def _stored(task: Task) -> int:
@@ -125,17 +123,13 @@ def _chosen(task: Task, labels: Tensor, share: int) -> Tensor:
     """Select exemplars of the new classes, one class after the other; returns indices `[K, n]`."""
     parts = task.for_all(torch.arange(task.count)).split(ROWS, 1)  # type: ignore[no-untyped-call]
     found = [task.features(task.examples(index)[0]) for index in parts]
-    features = unit(torch.cat(found, 1))
+    features = normalize(torch.cat(found, 1), dim=2)
     chosen = []
     for label in task.state["now"][0].nonzero().flatten():
         index = (labels == label).nonzero()[:, 1].view(len(labels), -1)
         mine = features.gather(1, index.unsqueeze(2).expand(-1, -1, features.shape[2]))
         chosen.append(index.gather(1, herd(mine, min(share, index.shape[1]))))
     return torch.cat(chosen, 1)
-
-
-def _one_hot(labels: Tensor, classes: int, dtype: torch.dtype) -> Tensor:
-    return (labels.unsqueeze(2) == torch.arange(classes, device=labels.device)).to(dtype)
 
 
 def _mark_new(task: Task) -> Tensor:

@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from recollect.core.weights import State
-from recollect.memory.by_features import unit
 from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
 from recollect.methods.closed_form import (
     UNSEEN,
@@ -17,7 +17,6 @@ from recollect.methods.closed_form import (
     linear_head,
     means_and_counts,
 )
-from recollect.nets.heads import UnitLinear
 
 
 @dataclass(frozen=True)
@@ -59,4 +58,18 @@ class NCM(ClosedForm):
         return linear_head(module, means.mT, bias, UnitLinear if self.normalise else nn.Linear)
 
     def _scaled(self, features: Tensor) -> Tensor:
-        return unit(features) if self.normalise else features
+        return normalize(features, dim=-1) if self.normalise else features
+
+
+class UnitLinear(nn.Linear):
+    """A linear layer on L2-normalised inputs.
+
+    >>> layer = UnitLinear(4, 3)
+    >>> x = torch.rand(5, 4)
+    >>> torch.allclose(layer(x), layer(7 * x))
+    True
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute outputs `[n, C]` of features `[n, D]`."""
+        return super().forward(normalize(x, dim=-1))

@@ -1,16 +1,20 @@
 """PackNet: adding multiple tasks to a single network by pruning (Mallya and Lazebnik, 2018)."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
+from recollect.core.batchnorm import PartNorm
+from recollect.core.by_task import ByTask
 from recollect.core.losses import cross_entropy_among
 from recollect.core.model import Model
+from recollect.core.modules import maker
+from recollect.core.weights import column
 from recollect.errors import InputError
 from recollect.methods.base import Classifier, Needs, Query, Setup, Spec, Step, Task, hyper
-from recollect.nets.settled import settled
 
 MOST_TASKS = 254
 
@@ -66,7 +70,7 @@ class PackNet(Classifier):
                 "now": torch.zeros(spec.runs, spec.classes, dtype=torch.bool),
             }
 
-        return Setup(state=state, network=settled)
+        return Setup(state=state, network=lambda build: lambda: Settled(maker(build)()))
 
     def update(self, step: Step) -> Tensor:
         """Take a step on the weights that this task may change; returns the loss `[K]`."""
@@ -76,8 +80,7 @@ class PackNet(Classifier):
         gradient = step.model.gradient(loss)
 
         def allowed(owner: Tensor) -> Tensor:
-            learning = state["learning"].view(-1, *[1] * (owner.dim() - 1))
-            return (owner == learning).to(loss.dtype)
+            return (owner == column(state["learning"], owner)).to(loss.dtype)
 
         step.model.descend(gradient, share=state.weights("owner").map(allowed))
         return loss.detach()
@@ -122,3 +125,31 @@ def _largest(weight: Tensor, free: Tensor, share: Tensor) -> Tensor:
     count = (free.flatten(1).sum(1) * share.to(free.device)).round()
     first = torch.zeros_like(order, dtype=torch.bool).scatter_(1, order, rank < count.view(-1, 1))
     return first.view(weight.shape)
+
+
+class Settled(ByTask):
+    """A wrapper that freezes the batch normalisation statistics after the first task.
+
+    >>> net = Settled(nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)))
+    >>> net.begin(1)
+    >>> net.net[0].training, net.net[1].training
+    (True, False)
+    """
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+        self.broadcasts_runs = getattr(net, "broadcasts_runs", False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute the outputs of the wrapped network."""
+        logits: Tensor = self.net(x)
+        return logits
+
+    def train(self, mode: bool = True) -> Self:
+        """Set the mode of all layers; batch normalisation trains in the first task only."""
+        super().train(mode)
+        for layer in self.modules():
+            if isinstance(layer, PartNorm | _BatchNorm):
+                layer.train(mode and not self.task)
+        return self

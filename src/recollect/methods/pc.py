@@ -1,6 +1,7 @@
 """P&C: Progress and Compress (Schwarz et al., 2018)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -46,7 +47,7 @@ class PC(Classifier):
             base = {n: t for n, t in both.items() if f".weights.columns.{BASE}." in n}
             return {**base, "now": torch.zeros(spec.runs, spec.classes, dtype=torch.bool)}
 
-        return Setup(state=state, network=lambda build: progressive(build, 2))
+        return Setup(state=state, network=lambda build: partial(progressive, build, 2))
 
     def start_task(self, task: Task) -> None:
         task.mark_classes()

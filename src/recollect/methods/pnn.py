@@ -1,17 +1,16 @@
 """PNN: Progressive Neural Networks (Rusu et al., 2016)."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
-from torch import Tensor
-
-from recollect.methods.base import Method, Needs, Setup, Spec, Step
+from recollect.methods.base import Needs, Setup, Spec
 from recollect.methods.sgd import SGD
 from recollect.nets.progressive import progressive
 
 
 @dataclass(frozen=True)
-class PNN(Method):
+class PNN(SGD):
     """Adds a network column for every task, with lateral connections from earlier columns.
 
     Nothing is forgotten, since earlier columns are frozen; but the number of parameters grows with
@@ -26,7 +25,4 @@ class PNN(Method):
     needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True, grows=True)
 
     def setup(self, spec: Spec) -> Setup:
-        return Setup(network=lambda build: progressive(build, spec.tasks))
-
-    def loss(self, step: Step) -> Tensor:
-        return SGD().loss(step)
+        return Setup(network=lambda build: partial(progressive, build, spec.tasks))

@@ -7,11 +7,20 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from recollect.core.dense import Dense
 from recollect.core.model import Model
+from recollect.core.modules import Features, maker, replace_head
 from recollect.core.weights import State
 from recollect.methods.base import ClosedForm, Query, Setup, Spec, Step, hyper
-from recollect.methods.closed_form import UNSEEN, Solved, known_only, linear_head, solution
-from recollect.nets.heads import projected
+from recollect.methods.closed_form import (
+    UNSEEN,
+    Solved,
+    known_only,
+    linear_head,
+    one_hot,
+    solution,
+)
+from recollect.methods.setup import Build
 
 _solved = Solved[Tensor]()
 
@@ -43,13 +52,13 @@ class RanPAC(ClosedForm):
                 "counts": zeros(spec.runs, spec.classes),
             }
 
-        return Setup(state=state, network=partial(projected, size=self.M))
+        return Setup(state=state, network=lambda build: partial(projected, build, self.M))
 
     def update(self, step: Step) -> Tensor:
         """Update the sums; returns the mean squared distance to the previous class means, `[K]`."""
         gram, products, counts = (step.state[n] for n in ("gram", "products", "counts"))
         features = step.model.features(step.x).double()  # projected, [K, B, M]
-        member = _one_hot(step.y, counts.shape[1])
+        member = one_hot(step.y, counts.shape[1], features.dtype)
         means = products / counts.clamp(min=1).unsqueeze(1)
         away = features - member @ means.mT
         gram.baddbmm_(features.mT, features)
@@ -73,5 +82,34 @@ class RanPAC(ClosedForm):
         return solution(state["gram"], self.lambda_, state["products"], "lambda")
 
 
-def _one_hot(y: Tensor, classes: int) -> Tensor:
-    return (y[:, :, None] == torch.arange(classes, device=y.device)).double()
+class Projected(nn.Module):
+    """A frozen random projection, ReLU, and a linear layer.
+
+    >>> Projected(torch.randn(4, 100), Dense(100, 3))(torch.zeros(5, 4)).shape
+    torch.Size([5, 3])
+    """
+
+    def __init__(self, weight: Tensor, head: nn.Module) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight, requires_grad=False)  # [D, M]
+        self.head = head
+        self.broadcasts_runs = isinstance(head, Dense)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Compute outputs `[..., B, C]` of features `[..., B, D]`, with or without a run axis."""
+        outputs: Tensor = self.head((x @ self.weight).relu())
+        return outputs
+
+
+def projected(build: Build, size: int) -> nn.Module:
+    """Build the network with its last layer replaced by `Projected`.
+
+    The entries of the projection are normally distributed.
+    """
+    module = maker(build)()
+    old = Features(module)
+    weight, dense = next(old.head.parameters()), isinstance(old.head, Dense)
+    # Drawn first, so that it does not depend on the number of classes.
+    projection = torch.randn(old.size, size)
+    head = (Dense if dense else nn.Linear)(size, weight.shape[1 if dense else 0])
+    return replace_head(module, Projected(projection, head).to(weight.device, weight.dtype))

@@ -1,7 +1,7 @@
 """SCR: Supervised Contrastive Replay (Mai et al., 2021)."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import torch
@@ -11,13 +11,11 @@ from torch.nn.functional import normalize
 from recollect.core.dense import Dense
 from recollect.core.losses import supervised_contrastive
 from recollect.core.modules import Features, Head, maker, replace_head
-from recollect.memory.by_features import unit
 from recollect.methods.base import Classifier, Query, Replay, Setup, Spec, Step, hyper
+from recollect.methods.closed_form import by_distance, one_hot
 from recollect.methods.setup import Build
 
 ROWS = 1000
-UNSEEN = -1e9
-EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances
 
 
 @dataclass(frozen=True)
@@ -44,7 +42,7 @@ class SCR(Classifier):
 
     def setup(self, spec: Spec) -> Setup:
         """A projection head in place of the last layer."""
-        return Setup(network=lambda build: projecting(build, self.projection))
+        return Setup(network=lambda build: partial(projecting, build, self.projection))
 
     def loss(self, step: Step) -> Tensor:
         """The contrastive loss over batch and draw, plain and augmented, `[K]`."""
@@ -61,30 +59,24 @@ class SCR(Classifier):
         stored = query.memory.fields().narrow(0, filled)
         parts = stored.x.split(ROWS, 1) if filled else ()  # type: ignore[no-untyped-call]
         features = self._scaled(query.model.features(query.x))
-        labels = torch.arange(query.classes, device=query.x.device)
-        member = (stored.y.unsqueeze(2) == labels).to(features.dtype)  # [K, m, C]
+        member = one_hot(stored.y, query.classes, features.dtype)  # [K, m, C]
         member[:, list(query.clock.holes)] = 0
         means = features.new_zeros(len(features), query.classes, features.shape[2])
         for part, mine in zip(parts, member.split(ROWS, 1), strict=False):  # type: ignore[no-untyped-call]
             means += mine.mT @ self._scaled(query.model.features(query.inputs(part)))
         counts = member.sum(1)
         means = self._scaled(means / counts.clamp(min=1).unsqueeze(2))
-        distance = torch.cdist(features, means, compute_mode=EXACT)
-        return (-distance).masked_fill(counts.unsqueeze(1) == 0, UNSEEN)
+        return by_distance(features, means, counts)
 
     def _scaled(self, features: Tensor) -> Tensor:
-        return features if self.raw else unit(features)
+        return features if self.raw else normalize(features, dim=2)
 
 
-def projecting(build: Build, width: int) -> Callable[[], nn.Module]:
-    """Return a function that builds the network with a projection head."""
-
-    def made() -> nn.Module:
-        module = maker(build)()
-        features = Features(module)
-        last, size = features.head, features.size
-        kind = Dense if isinstance(last, Dense) else nn.Linear
-        head = Head(kind(size, size), nn.ReLU(), kind(size, width))
-        return replace_head(module, head)
-
-    return made
+def projecting(build: Build, width: int) -> nn.Module:
+    """Build the network with a projection head."""
+    module = maker(build)()
+    features = Features(module)
+    last, size = features.head, features.size
+    kind = Dense if isinstance(last, Dense) else nn.Linear
+    head = Head(kind(size, size), nn.ReLU(), kind(size, width))
+    return replace_head(module, head)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from recollect.core.weights import Weights
+from recollect.core.weights import Weights, column
 from recollect.methods.base import Method, Needs, Setup, Spec, Step, Task, hyper
 
 
@@ -66,7 +66,7 @@ class SI(Method):
         xi = torch.as_tensor(self.xi)
 
         def earned(part: Tensor, here: Tensor, there: Tensor) -> Tensor:
-            way = (here - there).square() + xi.view(-1, *[1] * (here.dim() - 1))
+            way = (here - there).square() + column(xi, here)
             return part.clamp(min=0) / way
 
         found: Weights = share.map(earned, task.model.weights, last)

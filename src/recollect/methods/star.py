@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from recollect.core.weights import Gradient
+from recollect.core.weights import Gradient, column
 from recollect.errors import InputError
 from recollect.methods.base import Classifier, Method, Replay, Setup, Spec, Step, hyper
 from recollect.methods.derpp import DERpp
@@ -85,14 +85,17 @@ class STAR(Classifier):
 
         matrices = {n: w for n, w in copy.weights.named().items() if w.dim() > 2}
         trained = {n: w for n, w in matrices.items() if n in step.model.network.trained}
+        epsilon, gamma = (
+            torch.as_tensor(size).to(step.model.rate) for size in (self.epsilon, self.gamma)
+        )
         start = {name: weight.clone() for name, weight in trained.items()}
         for weight, noise in zip(trained.values(), _normal(step, [*trained.values()]), strict=True):
-            weight.add_(_by_run(self.epsilon, weight) * _norm(weight) * noise)
+            weight.add_(column(epsilon, weight) * _norm(weight) * noise)
         direction = copy.gradient(divergence()).dense().named()
         for name, weight in trained.items():
             if name in direction:
                 along = direction[name] * (_norm(start[name]) / (_norm(direction[name]) + TINY))
-                weight.add_(_by_run(self.gamma, weight) * along)
+                weight.add_(column(gamma, weight) * along)
         changed = divergence()
         return changed.detach(), copy.gradient(changed)
 
@@ -110,9 +113,4 @@ def _normal(step: Step, like: list[Tensor]) -> list[Tensor]:
 def _norm(weight: Tensor) -> Tensor:
     """The norm of every run's tensor, in a shape that broadcasts."""
     norms: Tensor = weight.flatten(1).norm(dim=1)
-    return norms.view(-1, *[1] * (weight.dim() - 1))
-
-
-def _by_run(value: float | Tensor, like: Tensor) -> Tensor:
-    """Reshape a hyper-parameter to broadcast with a tensor `[K, ...]`."""
-    return torch.as_tensor(value).to(like).view(-1, *[1] * (like.dim() - 1))
+    return column(norms, weight)

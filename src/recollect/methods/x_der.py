@@ -1,7 +1,6 @@
 """X-DER: eXtended Dark Experience Replay (Boschini et al., 2022)."""
 
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import ClassVar
 
 import torch
@@ -135,11 +134,9 @@ class XDER(Classifier):
         """Shrink earlier shares, rewrite stored logits, and store a balanced sample of the task."""
         memory, state, past = task.memory, task.state, task.state["past"]
         policy, counts = TaskShares(memory.capacity), task.clock.counts
-        before, after = policy.stored(counts), policy.stored((*counts, task.count))
-        starts = [0, *accumulate(before)]
-        stay = [torch.arange(start, start + n) for start, n in zip(starts, after, strict=False)]
-        slots = torch.cat([*stay[: len(before)], torch.zeros(0, dtype=torch.int64)])
-        old = memory.read(memory.rows(task.for_all(slots)))
+        after = policy.stored((*counts, task.count))
+        stay = policy.staying(counts, task.count)
+        old = memory.read(memory.rows(task.for_all(stay)))
         updated = self.updated(old.logits, _responses(task, old.x), old.y, state["now"])
         older = ~state["now"].gather(1, old.y).unsqueeze(2)
         x, y = task.examples(_in_turn(task, after[-1]))

@@ -55,10 +55,10 @@ class Progressive(ByTask):
         return self
 
 
-def progressive(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Callable[[], nn.Module]:
-    """Return a function that builds a `Progressive` network with a column for every task."""
+def progressive(build: Callable[[], nn.Module] | nn.Module, tasks: int) -> Progressive:
+    """Build a `Progressive` network with a column for every task."""
     make = maker(build)
-    return lambda: Progressive([make() for _ in range(tasks)])
+    return Progressive([make() for _ in range(tasks)])
 
 
 class _DenseColumn(nn.Module):

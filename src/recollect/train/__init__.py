@@ -1,10 +1,9 @@
 """Training: fleets, the loop over a stream, evaluation, and training fleets in parallel."""
 
 from recollect.errors import TimeUp
-from recollect.train.callbacks import Callback, Point
 from recollect.train.checkpoint import Checkpoints
 from recollect.train.curves import Curves
-from recollect.train.details import Details
+from recollect.train.details import Callback, Details, Point
 from recollect.train.devices import device_named
 from recollect.train.encoding import encode
 from recollect.train.evaluate import accuracy

@@ -24,7 +24,7 @@ TRAINING = "recollect.train.loop"
 # These do not affect results: they save, describe and report.
 APART = {
     f"recollect.{name}"
-    for name in ("errors", "files", "train.callbacks", "train.checkpoint", "train.code",
+    for name in ("errors", "files", "train.checkpoint", "train.code",
                  "train.curves", "train.details", "train.fingerprint", "train.identity",
                  "train.interrupts", "train.mixing", "train.networks", "train.observer",
                  "train.provenance")

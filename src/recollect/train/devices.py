@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ import torch
 
 from recollect.errors import InputError
 
-__all__ = ["cores", "device_label", "device_named", "free_memory", "one_thread", "wait_for"]
+__all__ = ["cores", "device_label", "device_named", "one_thread", "wait_for"]
 
 
 def device_named(name: str = "auto") -> torch.device:
@@ -58,12 +57,6 @@ def wait_for(device: torch.device) -> None:
 def cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def free_memory() -> None:
-    """Release unused GPU memory."""
-    gc.collect()
-    torch.cuda.empty_cache()
 
 
 @contextmanager

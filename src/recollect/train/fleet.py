@@ -28,7 +28,7 @@ from recollect.train.fleet_state import FleetState, stacked
 from recollect.train.fleet_tasks import FleetTasks
 from recollect.train.guard import Guard
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
-from recollect.train.planner import Planner, by_step, no_counts
+from recollect.train.planner import Planner, by_step
 from recollect.train.reader import Reader
 from recollect.train.stepper import Stepper
 
@@ -135,7 +135,9 @@ class Fleet(FleetTasks):
         self.memory = Memory(len(seeds), memory if stores else 0, layout, self.device)
         if policy is not None and stores is not None:
             check_plans(policy, len(seeds), memory, classes, tasks, stores.draws)
-        counts = no_counts(policy, len(seeds), classes, self.device)
+        counts = None
+        if policy is not None and policy.uses_labels:
+            counts = torch.zeros(len(seeds), classes, dtype=torch.int64, device=self.device)
         each = numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds.cpu() if guarded else self.seeds, self.memory, policy,

@@ -23,8 +23,10 @@ def measure(target: str, outputs: Tensor, y: Tensor) -> dict[str, Tensor]:
     {'rmse': 3.0, 'mae': 3.0, 'r2': 0.0}
     """
     outputs, y = outputs.double().cpu(), y.double().cpu().expand(len(outputs), -1, -1)
-    found = {name: function(outputs, y) for name, function in MEASURES[target].items()}
-    return {name: _worst_if_nan(name, value) for name, value in found.items()}
+    return {
+        name: function(outputs, y).nan_to_num(worst(name), posinf=math.inf, neginf=-math.inf)
+        for name, function in MEASURES[target].items()
+    }
 
 
 def worst(name: str) -> float:
@@ -34,10 +36,6 @@ def worst(name: str) -> float:
     (inf, -inf)
     """
     return math.inf if name in LOWER_IS_BETTER else -math.inf
-
-
-def _worst_if_nan(name: str, value: Tensor) -> Tensor:
-    return value.nan_to_num(worst(name), posinf=math.inf, neginf=-math.inf)
 
 
 def _rmse(outputs: Tensor, y: Tensor) -> Tensor:

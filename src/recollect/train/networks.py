@@ -115,7 +115,8 @@ def load_network(
         raise DataError(f"{path} is the network of another run: pass the file of this run")
     build = _build_of(facts, network)
     if facts["changed"]:
-        build = setup_of(_method_of(result, kind), _spec(facts["spec"])).network(build)
+        spec = Spec(**{**facts["spec"], "shape": tuple(facts["spec"]["shape"])})
+        build = setup_of(_method_of(result, kind), spec).network(build)
     module = build_module(build, seed=0)
     _fill(module, tensors)
     if facts["own_predictions"]:
@@ -166,10 +167,6 @@ def _method_of(result: Result, kind: type[Method] | None) -> Method:
     complete = {**omitted_defaults(found), **result.hyperparameters}
     values = {name: complete[symbol(name)] for name in hyperparameters(found)}
     return found(**{n: int(v) if n in static(found) else v for n, v in values.items()})
-
-
-def _spec(facts: Mapping[str, Any]) -> Spec:
-    return Spec(**{**facts, "shape": tuple(facts["shape"])})
 
 
 @torch.no_grad()

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.streams.stream import Batch, Stream, shuffled
-from recollect.train.callbacks import Point
 from recollect.train.curves import Curves
+from recollect.train.details import Point
 from recollect.train.evaluate import Counts, Matrix, accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -17,7 +18,7 @@ import torch
 
 from recollect.errors import InputError, RecollectError, TimeUp
 from recollect.train.checkpoint import Checkpoints
-from recollect.train.devices import cores, free_memory, one_thread
+from recollect.train.devices import cores, one_thread
 from recollect.train.execution import say_slower
 from recollect.train.interrupts import ending, noting_signals, stop_asked, stopped_words
 from recollect.train.job import Job
@@ -285,7 +286,8 @@ class Work:
                         f"training {most} at a time"
                     )
                     waiting = [half for each in waiting for half in each.split(most)]
-                free_memory()
+                gc.collect()
+                torch.cuda.empty_cache()
             yield index, "results", results
 
     def _share(self, index: int, part: Job, taken: list[int], steps: int) -> None:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 
 from recollect.core.images import Images
-from recollect.core.random import Purpose, bits
+from recollect.core.random import Purpose, bits, coming_bits
 from recollect.core.transforms import Transforms
 from recollect.memory import Arrivals, Clock, Memory, Policy
 from recollect.memory.holes import drawn_around, filled_slots, sizes_around, slots_with_holes
 from recollect.train.execution import Sizes, Stacks
 from recollect.train.optimisation import RateSchedule
 
-__all__ = ["Planner", "by_step", "no_counts"]
+__all__ = ["Planner", "by_step"]
 
 PLANNED = 512
 STEPS_AHEAD = 256
@@ -80,7 +80,8 @@ class Planner:
         if clock.holes:
             return self._plan(clock, steps, batch, sizes, labels)
         by_label = self.counts is not None
-        if steps > 1 or (by_label and self._draws_use_labels) or not self._steady(clock):
+        drawn_by_label = by_label and getattr(self.policy, "draws_use_labels", True)
+        if steps > 1 or drawn_by_label or not self._steady(clock):
             return self._plan(clock, steps, batch, sizes, labels)
         if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
@@ -109,11 +110,6 @@ class Planner:
         if self.counts is not None:
             labels = labels.transpose(0, 1).flatten(1)
             self.counts.scatter_add_(1, labels, torch.ones_like(labels))
-
-    @property
-    def _draws_use_labels(self) -> bool:
-        """Whether the policy's draws depend on labels, not only its slots."""
-        return bool(getattr(self.policy, "draws_use_labels", True))
 
     def _arrivals(self, clock: Clock, steps: int, batch: int, labels: Tensor | None) -> Arrivals:
         known = stored = None
@@ -157,7 +153,8 @@ class Planner:
                 plan["valid"] = drawn.valid
         if self.images is not None:
             rows = batch + sum(sizes)
-            plan["views"] = self.images.views(self.seeds, clock.steps, steps, rows)
+            words = coming_bits(self.seeds, Purpose.VIEW, clock.steps, steps, rows)
+            plan["views"] = self.images.view_of(words)
         when = torch.arange(clock.steps, clock.steps + steps, device=device)[:, None]
         if self.noisy:
             plan["noise"] = bits(self.seeds, Purpose.NOISE, when)
@@ -188,15 +185,6 @@ def _apart(plan: Stacks) -> list[Stacks]:
     """Split a plan into plans of single steps, each `[1, K, ...]`."""
     parts = (stack.split(1) for stack in plan.values())  # type: ignore[no-untyped-call]
     return [dict(zip(plan, each, strict=True)) for each in zip(*parts, strict=True)]
-
-
-def no_counts(
-    policy: Policy | None, runs: int, classes: int, device: torch.device
-) -> Tensor | None:
-    """Return class counts of zero, `[K, C]`, if the policy uses labels, or None."""
-    if policy is None or not policy.uses_labels:
-        return None
-    return torch.zeros(runs, classes, dtype=torch.int64, device=device)
 
 
 def by_step(stretch: Tensor, steps: int) -> Tensor:
