@@ -82,7 +82,7 @@ class FleetOptimiser:
 
         Weights without a gradient do not change.
         """
-        parts = (direction.dense() if isinstance(direction, Gradient) else direction).named()
+        parts = direction.dense().named()
         parts = {name: part for name, part in parts.items() if name in self.trained}
         if "clip" in self.settings:
             parts = clipped(parts, self.settings["clip"])

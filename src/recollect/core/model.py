@@ -13,7 +13,7 @@ from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.core.network import Network
 from recollect.core.per_example import fisher_information, gradient_dots
 from recollect.core.torch_optimiser import Optimiser
-from recollect.core.weights import Gradient, Gradients, State, Weights, column, summed
+from recollect.core.weights import Gradient, Gradients, State, Weights, column
 from recollect.errors import InputError
 
 __all__ = ["Model", "check_loss"]
@@ -122,7 +122,12 @@ class Model:
     def gradient(self, loss: Tensor) -> Gradient:
         """Differentiate a loss `[K]` of the forward passes since the last gradient."""
         check_loss(loss, self.runs)
-        _check_trained(loss)
+        if not loss.requires_grad:
+            raise InputError(
+                "the loss does not depend on any trainable weight: compute it from the outputs of "
+                "step.net, without detach or no_grad, and leave some of the network's parameters "
+                "trainable"
+            )
         return self.network.gradient(self._leaves, loss)
 
     def gradients(self, batches: Sequence[tuple[Tensor, Tensor]]) -> tuple[Tensor, Gradients]:
@@ -180,21 +185,33 @@ class Model:
         per weight by which its step is multiplied; weights with a share of zero do not change.
         """
         self._watched = None
+        shares = {} if share is None else share.named()
         if self.optimiser is None:
             if also is not None:
                 self.weights.add_(also[0], -self.rate * also[1])
-            direction = direction if share is None else summed(direction, None, None, share)
+            if shares:
+                parts = direction.dense().named()
+                # A share of zero gives zero even for a gradient that is not finite.
+                limited = {
+                    n: torch.where(shares[n] == 0, 0.0, parts[n] * shares[n])
+                    for n in parts
+                    if n in shares
+                }
+                direction = Weights(parts | limited)
             self.weights.add_(direction, -self.rate if scale is None else -self.rate * scale)
             return
-        before = None if share is None else self.weights.snapshot().named()
-        if scale is not None or also is not None:
-            direction = summed(direction, scale, also, None)
+        before = self.weights.snapshot().named() if shares else {}
+        if scale is not None:
+            direction = direction.dense().times(scale)
+        if also is not None:
+            first, second = direction.dense().named(), also[0].dense().times(also[1]).named()
+            both = {n: part + second[n] for n, part in first.items() if n in second}
+            direction = Weights(first | both)
         self.optimiser.descend(self.weights, direction, self.rate)
-        if share is not None and before is not None:
-            now = self.weights.named()
-            for name, part in share.named().items():
-                moved = torch.lerp(before[name], now[name], part)
-                now[name].copy_(torch.where(part == 0, before[name], moved))
+        now = self.weights.named()
+        for name, part in shares.items():
+            moved = torch.lerp(before[name], now[name], part)
+            now[name].copy_(torch.where(part == 0, before[name], moved))
 
     # Copies
 
@@ -280,12 +297,3 @@ def check_loss(loss: object, runs: int) -> None:
     raise InputError(
         f"the loss has the shape {list(loss.shape)} for {runs} runs: {one_each}; {advice}"
     )
-
-
-def _check_trained(loss: Tensor) -> None:
-    if not loss.requires_grad:
-        raise InputError(
-            "the loss does not depend on any trainable weight: compute it from the outputs of "
-            "step.net, without detach or no_grad, and leave some of the network's parameters "
-            "trainable"
-        )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.random import get_rng_state
 
-from recollect.core.batchnorm import keep_parts_apart, written_out
+from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.by_task import ByTask
 from recollect.core.calling import call, logits_of, with_tensors
 from recollect.core.dense import Dense, Product, joined
@@ -78,8 +78,8 @@ class Network:
         self.buffers = stacked([dict(module.named_buffers()) for module in modules]).named()
         self._features = Features(self.module)
         self.feature_size, self.head_axes = self._features.size, self._features.axes()
-        self._norms = keep_parts_apart(self.module)
-        known = sum(len(list(norm.buffers())) for norm in self._norms)
+        self.norms = keep_parts_apart(self.module)
+        known = sum(len(list(norm.buffers())) for norm in self.norms)
         self.separate = known < len(self.buffers)  # other layers with buffers need separate passes
         self.trained = {n for n, p in self.module.named_parameters() if p.requires_grad}
         self._dense = {
@@ -118,7 +118,7 @@ class Network:
         `parts` are the sizes of the batches concatenated in x, for batch normalisation; `buffers`
         default to the fleet's own.
         """
-        for norm in self._norms:
+        for norm in self.norms:
             norm.parts = parts
         buffers = self.buffers if buffers is None else buffers
         try:
@@ -200,10 +200,6 @@ class Network:
             copies = {name: tensor[:1].clone() for name, tensor in self.buffers.items()}
             self(self.weights.row(0), x[:1], buffers=copies)
             return not torch.equal(before, generator())
-
-    def written_out(self) -> AbstractContextManager[None]:
-        """Compute normalisations as arithmetic within this context, for a compiler to fuse."""
-        return written_out(self._norms)
 
     def seeded(self, seed: int) -> AbstractContextManager[None]:
         """Seed torch's generators within this context, for layers such as dropout."""

@@ -65,7 +65,7 @@ class TorchOptimiser:
         `weights` must be those that the optimiser was created with. Weights without a gradient do
         not change.
         """
-        parts = (direction.dense() if isinstance(direction, Gradient) else direction).named()
+        parts = direction.dense().named()
         if self._clip is not None:
             parts = clipped(parts, self._clip)
         for name, parameter in self._parameters.items():

@@ -1,19 +1,19 @@
-"""Data augmentation of a step's examples, by user-defined transforms or image augmentation."""
+"""Data augmentation by user-defined transforms."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import final
 
 import torch
 from torch import Tensor
 
-from recollect.core.images import Images, as_input
+from recollect.core.images import as_input
 from recollect.core.modules import seeded
 from recollect.errors import InputError
 
-__all__ = ["Augmentation", "Transform", "Transforms"]
+__all__ = ["Transform", "Transforms"]
 
 Transform = Callable[[Tensor], Tensor]
 
@@ -73,36 +73,3 @@ def _transformed(transform: Transform | None, x: Tensor, views: Tensor) -> Tenso
             )
         changed.append(found)
     return torch.stack(changed)
-
-
-@final
-@dataclass(frozen=True)
-class Augmentation:
-    """The augmentation of a step, with the batch and the replayed examples before augmentation.
-
-    Without augmentation, every view of an example is the example itself.
-    """
-
-    images: Images | Transforms | None = None
-    raw_batch: Tensor | None = None
-    raw_draws: Sequence[Tensor] = ()
-    dtype: torch.dtype = torch.float32
-
-    def batch(self, x: Tensor) -> Tensor:
-        """The batch before augmentation; x is its augmented form."""
-        return x if self.raw_batch is None else self.raw_batch
-
-    def drawn(self, number: int, x: Tensor) -> Tensor:
-        """The replayed examples of a draw before augmentation; x is their augmented form."""
-        return self.raw_draws[number] if self.raw_draws else x
-
-    def plain(self, raw: Tensor) -> Tensor:
-        """Convert stored examples to network inputs without augmentation."""
-        return raw if self.images is None else self.images.plain(raw, self.dtype)
-
-    def view(self, raw: Tensor, words: Tensor, replayed: bool) -> Tensor:
-        """Augment stored examples with random words `[K, n]`."""
-        if self.images is None:
-            return raw
-        augment = self.images.augment_replay if replayed else self.images.augment
-        return augment(raw, self.images.view_of(words), self.dtype)

@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.core.dense import Product, dense
 from recollect.errors import InputError
 
-__all__ = ["Gradient", "Gradients", "State", "Weights", "column", "summed"]
+__all__ = ["Gradient", "Gradients", "State", "Weights", "column"]
 
 ALIGNED = 64
 
@@ -85,6 +85,14 @@ class Weights:
                 for name, tensor in self.parts.items()
             }
         )
+
+    def dense(self) -> Weights:
+        """The weights themselves, for functions of a `Gradient` or of weights."""
+        return self
+
+    def times(self, factor: Tensor) -> Weights:
+        """The weights of every run, multiplied by its factor `[K]`."""
+        return self.map(lambda part: part * column(factor, part))
 
     def snapshot(self) -> Weights:
         """An independent copy."""
@@ -262,31 +270,3 @@ class State(dict[str, Tensor]):
     def to(self, device: torch.device) -> State:
         """A copy on a device."""
         return State({name: tensor.to(device) for name, tensor in self.items()})
-
-
-def summed(
-    direction: Gradient | Weights,
-    scale: Tensor | None,
-    also: tuple[Gradient | Weights, Tensor] | None,
-    share: Weights | None,
-) -> Weights:
-    """Add two scaled gradients and multiply the sum by a factor per weight, `share`."""
-
-    def named(parts: Gradient | Weights) -> dict[str, Tensor]:
-        return (parts.dense() if isinstance(parts, Gradient) else parts).named()
-
-    def times(parts: dict[str, Tensor], factor: Tensor) -> dict[str, Tensor]:
-        return {n: part * column(factor, part) for n, part in parts.items()}
-
-    found = named(direction) if scale is None else times(named(direction), scale)
-    if also is not None:
-        second = times(named(also[0]), also[1])
-        found = {n: part + second[n] if n in second else part for n, part in found.items()}
-    shares = {} if share is None else share.named()
-    # A share of zero gives zero even for a gradient that is not finite.
-    return Weights(
-        {
-            n: torch.where(shares[n] == 0, 0.0, part * shares[n]) if n in shares else part
-            for n, part in found.items()
-        }
-    )

@@ -66,7 +66,7 @@ class Reservoir(Filling):
 
 
 @dataclass(frozen=True)
-class Chosen:
+class Chosen(Filling):
     """Fills free slots in order; once the memory is full, the method decides what to store.
 
     Draws are uniform over the filled slots, as in a reservoir; the last draw has the size
@@ -79,19 +79,17 @@ class Chosen:
     (1, 2)
     """
 
-    capacity: int
     compared: int
     uses_labels: ClassVar[bool] = False
-    interchangeable: ClassVar[bool] = True
 
     def sizes(self, clock: Clock, draws: int, replay: int) -> tuple[int, ...]:
         """Return the size of each draw, limited to the number of stored examples."""
-        filled = min(clock.seen, self.capacity)
+        filled = self.filled(clock.seen)
         return (*[min(replay, filled)] * (draws - 1), min(self.compared, filled))
 
     def steady(self, clock: Clock, replay: int) -> bool:
         """Whether enough examples are stored for draws of the full size."""
-        return min(clock.seen, self.capacity) >= min(max(replay, self.compared), self.capacity)
+        return super().steady(clock, max(replay, self.compared))
 
     def slots(self, arrivals: Arrivals) -> Tensor:
         """The next free slots, `[steps, K, batch]`."""
@@ -100,7 +98,7 @@ class Chosen:
     def draws(self, arrivals: Arrivals, sizes: tuple[int, ...]) -> Drawn:
         """Draw slots uniformly without replacement, `[steps, K, sum(sizes)]`."""
         largest = (max(sizes),) * len(sizes)
-        drawn = Reservoir(self.capacity).draws(arrivals, largest).slots
+        drawn = super().draws(arrivals, largest).slots
         parts = drawn.unflatten(2, (len(sizes), -1)).unbind(2)  # type: ignore[no-untyped-call]
         cut = [part[..., :size] for part, size in zip(parts, sizes, strict=True)]
         return Drawn(torch.cat(cut, 2))

@@ -8,16 +8,15 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect.core.images import Images
 from recollect.core.model import Model
 from recollect.core.random import advance, uniform, words
-from recollect.core.transforms import Augmentation
+from recollect.core.transforms import Transforms
 from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.memory import Stored
 
 __all__ = ["Step"]
-
-PLAIN = Augmentation()
 
 
 class Step:
@@ -55,7 +54,8 @@ class Step:
         state: State | None = None,
         slots: Tensor | None = None,
         key: Tensor | None = None,
-        augmentation: Augmentation | None = None,
+        images: Images | Transforms | None = None,
+        raw: Sequence[Tensor] = (),
         fields: Collection[str] | None = None,
     ) -> None:
         self.x = x
@@ -66,7 +66,8 @@ class Step:
         self.slots = x.new_zeros(len(x), 0, dtype=torch.int64) if slots is None else slots
         self.outcome = Outcome()
         self._key = x.new_zeros(len(x), dtype=torch.int64) if key is None else key
-        self._augmentation = PLAIN if augmentation is None else augmentation
+        self._images = images
+        self._raw = raw  # the batch and the draws before augmentation, if they were augmented
         self._fields = fields
         self._drawn = 0
 
@@ -133,17 +134,22 @@ class Step:
 
     def view(self, draw: Stored | None = None) -> Tensor:
         """Return another random augmentation of a draw, or of the batch."""
-        raw = self._raw(draw)
-        return self._augmentation.view(raw, self._words(raw.shape[1]), draw is not None)
+        raw = self._before(draw)
+        words = self._words(raw.shape[1])
+        if self._images is None:
+            return raw
+        augment = self._images.augment if draw is None else self._images.augment_replay
+        return augment(raw, self._images.view_of(words), self.model.network.dtype)
 
     def plain(self, draw: Stored | None = None) -> Tensor:
         """Return the examples of a draw, or of the batch, without augmentation."""
-        return self._augmentation.plain(self._raw(draw))
+        raw = self._before(draw)
+        return raw if self._images is None else self._images.plain(raw, self.model.network.dtype)
 
-    def _raw(self, draw: Stored | None) -> Tensor:
-        if draw is None:
-            return self._augmentation.batch(self.x)
-        return self._augmentation.drawn(self._number(draw), draw.x)
+    def _before(self, draw: Stored | None) -> Tensor:
+        """The examples of a draw, or of the batch, before augmentation."""
+        number, x = (0, self.x) if draw is None else (self._number(draw) + 1, draw.x)
+        return self._raw[number] if number < len(self._raw) else x
 
     def _number(self, draw: Stored) -> int:
         for number, each in enumerate(self.replays):

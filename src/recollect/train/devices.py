@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ import torch
 
 from recollect.errors import InputError
 
-__all__ = ["cores", "device_label", "device_named", "one_thread", "wait_for"]
+__all__ = ["cores", "device_label", "device_named", "free_memory", "one_thread", "wait_for"]
 
 
 def device_named(name: str = "auto") -> torch.device:
@@ -57,6 +58,12 @@ def wait_for(device: torch.device) -> None:
 def cores() -> int:
     """The number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def free_memory() -> None:
+    """Release unused GPU memory."""
+    gc.collect()
+    torch.cuda.empty_cache()
 
 
 @contextmanager

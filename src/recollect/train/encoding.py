@@ -7,7 +7,7 @@ import hashlib
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, final
 
@@ -74,7 +74,7 @@ def encode(
     found = benchmark(stream).stream(folder=data_dir) if isinstance(stream, str) else stream
     _check(found, encoder, batch)
     assert isinstance(found, TaskStream)
-    work = Encoding.of(encoder, transform, batch, device_named(device), folder, found.packing)
+    work = _Encoding(encoder, transform, batch, device_named(device), folder, found.packing)
     train_x = work.features(found.train_x, f"{found.name}, training examples")
     same = found.test_x is found.train_x  # as in a validation split
     test_x = train_x if same else work.features(found.test_x, f"{found.name}, test examples")
@@ -134,41 +134,31 @@ def features_of(
 
 
 @final
-@dataclass(frozen=True)
-class Encoding:
-    """An encoder, copied to a device, with the folder of its cached features."""
+class _Encoding:
+    """An encoder, copied to a device in evaluation mode, with the folder of its cached features."""
 
-    encoder: nn.Module
-    transform: Callable[[Any], Any] | None
-    batch: int
-    device: torch.device
-    folder: Path
-    dtype: torch.dtype
-    packing: Packing | None = None
-    failed: list[str] = field(default_factory=list)
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         encoder: nn.Module,
         transform: Callable[[Any], Any] | None,
         batch: int,
         device: torch.device,
         folder: Path | str | None,
         packing: Packing | None = None,
-    ) -> Encoding:
-        """Copy an encoder to a device in evaluation mode, and find its cache folder."""
+    ) -> None:
         facts = NetworkFacts.of(encoder)
         parts = [facts.fingerprint, source_of(transform), *sorted(map(code_of, facts.classes))]
         parts += [str(packing)] if packing else []
         key = hashlib.sha256(" ".join(parts).encode()).hexdigest()[:LETTERS]
         home = Path(folder) if folder is not None else cache_folder() / "features"
-        module = copy.deepcopy(encoder).eval().to(device)
+        self.folder = home / key
+        self.encoder = copy.deepcopy(encoder).eval().to(device)
         # Convolutions on a CPU are twice as fast with channels last.
-        module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        floats = (p.dtype for p in module.parameters() if p.is_floating_point())
-        dtype = next(floats, torch.float32)
-        return cls(module, transform, batch, device, home / key, dtype, packing)
+        self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        floats = (p.dtype for p in self.encoder.parameters() if p.is_floating_point())
+        self.dtype = next(floats, torch.float32)
+        self.transform, self.batch, self.device, self.packing = transform, batch, device, packing
+        self._warned = False
 
     def features(self, x: Tensor, what: str) -> Tensor:
         """Read or compute the features `[N, ...]` of examples `[N, ...]`."""
@@ -201,8 +191,8 @@ class Encoding:
         try:
             write_bytes(path, pack({"rows": len(x)}, {"features": found}))
         except OSError as error:
-            if not self.failed:  # once is enough
-                self.failed.append(str(error))
+            if not self._warned:  # once is enough
+                self._warned = True
                 warnings.warn(
                     f"features cannot be stored in {self.folder} ({error.strerror or error}) and "
                     f"will be computed again next time: pass another folder",

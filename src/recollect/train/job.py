@@ -11,11 +11,10 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.methods import Method, Spec, recorded_values, setup_of, symbol
 from recollect.streams.joint import Joint
-from recollect.streams.stream import Stream, has_task_il, packing_of
+from recollect.streams.stream import Stream, has_task_il
 from recollect.streams.targets import target_of
 from recollect.train.checks import check_target
 from recollect.train.code import code_fingerprint
@@ -67,11 +66,6 @@ class Job:
     def arriving(self) -> Stream:
         """The stream to train on: with all tasks mixed if the method needs all data."""
         return Joint(self.stream) if self.kind.needs.all_data else self.stream
-
-    @property
-    def packing(self) -> Packing | None:
-        """The packing of examples of several tensors; None for single tensors."""
-        return packing_of(self.stream)
 
     @property
     def steps(self) -> int:

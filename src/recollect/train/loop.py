@@ -16,6 +16,7 @@ import torch
 from recollect.errors import TimeUp
 from recollect.memory import Clock
 from recollect.methods import Method
+from recollect.streams.stream import packing_of
 from recollect.streams.targets import target_of
 from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
@@ -30,12 +31,10 @@ from recollect.train.source import Source, stretch_length, stretches_of
 
 __all__ = ["Progress", "fleet_of", "train"]
 
-Report = Callable[[int], None]
-
 
 def train(
     job: Job,
-    report: Report = lambda steps: None,
+    report: Callable[[int], None] = lambda steps: None,
     checkpoints: Checkpoints | None = None,
 ) -> list[Result]:
     """Train the runs of a job as one fleet and evaluate them.
@@ -121,7 +120,7 @@ class Progress:
             if not (at.stretch or at.batches):
                 with self._timed():
                     at.rehearsed = fleet.start_task(pick, count, self.job.batch)
-                self._observer.task_start(self._point(at.task))
+                self._observer.call("on_task_start", self._point(at.task))
             source = Source(stream, at.task, fleet, at.rehearsed)
             first = range(self.job.epochs)
             if at.more_epochs is None:
@@ -133,7 +132,7 @@ class Progress:
             fleet.next_task(count)
             at.task, at.stretch, at.more_epochs = at.task + 1, 0, None
             yield from self._end_task()
-        self._observer.run_end(self._point(stream.tasks - 1))
+        self._observer.call("on_run_end", self._point(stream.tasks - 1))
 
     def _end_task(self) -> Iterator[int]:
         """Evaluate after a task."""
@@ -287,7 +286,7 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         replay=job.replay,
         stored=job.stream.dtype,
         images=job.stream.images,
-        packing=job.packing,
+        packing=packing_of(job.stream),
         device=job.device,
         half=job.device.type == "cuda" and not job.full_precision,
         steps=job.steps,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.errors import InputError
 from recollect.streams.stream import Batch, Stream, shuffled
 from recollect.train.curves import Curves
-from recollect.train.details import Point
+from recollect.train.details import Callback, Point
 from recollect.train.evaluate import Counts, Matrix, accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job
@@ -42,20 +42,14 @@ class Observer:
             yield slice(start, stop)
             start = stop
 
-    def task_start(self, point: Point) -> None:
-        """Call callbacks at task start."""
-        for callback in self._details.callbacks:
-            _call(callback.on_task_start, point)
-
     def steps(self, point: Point) -> None:
         """Record a point and call callbacks if they are due after some steps."""
         taken = self._fleet.steps
         if self._details.curves and taken % self._details.curves == 0:
             found = accuracy(self._fleet, self._sample, range(self._seen(point.task)))
             self._add(point, {name: percent.tolist() for name, percent in found.items()})
-        for callback in self._details.callbacks:
-            if taken % callback.every == 0:
-                _call(callback.on_steps, point)
+        due = [each for each in self._details.callbacks if taken % each.every == 0]
+        self.call("on_steps", point, due)
 
     def task_end(self, point: Point, measured: Mapping[str, Matrix]) -> None:
         """Record a point and call callbacks at task end, given accuracies `[K, tasks]`."""
@@ -64,13 +58,19 @@ class Observer:
                 self._points.pop()  # measured on fewer examples, before the method's end_task
             seen = self._seen(point.task)
             self._add(point, {name: row[:, :seen].tolist() for name, row in measured.items()})
-        for callback in self._details.callbacks:
-            _call(callback.on_task_end, point)
+        self.call("on_task_end", point)
 
-    def run_end(self, point: Point) -> None:
-        """Call callbacks after the last task."""
-        for callback in self._details.callbacks:
-            _call(callback.on_run_end, point)
+    def call(self, name: str, point: Point, due: Sequence[Callback] | None = None) -> None:
+        """Call a method of the callbacks that are due, or of all."""
+        try:
+            for callback in self._details.callbacks if due is None else due:
+                getattr(callback, name)(point)
+        except StopIteration:
+            raise InputError(
+                "a callback raised StopIteration, but a run cannot end early, since its scores "
+                "need all tasks: raise another exception to end all runs, or write a training loop "
+                "yourself"
+            ) from None
 
     def saved(self) -> dict[str, Any]:
         """The records so far, as plain data."""
@@ -118,16 +118,6 @@ class Observer:
         self._points.append(
             {"step": self._fleet.steps, "task": point.task, "loss": loss, "accuracy": percent}
         )
-
-
-def _call(function: Callable[[Point], None], point: Point) -> None:
-    try:
-        function(point)
-    except StopIteration:
-        raise InputError(
-            "a callback raised StopIteration, but a run cannot end early, since its scores need "
-            "all tasks: raise another exception to end all runs, or write a training loop yourself"
-        ) from None
 
 
 @final

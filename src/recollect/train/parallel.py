@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import math
 import sys
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -18,7 +17,7 @@ import torch
 
 from recollect.errors import InputError, RecollectError, TimeUp
 from recollect.train.checkpoint import Checkpoints
-from recollect.train.devices import cores, one_thread
+from recollect.train.devices import cores, free_memory, one_thread
 from recollect.train.execution import say_slower
 from recollect.train.interrupts import ending, noting_signals, stop_asked, stopped_words
 from recollect.train.job import Job
@@ -129,7 +128,10 @@ def _train_all(
     work = Work(rest, checkpoints, lambda index, steps: advance(left[index], steps), notice)
     stopped: list[BaseException] = []
     with noting_signals(saves=checkpoints is not None) as came:
-        events = runner(work) if runner else work.on_gpu() if on_gpu else work.on_cores(workers)
+        if runner:
+            events = runner(work)
+        else:
+            events = work.in_turn(nullcontext) if on_gpu else work.on_cores(workers)
         try:
             with closing(events):
                 for index, kind, value in events:
@@ -198,7 +200,7 @@ class Work:
     def on_cores(self, workers: int) -> Events:
         """Train on CPU cores; yields (index, kind, value) of "steps", "results" and "stopped"."""
         if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
-            yield from self._here()
+            yield from self.in_turn(one_thread)
             return
         waiting = sorted(enumerate(self.pieces), key=lambda piece: -piece[1].work)
         busy: dict[Connection, tuple[BaseProcess, int]] = {}
@@ -243,20 +245,11 @@ class Work:
             for process, _ in busy.values():
                 process.join()
 
-    def _here(self) -> Events:
-        for index, piece in enumerate(self.pieces):
-            if stop_asked():
-                return
-            try:
-                with one_thread():
-                    results = train(piece, partial(self._share, index, piece, []), self.checkpoints)
-            except TimeUp as limit:
-                yield index, "stopped", limit
-                return
-            yield index, "results", results
+    def in_turn(self, around: Callable[[], AbstractContextManager[None]]) -> Events:
+        """Train one fleet after the other, each in a context, in this process.
 
-    def on_gpu(self) -> Events:
-        """Train on a GPU, one fleet after the other; splits fleets that do not fit in memory."""
+        On a GPU, fleets that do not fit in its memory are split.
+        """
         most = max((len(piece.runs) for piece in self.pieces), default=1)
         for index, piece in enumerate(self.pieces):
             results: list[Result] = []
@@ -267,8 +260,9 @@ class Work:
                 part, *others = waiting
                 taken: list[int] = []
                 try:
-                    share = partial(self._share, index, part, taken)
-                    results += train(part, share, self.checkpoints)
+                    with around():
+                        share = partial(self._share, index, part, taken)
+                        results += train(part, share, self.checkpoints)
                     waiting = others
                 except TimeUp as limit:
                     yield index, "stopped", limit
@@ -286,8 +280,8 @@ class Work:
                         f"training {most} at a time"
                     )
                     waiting = [half for each in waiting for half in each.split(most)]
-                gc.collect()
-                torch.cuda.empty_cache()
+                if part.device.type == "cuda":
+                    free_memory()
             yield index, "results", results
 
     def _share(self, index: int, part: Job, taken: list[int], steps: int) -> None:

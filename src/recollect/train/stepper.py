@@ -11,11 +11,12 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect.core.batchnorm import written_out
 from recollect.core.images import Images
 from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
 from recollect.core.targets import CLASS, Target
-from recollect.core.transforms import Augmentation, Transforms
+from recollect.core.transforms import Transforms
 from recollect.errors import DivergedError, InputError
 from recollect.memory import Memory, Stored
 from recollect.methods import Step
@@ -29,6 +30,7 @@ from recollect.train.recorded import Frequent, Recorded
 
 __all__ = ["Stepper"]
 
+INPUTS = ("x", "y", "read", "slots", "key", "views", "noise", "valid", "factor")  # of `_find`
 LOSS, SLOTS, FIELD, REWRITE, NUMBERS = "loss", "slots", "field ", "rewrite ", "numbers"
 
 
@@ -120,35 +122,22 @@ class Stepper:
             how.append("bf16")
         return ", ".join([self._network.strategy, *(how or ["eager"])])
 
-    def _step(
-        self,
-        x: Tensor,
-        y: Tensor,
-        read: Tensor,
-        write: Tensor,
-        slots: Tensor,
-        key: Tensor,
-        views: Tensor | None = None,
-        noise: Tensor | None = None,
-        valid: Tensor | None = None,
-        factor: Tensor | None = None,
-        **fields: Tensor,
-    ) -> Tensor:
-        """Take one step of all runs; return the loss `[K]`. `fields` are stored unchanged."""
-        inputs = (x, y, read, slots, key, views, noise, valid, factor)
+    def _step(self, **planned: Tensor) -> Tensor:
+        """Take one step of all runs with its examples and its plan; return the loss `[K]`."""
+        inputs = tuple(map(planned.get, INPUTS))
         if self._recorded is not None:
             found = self._recorded((self._sizes, self._usual), inputs)
             loss, finite = self._checked(found)
         else:
-            found = self._find(*inputs)
+            found = self._find(*inputs)  # type: ignore[arg-type]
             loss = found[LOSS]
             finite = self._guard is None or self._guard.finite(loss)
         if not finite:
             raise DivergedError("the loss or the weights are no longer finite")
-        if SLOTS in found:
-            write = self._memory.rows(found[SLOTS])
+        write = self._memory.rows(found[SLOTS]) if SLOTS in found else planned["write"]
+        read, valid = planned["read"], planned.get("valid")
         rows = read if valid is None else torch.where(valid, read, self._memory.spare)
-        self._write({"x": x, "y": y, **fields}, write, rows, found)
+        self._write(planned, write, rows, found)
         self.written = write  # [K, B]
         return loss
 
@@ -251,19 +240,15 @@ class Stepper:
         given = dict(zip(self._names, piece, strict=True))
         past = {n.removeprefix("past "): t for n, t in given.items() if n.startswith("past ")}
         spans = list(zip([0, *accumulate(self._sizes)], self._sizes, strict=False))
-        augmentation = None
-        if self._images is not None:
-            raw = given.get("raw past")
-            draws = [] if raw is None else [raw.narrow(1, *span) for span in spans]
-            augmentation = Augmentation(
-                self._images, given.get("raw x"), draws, self._network.dtype
-            )
+        raw = [given["raw x"]] if "raw x" in given else []
+        if "raw past" in given:
+            raw += [given["raw past"].narrow(1, *span) for span in spans]
         rate = state.rate * given["factor"] if "factor" in given else state.rate
         parts = state.weights, state.buffers, rate, state.optimiser, self._target.criterion
         step = Step(
             given["x"], given["y"], Model(self._network, *parts),
             [Stored(past).narrow(*span) for span in spans],
-            state.state, given["slots"], given["key"], augmentation, self._noted,
+            state.state, given["slots"], given["key"], self._images, raw, self._noted,
         )  # fmt: skip
         found = {LOSS: state.method.update(step)}
         check_no_gradient(type(state.method), state.state)
@@ -286,7 +271,7 @@ class Stepper:
         """`_learn` with the state as plain tensors, as the compiler needs it."""
         state = self._states[0]
         fixed = len(state.tensors())
-        with self._network.written_out():
+        with written_out(self._network.norms):
             return self._learn(state.over(tensors[:fixed]), *tensors[fixed:])
 
     def _kind(self) -> Hashable:
