@@ -74,8 +74,8 @@ def close(ours: Tensor, theirs: Tensor, off: float = 1e-9) -> None:
 
 def assert_close(fleet: Fleet, other: Fleet, off: float = 1e-9) -> None:
     """Everything that learning changes is the same but for rounding, on any devices."""
-    theirs = _learned(other)
-    for name, tensor in _learned(fleet).items():
+    theirs = learned(other)
+    for name, tensor in learned(fleet).items():
         there = theirs[name].to(tensor.device)
         try:
             torch.testing.assert_close(tensor, there, rtol=0, atol=off)
@@ -83,14 +83,14 @@ def assert_close(fleet: Fleet, other: Fleet, off: float = 1e-9) -> None:
             raise AssertionError(f"{name}: {error}") from None
 
 
-def _learned(fleet: Fleet) -> dict[str, Tensor]:
-    """A fleet's tensors without the spare row of its memory, and of features stored beside it.
+def learned(fleet: Fleet) -> dict[str, Tensor]:
+    """A fleet's tensors without the spare row of its memory, and of state with a row per slot.
 
     Of several examples that are not to be stored, any may come to lie there on a GPU.
     """
     stored = {f"memory.{name}": tensor for name, tensor in fleet.memory.fields().items()}
-    if "kept" in fleet.state:
-        stored["state.kept"] = fleet.state["kept"][:, : fleet.memory.capacity]
+    for name in fleet.by_slot:
+        stored[f"state.{name}"] = fleet.state[name][:, : fleet.memory.capacity]
     return {**fleet.tensors(), **stored}
 
 

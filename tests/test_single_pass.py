@@ -72,3 +72,20 @@ def test_a_run_with_other_values_is_replaced(tmp_path: Path) -> None:
         assert main([*words, "--folder", str(tmp_path)]) == 0
         [(run, _)] = read_json(tmp_path / "seq-digits.jsonl")
         assert run.hyperparameters["lr"] == rate
+
+
+def test_what_commands_made_in_folders_of_their_own_is_put_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["seq-digits", "--buffers", "20", "--seeds", "1", "--tune-at", "20", "--rates", "0.03"]
+    for name in ("sgd", "er"):
+        assert main([*words, "--methods", name, "--folder", str(tmp_path / name)]) == 0
+    apart = [
+        run for name in ("sgd", "er") for run in read_json(tmp_path / name / "seq-digits.jsonl")
+    ]
+    capsys.readouterr()
+    folders = [str(tmp_path / name) for name in ("er", "sgd")]
+    assert main([*words, "--folder", str(tmp_path), "--add", *folders, "--table"]) == 0
+    assert [*read_json(tmp_path / "seq-digits.jsonl")] == apart
+    assert {*json.loads((tmp_path / "tuned.json").read_text())["seq-digits"]} == {"sgd", "er"}
+    assert "| ER |" in capsys.readouterr().out

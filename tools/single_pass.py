@@ -2,13 +2,15 @@
 
     python -m tools.single_pass online-cifar100
     python -m tools.single_pass seq-fashion-mnist --tune-at 500 --buffers 200 500 --mbs 32
+    python -m tools.single_pass online-cifar100 --methods er --folder er    # several side by side
+    python -m tools.single_pass online-cifar100 --add er derpp --table      # and then together
 
 Each method is tuned at one buffer on the validation split, over the grid below. The best values
 then train at all buffers with all seeds, and are evaluated on the test set. Everything is saved
 during training, so the same command continues where it was stopped: tuned values in `tuned.json`,
 the runs of the tables in `BENCHMARK.jsonl`, and all trained fleets in `store.sqlite`, which is not
 under version control. Remove a method from `tuned.json` to tune it again; runs with other values
-than those in the file are replaced. `--table` only prints.
+than those in the file are replaced. `--table` only prints. A folder is for one command at a time.
 """
 
 from __future__ import annotations
@@ -122,7 +124,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file, tuned_file = chosen.folder / f"{chosen.benchmark}.jsonl", chosen.folder / "tuned.json"
     values = json.loads(tuned_file.read_text()) if tuned_file.exists() else {}
     mine = values.setdefault(chosen.benchmark, {})
-    there = [*read_json(file)] if file.exists() else []
+    there = _runs(file)
+    for folder in chosen.add:
+        mine.update(json.loads((folder / "tuned.json").read_text()).get(chosen.benchmark, {}))
+        there = _merged(there, [run for run, _ in _runs(folder / file.name)])
+    if chosen.add:
+        write_json(tuned_file, values)
+        write_runs(file, there)
     missing = [name for name in chosen.methods if not _complete(name, mine, there, chosen)]
     if missing and not chosen.table:
         chosen.folder.mkdir(parents=True, exist_ok=True)
@@ -196,6 +204,10 @@ def _fits(each: Result, name: str, values: Values, chosen: argparse.Namespace) -
     )
 
 
+def _runs(file: Path) -> list[Stored]:
+    return [*read_json(file)] if file.exists() else []
+
+
 def _merged(there: Iterable[Stored], runs: Iterable[Result]) -> list[Stored]:
     """The runs so far, without older ones of the same method, buffer and seed, and the new ones."""
     new = [Stored(each, replace(each.provenance, command=plain(each.provenance.command)))
@@ -219,6 +231,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--seeds", type=int, default=3)
     add("--search-seeds", type=int, default=1)
     add("--mbs", type=int, metavar="N", help="replay size (default: the benchmark's)")
+    add("--add", nargs="+", type=Path, default=[], metavar="DIR",
+        help="add the tuned values and runs of these folders first")  # fmt: skip
     add("--table", action="store_true", help="print the tables of existing runs, without training")
     add(
         "--folder",

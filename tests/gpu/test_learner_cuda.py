@@ -61,5 +61,5 @@ def test_every_method_for_streams_learns_there(name: str) -> None:
     assert learner.predict(torch.from_numpy(batch(99)[0]).flatten(1))
     before = learner._packed()
     with pytest.raises(InputError):
-        learner.observe(np.full((10, 64), np.nan, dtype=np.float32), y)
+        learner.observe(np.full((10, 64), np.nan, dtype=np.float32), y, on_outlier="raise")
     assert learner._packed() == before

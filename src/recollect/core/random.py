@@ -91,15 +91,15 @@ def advance(key: Tensor, count: int) -> Tensor:
 def words(key: Tensor, count: int) -> Tensor:
     """The next `count` words of a key, `[..., count]`, for compiled steps.
 
-    The multiples are computed with a cumulative sum because torch's compiler, which stores an
-    index in 32 bits, cannot multiply it by a large constant on a GPU.
+    On a GPU, torch's compiler stores an index in 32 bits and cannot multiply it by a large
+    constant. Here the index is added to a 64-bit zero that the compiler does not recognise as one.
 
     >>> key = bits(torch.arange(3), Purpose.RANDOM, 7)
     >>> torch.equal(words(key, 4), extend(key[:, None], torch.arange(4)))
     True
     """
-    multiples = torch.full((count,), GOLDEN, dtype=torch.int64, device=key.device).cumsum(0)
-    return _mix(key[..., None] + multiples)
+    zero = (key ^ key)[..., None]
+    return extend(key[..., None], zero + torch.arange(count, device=key.device))
 
 
 def below(words: Tensor, n: Tensor | int) -> Tensor:
@@ -108,7 +108,8 @@ def below(words: Tensor, n: Tensor | int) -> Tensor:
     >>> below(bits(torch.arange(1000), Purpose.SLOT), 10).bincount().min() > 60
     tensor(True)
     """
-    size = torch.as_tensor(n, dtype=torch.int64, device=words.device)
+    # A number becomes a tensor without a copy from the host, which a CUDA graph could not capture.
+    size = torch.full((), n, device=words.device) if isinstance(n, int) else n.to(words)
     return torch.where(size <= 1 << 31, _scaled(words, size), _shift(words, 1) % size)
 
 
