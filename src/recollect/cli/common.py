@@ -26,7 +26,7 @@ from recollect.streams.data.files import cache_folder
 from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
 from recollect.train.details import CURVE_EXAMPLES, CURVE_STEPS
 from recollect.train.optimisation import NUMBERS, Optimisation
-from recollect.train.parallel import cores
+from recollect.train.parallel import usual_workers
 
 if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay
@@ -45,7 +45,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add_data_dir(parser)
     add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
     add("--workers", type=int, metavar="N",
-        help="number of processes on a CPU (default: all cores)")
+        help="number of processes (default: all cores, or 1 on a GPU; more share the GPU)")
     add("--device", default="auto", metavar="NAME",
         help="cpu, cuda or cuda:N (default: a GPU if available)")
     add("--full-precision", action="store_true",
@@ -174,7 +174,7 @@ def train(
         return Results(
             train_all(
                 jobs,
-                workers=elsewhere.workers if elsewhere else workers(chosen),
+                workers=elsewhere.workers if elsewhere else workers(chosen, jobs),
                 progress=progress,
                 finished=done,
                 notice=notice,
@@ -189,7 +189,7 @@ def _checkpoints(chosen: argparse.Namespace, jobs: Sequence[Job]) -> Checkpoints
     """Return the checkpoints of the command; --fresh removes existing ones."""
     deadline = None if chosen.time_limit is None else time.monotonic() + chosen.time_limit
     found = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
-    found = found.of(jobs, workers(chosen))
+    found = found.of(jobs, workers(chosen, jobs))
     left = found.of_other_code()
     with found.locked():  # a second process of the same command fails here
         if chosen.fresh:
@@ -251,7 +251,8 @@ def checked_device(chosen: argparse.Namespace) -> torch.device:
 
     By default it is the best device of this machine or of the Ray cluster.
     """
-    workers(chosen)
+    if chosen.workers is not None and chosen.workers < 1:
+        raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
     details_of(chosen)
     elsewhere = runner_named(chosen.on) if chosen.device == "auto" else None
     device = elsewhere.device if elsewhere else device_named(chosen.device)
@@ -269,8 +270,6 @@ def check_folder(folder: Path | None) -> None:
         raise InputError(f"there is no folder {str(folder)!r}: correct --data-dir")
 
 
-def workers(chosen: argparse.Namespace) -> int:
+def workers(chosen: argparse.Namespace, jobs: Sequence[Job]) -> int:
     """Return the number of processes to use."""
-    if chosen.workers is not None and chosen.workers < 1:
-        raise InputError(f"the number of workers must be at least 1, not {chosen.workers}")
-    return chosen.workers or cores()
+    return chosen.workers or usual_workers(jobs)

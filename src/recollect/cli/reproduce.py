@@ -175,7 +175,7 @@ def _say_finished(job: Job, results: list[Result]) -> None:
 
 def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
     """Print the estimated training time; for one table, also the slowest method."""
-    times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen))
+    times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen, jobs))
     total = sum(times.values())
     if not total:
         return
