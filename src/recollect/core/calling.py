@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.func import functional_call
+from torch import Tensor
 
 from recollect.core.packing import Packing
 from recollect.errors import InputError
 
-__all__ = ["call", "logits_of", "with_tensors"]
+__all__ = ["call", "logits_of"]
 
 
 def call(
@@ -48,18 +47,3 @@ def logits_of(output: Any) -> Tensor:
             f"`logits`, not a {type(output).__name__}"
         )
     return found
-
-
-def with_tensors(
-    module: nn.Module, tensors: Mapping[str, Tensor], *, tied: bool = True
-) -> Callable[..., Any]:
-    """Turn a module into a function that uses the given parameters and buffers.
-
-    `tied` must be True if the module shares tensors under several names.
-    """
-    known = dict(tensors)
-
-    def function(*inputs: Tensor, **named: Tensor) -> Any:
-        return functional_call(module, known, inputs, named, tie_weights=tied)
-
-    return function

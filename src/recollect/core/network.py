@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.func import vmap
+from torch.func import functional_call, vmap
 from torch.random import get_rng_state
 
 from recollect.core.batchnorm import keep_parts_apart
 from recollect.core.by_task import ByTask
-from recollect.core.calling import call, logits_of, with_tensors
+from recollect.core.calling import call, logits_of
 from recollect.core.dense import Dense, Product, joined
 from recollect.core.first_pass import FirstPass, leaves_inputs
 from recollect.core.modules import (
@@ -207,8 +208,8 @@ class Network:
 
     def _all(self, weights: Weights, x: Tensor, buffers: Mapping[str, Tensor]) -> Tensor:
         if self.strategy == "broadcast":
-            other = None if weights is self.weights else weights.named()
-            return logits_of(self._call(x)) if other is None else self.one(other, {}, x)
+            own = weights is self.weights
+            return logits_of(self._call(x)) if own else self.one(weights.named(), {}, x)
         if self.strategy == "vmap":
             batched: Tensor = vmap(self.one)(weights.named(), dict(buffers), x)
             return batched
@@ -253,8 +254,7 @@ class Network:
         named = self._held if own else leaves.named()
         others = {name: leaf for name, leaf in named.items() if leaf.requires_grad}
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
-        outputs = [output for _, tape in tapes for _, output in tape]
-        wanted = [*outputs, *others.values()]
+        wanted = [*(output for _, tape in tapes for _, output in tape), *others.values()]
         found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
@@ -292,5 +292,9 @@ class Network:
 
     def one(self, weights: Tensors, buffers: Tensors, x: Tensor) -> Tensor:
         """Compute the outputs `[n, C]` of a single network for inputs `[n, ...]`."""
-        module = with_tensors(self.module, {**weights, **buffers}, tied=self._tied)
+
+        def module(*inputs: Tensor, **named: Tensor) -> Any:
+            tensors = {**weights, **buffers}
+            return functional_call(self.module, tensors, inputs, named, tie_weights=self._tied)
+
         return call(module, x, self.packing, self.dtype)

@@ -8,7 +8,7 @@ import importlib.util
 import inspect
 import sys
 import textwrap
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -54,7 +54,11 @@ def _fingerprint(method: type, *others: type) -> str:
         if name not in found and name not in APART:
             source = _source(name)
             found[name] = source.digest
-            waiting += _imported(source, packages)
+            waiting += [
+                _defining(origin, there)
+                for origin, there, _ in source.imports
+                if origin.partition(".")[0] in packages
+            ]
     own = [f"{method.__module__}.{method.__qualname__}"]
     # In an interactive session a module has no file, so only the classes are read.
     own += [_tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
@@ -103,12 +107,6 @@ def _file(module: str) -> Path | None:
             return None
         name = spec.origin if spec else None
     return Path(name) if name and name.endswith(".py") else None
-
-
-def _imported(source: _Source, packages: Container[str]) -> Iterator[str]:
-    for module, name, _ in source.imports:
-        if module.partition(".")[0] in packages:
-            yield _defining(module, name)
 
 
 @cache
