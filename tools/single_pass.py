@@ -17,19 +17,18 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tools.collect import plain
+from tools.collect import with_plain_command
 from tools.command import run_command
 from tools.single_pass_time import Asked, say_how_long
 from tools.table_parts import markdown
 
 from recollect import Results, run, search
 from recollect.errors import InputError
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network
 from recollect.files import write_json
@@ -122,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file, tuned_file = chosen.folder / f"{chosen.benchmark}.jsonl", chosen.folder / "tuned.json"
     values = json.loads(tuned_file.read_text()) if tuned_file.exists() else {}
     mine = values.setdefault(chosen.benchmark, {})
-    there = [*read_json(file)] if file.exists() else []
+    there = read_json(file) if file.exists() else []
     missing = [name for name in chosen.methods if not _complete(name, mine, there, chosen)]
     if missing and not chosen.table:
         chosen.folder.mkdir(parents=True, exist_ok=True)
@@ -148,10 +147,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         there = _merged(there, runs)
         write_runs(file, there)
     found = [
-        each.result
+        each
         for name in chosen.methods
         for each in there
-        if name in mine and _fits(each.result, name, mine[name], chosen)
+        if name in mine and _fits(each, name, mine[name], chosen)
     ]
     for setting in dict.fromkeys(name for each in found for name in each.accuracy):
         print(f"\n{setting_title(setting)}\n\n{table(found, setting)}")
@@ -173,14 +172,12 @@ def _asked(name: str, mine: Mapping[str, Values], chosen: argparse.Namespace) ->
 
 
 def _complete(
-    name: str, mine: Mapping[str, Values], there: Iterable[Stored], chosen: argparse.Namespace
+    name: str, mine: Mapping[str, Values], there: Iterable[Result], chosen: argparse.Namespace
 ) -> bool:
     """Whether all runs of the table of a method are there, with its tuned values."""
     buffers = chosen.buffers if method(name).replay else [None]
     wanted = {(size, seed) for size in buffers for seed in range(chosen.seeds)}
-    fit = [
-        row.result for row in there if name in mine and _fits(row.result, name, mine[name], chosen)
-    ]
+    fit = [each for each in there if name in mine and _fits(each, name, mine[name], chosen)]
     return wanted <= {(each.buffer, each.seed) for each in fit}
 
 
@@ -196,15 +193,13 @@ def _fits(each: Result, name: str, values: Values, chosen: argparse.Namespace) -
     )
 
 
-def _merged(there: Iterable[Stored], runs: Iterable[Result]) -> list[Stored]:
+def _merged(there: Iterable[Result], runs: Iterable[Result]) -> list[Result]:
     """The runs so far, without older ones of the same method, buffer and seed, and the new ones."""
-    new = [Stored(each, replace(each.provenance, command=plain(each.provenance.command)))
-           for each in runs]  # fmt: skip
-    keys = {(each.method, each.buffer, each.seed) for each, _ in new}
-    kept = [row for row in there
-            if (row.result.method, row.result.buffer, row.result.seed) not in keys]  # fmt: skip
+    new = [with_plain_command(each) for each in runs]
+    keys = {(each.method, each.buffer, each.seed) for each in new}
+    kept = [each for each in there if (each.method, each.buffer, each.seed) not in keys]
     order = [*GRID]
-    return sorted([*kept, *new], key=lambda row: order.index(row.result.method))
+    return sorted([*kept, *new], key=lambda each: order.index(each.method))
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -51,7 +51,7 @@ def of_defaults(evidence: Evidence, words: Sequence[str]) -> str:
 
 def _runs(name: str) -> list[Result]:
     file = FOLDER / f"{name}.jsonl"
-    return [run for run, _ in read_json(file)] if file.exists() else []
+    return read_json(file) if file.exists() else []
 
 
 TABLES = {"single-pass": tuned, "single-pass-of": of_method, "defaults": of_defaults}

@@ -261,10 +261,10 @@ def test_results_of_values_are_saved_and_read_also_of_runs_that_diverged(tmp_pat
     results.save(tmp_path / "runs.json")
     found = Results.load(tmp_path / "runs.json")
     assert [*found] == [*results]
-    write_runs(tmp_path / "runs.jsonl", [(each, each.provenance) for each in found])
+    write_runs(tmp_path / "runs.jsonl", found)
     assert Store(tmp_path / "other.sqlite").add(read_json(tmp_path / "runs.jsonl")) == 2
     with pytest.raises(InputError, match="2 runs are regression or"):
-        build(Store(tmp_path / "other.sqlite").rows())
+        build(Store(tmp_path / "other.sqlite").runs())
     assert by_criterion(results)[0].values["lr"] == 1e-4
     assert "final RMSE" in columns(results)
 

@@ -16,8 +16,10 @@ from recollect.cli.parser import duration, number
 from recollect.cli.screen import notice, showing_progress
 from recollect.errors import InputError
 from recollect.experiments import Results
+from recollect.experiments.files import write_runs
 from recollect.experiments.plan import Plan
-from recollect.experiments.store import CommandStore, Store, write_json
+from recollect.experiments.recorder import Recorder
+from recollect.experiments.store import Store
 from recollect.experiments.tensorboard import log_results, summary_writer
 from recollect.files import check_new
 from recollect.methods import Method, every_method
@@ -155,12 +157,13 @@ def train(
     Runs in the result store are not trained again, and new runs are added to it.
     """
     elsewhere = runner_named(chosen.on)
-    store = _store_of(chosen)
+    store = Store(chosen.store)
+    recording = Recorder(store, chosen.line, chosen.fresh)
     for job in jobs:
         job.check()
-    store.store.add([])  # fail before training if the store cannot be written
+    store.add([])  # fail before training if the store cannot be written
     checkpoints = _checkpoints(chosen, jobs)
-    there = sum(run is not None for job in jobs for run in store.find(job))
+    there = sum(run is not None for job in jobs for run in recording.find(job))
     if there:
         total = sum(len(job.runs) for job in jobs)
         notice(f"{there} of {total} runs are already in the store (--fresh trains them again)")
@@ -171,7 +174,7 @@ def train(
             log_results(results, chosen.tensorboard)
 
     with showing_progress(jobs) as progress:
-        return Results(
+        return recording.results(
             train_all(
                 jobs,
                 workers=elsewhere.workers if elsewhere else workers(chosen),
@@ -179,7 +182,7 @@ def train(
                 finished=done,
                 notice=notice,
                 checkpoints=checkpoints,
-                store=store,
+                store=recording,
                 runner=elsewhere,
             )
         )
@@ -218,18 +221,14 @@ def details_of(chosen: argparse.Namespace) -> Details:
 
 def left_to_train(chosen: argparse.Namespace, jobs: Sequence[Job]) -> list[Job]:
     """Return the jobs with runs that are not in the store."""
-    store = _store_of(chosen)
-    return [job for job in jobs if not all(store.find(job))]
-
-
-def _store_of(chosen: argparse.Namespace) -> CommandStore:
-    return CommandStore(Store(chosen.store), chosen.line, chosen.fresh)
+    recording = Recorder(Store(chosen.store), chosen.line, chosen.fresh)
+    return [job for job in jobs if not all(recording.find(job))]
 
 
 def write_results(chosen: argparse.Namespace, results: Sequence[Result]) -> None:
     """Write the results to the file of --json, if given."""
     if chosen.json:
-        write_json(chosen.json, results, Store(chosen.store))
+        write_runs(chosen.json, results)
 
 
 def runner_named(where: str | None) -> OnRay | None:

@@ -49,13 +49,13 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _runs(text: str, chosen: argparse.Namespace) -> list[Result]:
     if Path(text).exists():
-        return [row.result for row in read_json(text, notice)]
+        return read_json(text, notice)
     if "=" not in text:
         raise InputError(
             f"there is no file or folder {text!r}; a selection from the store has the form "
             f"method=derpp,buffer=200"
         )
-    return _selected([row.result for row in stored_runs(chosen)], text)
+    return _selected(stored_runs(chosen), text)
 
 
 def _selected(runs: Sequence[Result], text: str) -> list[Result]:

@@ -110,7 +110,7 @@ def _packages() -> Iterator[Line]:
 def _store(chosen: argparse.Namespace) -> Iterator[Line]:
     store = Store(chosen.store)
     try:
-        yield True, f"{len(store.rows(all_codes=True))} runs", str(store.path)
+        yield True, f"{len(store.runs(all_codes=True))} runs", str(store.path)
     except RecollectError as error:
         yield False, "results", str(error)
 

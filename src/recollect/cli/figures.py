@@ -55,7 +55,7 @@ def command(chosen: argparse.Namespace) -> int:
     if set(formats) - {"json"}:
         check_matplotlib()
     material = Material(
-        results=[row.result for row in stored_runs(chosen)],
+        results=stored_runs(chosen),
         bench=chosen.bench,
         folder=chosen.data_dir,
         seeds=seeds,

@@ -12,10 +12,11 @@ from pathlib import Path
 from recollect.cli.common import add_files, add_force
 from recollect.cli.screen import notice
 from recollect.errors import InputError
-from recollect.experiments.files import Stored, read_json
+from recollect.experiments.files import read_json
 from recollect.experiments.report import build, drawn_in, write
 from recollect.experiments.store import Store
 from recollect.files import check_new
+from recollect.train import Result
 
 __all__ = ["configure", "stored_runs"]
 
@@ -39,8 +40,8 @@ def command(chosen: argparse.Namespace) -> int:
     """Write the page and print its path."""
     check_new(chosen.out, chosen.force or _is_report(chosen.out), "--force")
     drawn = drawn_in(chosen.figures) if chosen.figures else {}
-    rows = stored_runs(chosen)
-    if not rows:
+    runs = stored_runs(chosen)
+    if not runs:
         raise InputError(
             "there are no runs in these files: give files that --json wrote"
             if chosen.files and not chosen.store
@@ -48,7 +49,7 @@ def command(chosen: argparse.Namespace) -> int:
             f"`recollect reproduce`, or give files that --json wrote with --from"
         )
     with _without_collection():
-        data = build(_wanted(rows, chosen.benchmark), drawn)
+        data = build(_wanted(runs, chosen.benchmark), drawn)
     write(data, chosen.out)
     size = chosen.out.stat().st_size / 1e6
     print(f"{chosen.out}: {data['runs']} runs in {len(data['rows'])} configurations, {size:.1f} MB")
@@ -57,12 +58,12 @@ def command(chosen: argparse.Namespace) -> int:
     return 0
 
 
-def stored_runs(chosen: argparse.Namespace) -> list[Stored]:
+def stored_runs(chosen: argparse.Namespace) -> list[Result]:
     """Return the runs of --from; without it, or if --store is given too, those of the store."""
-    rows = [row for file in chosen.files or [] for row in read_json(file, notice)]
+    runs = [run for file in chosen.files or [] for run in read_json(file, notice)]
     if chosen.store and not chosen.store.is_file():
         raise InputError(f"there is no result store {str(chosen.store)!r}: correct --store")
-    return rows + Store(chosen.store).rows() if chosen.store or not chosen.files else rows
+    return runs + Store(chosen.store).runs() if chosen.store or not chosen.files else runs
 
 
 def _is_report(path: Path) -> bool:
@@ -85,9 +86,9 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _wanted(rows: list[Stored], names: list[str] | None) -> list[Stored]:
-    found = [row for row in rows if names is None or row.result.benchmark in names]
-    there = sorted({row.result.benchmark for row in rows})
+def _wanted(runs: list[Result], names: list[str] | None) -> list[Result]:
+    found = [run for run in runs if names is None or run.benchmark in names]
+    there = sorted({run.benchmark for run in runs})
     for name in names or []:
         if name not in there:
             raise InputError(f"there are no runs on {name!r}, only on {', '.join(there)}")

@@ -9,18 +9,12 @@ from typing import TYPE_CHECKING, Any
 from recollect.cli.common import add_force, add_store
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
-from recollect.experiments.exports import (
-    FORMATS,
-    Column,
-    exported,
-    mean_cells,
-    score_columns,
-)
-from recollect.experiments.files import read_json, write_runs
+from recollect.experiments.exports import FORMATS, Column, mean_cells, save, score_columns
+from recollect.experiments.files import read_json
 from recollect.experiments.labels import MORE_SCORES, SCORES
 from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store
-from recollect.files import check_new, write_text
+from recollect.files import check_new
 from recollect.methods import method as known_method
 
 if TYPE_CHECKING:
@@ -70,25 +64,21 @@ def command(chosen: argparse.Namespace) -> int:
     if out:
         check_new(out, chosen.force, "--force")
     read = [(path, read_json(path, notice)) for path in chosen.sources]
-    for path, rows in read:
-        new = store.add(rows)
-        notice(f"{path}: {len(rows)} runs, {new} of them new")
+    for path, runs in read:
+        new = store.add(runs)
+        notice(f"{path}: {len(runs)} runs, {new} of them new")
     filters: dict[str, Any] = {
         "benchmark": chosen.benchmark,
         "method": chosen.method and _named(chosen.method),
         "buffer": ... if chosen.buffer is None else chosen.buffer,
         "validation": True if chosen.validation else None if out else False,
     }
-    found = store.rows(**filters, all_codes=chosen.all_code)
-    results = Results([row.result for row in found])
+    results = Results(store.runs(**filters, all_codes=chosen.all_code))
     if not results:
         notice(_nothing(store, chosen))
         return 0
     if out:
-        if out.suffix in FORMATS:
-            write_text(out, exported(results, out.suffix, scores))
-        else:
-            write_runs(out, found)
+        save(results, out, scores)
         notice(f"{len(results)} runs written to {out}")
         return 0
     screen = console()
@@ -98,10 +88,10 @@ def command(chosen: argparse.Namespace) -> int:
         if len(codes) > 1 and not chosen.all_code:
             notice(f"the rows of {name} on {benchmark} come from {len(codes)} versions of the code")
     if not chosen.all_code:
-        hidden = len(store.rows(**filters, all_codes=True)) - len(found)
+        hidden = len(store.runs(**filters, all_codes=True)) - len(results)
         if hidden:
-            runs = "run" if hidden == 1 else "runs"
-            notice(f"{hidden} {runs} of older versions of the code not shown: use --all-code")
+            noun = "run" if hidden == 1 else "runs"
+            notice(f"{hidden} {noun} of older versions of the code not shown: use --all-code")
     return 0
 
 
@@ -122,11 +112,11 @@ def _named(method: str) -> str:
 
 
 def _nothing(store: Store, chosen: argparse.Namespace) -> str:
-    there = store.rows(validation=chosen.validation, all_codes=chosen.all_code)
+    there = store.runs(validation=chosen.validation, all_codes=chosen.all_code)
     if not there:
         return f"no matching runs in {store.path}: train some, or import files with --import"
     benchmarks, methods = (
-        ", ".join(dict.fromkeys(getattr(row.result, name) for row in there))
+        ", ".join(dict.fromkeys(getattr(run, name) for run in there))
         for name in ("benchmark", "method")
     )
     return f"no matching runs in {store.path}; benchmarks: {benchmarks}; methods: {methods}"

@@ -20,7 +20,7 @@ from recollect.experiments.labels import (
     settings_of,
 )
 from recollect.experiments.results import Results, Summary
-from recollect.files import write_json, write_text
+from recollect.files import write_text
 
 __all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "save", "score_columns"]
 
@@ -59,15 +59,13 @@ def exported(results: Results, suffix: str, scores: Sequence[str] = ()) -> str:
     return FORMATS[suffix](results, scores)
 
 
-def save(results: Results, path: Path | str) -> None:
-    """Write results to a file, in the format that its suffix names."""
+def save(results: Results, path: Path | str, scores: Sequence[str] = ()) -> None:
+    """Write results to a file in the format that its suffix names; `scores` as in `exported`."""
     suffix = Path(path).suffix
     if suffix in FORMATS:
-        write_text(path, exported(results, suffix))
-    elif suffix == LINES:
-        write_runs(path, [(run, run.provenance) for run in results])
-    elif suffix in (".json", ""):
-        write_json(path, [run.as_json() for run in results])
+        write_text(path, exported(results, suffix, scores))
+    elif suffix in (LINES, ".json", ""):
+        write_runs(path, results)
     else:
         raise InputError(
             f"cannot save results as {suffix!r}: use .json or .jsonl (to load them again), or "

@@ -227,7 +227,7 @@ class Results(Sequence[Result]):
         """Read runs from `.json` and `.jsonl` files that `save` or `--json` wrote, or folders."""
         from recollect.experiments.files import read_json
 
-        return cls([row.result for path in paths for row in read_json(path)])
+        return cls([run for path in paths for run in read_json(path)])
 
     def to_pandas(self) -> DataFrame:
         """Return a pandas DataFrame with one row per run and the columns of a CSV export."""

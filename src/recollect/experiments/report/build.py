@@ -13,7 +13,6 @@ from recollect import __version__
 from recollect.errors import InputError
 from recollect.experiments.choices import choices, usual
 from recollect.experiments.figures.chart import style_of
-from recollect.experiments.files import Stored
 from recollect.experiments.labels import (
     SETTINGS,
     known_first,
@@ -32,29 +31,26 @@ from recollect.experiments.store import newest_code
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
 __all__ = ["build"]
 
 
-def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def build(runs: Sequence[Result], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Build the data of the report page from runs and from figures made separately.
 
     Percentages of single runs are stored as integer hundredths. Means are rounded to hundredths,
     after the verdicts are computed. Strings shared by many runs are stored as indices into `texts`.
     """
-    others = len(rows)
-    rows = [row for row in rows if of_classes(row.result)]
-    if not rows and others:
+    if not runs:
+        raise InputError("there are no runs to report: train some with `recollect reproduce`")
+    shown = [run for run in runs if of_classes(run)]
+    if not shown:
         raise InputError(
-            f"the report supports classification only, and {others} runs are regression or "
+            f"the report supports classification only, and {len(runs)} runs are regression or "
             f"multi-label: use `recollect results` and `recollect compare` for them"
         )
-    if not rows:
-        raise InputError("there are no runs to report: train some with `recollect reproduce`")
-    kept = newest_code(rows)
-    made = {id(row.result): row.provenance for row in kept}
-    found = _ordered(Results([row.result for row in kept]).summaries())
+    kept = newest_code(shown)
+    found = _ordered(Results(kept).summaries())
     grouped = choices(found)
     why = {id(each.shown): each.why for each in grouped}
     variant = {id(each): one.variant for one in grouped for each in one.configurations}
@@ -65,7 +61,7 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
     return {
         "version": __version__,
         "runs": len(kept),
-        "repeated": len(rows) - len(kept),
+        "repeated": len(shown) - len(kept),
         "settings": {
             setting: setting_title(setting)
             for setting in known_first(
@@ -83,13 +79,13 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
         },
         "tallies": tallies(found, verdicts),
         "rows": [
-            _row(each, name, verdict, made, texts)
+            _row(each, name, verdict, texts)
             | {"variant": variant[id(each)], "why": why.get(id(each), "")}
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
         "texts": list(texts),
         "recorded": recorded(dict(zip(names, found, strict=True))),
-        "figures": figures_of([row.result for row in kept], drawn or {}),
+        "figures": figures_of(kept, drawn or {}),
     }
 
 
@@ -100,15 +96,9 @@ class _Texts(dict[str, int]):
         return self.setdefault(text, len(self))
 
 
-def _row(
-    each: Summary,
-    name: str,
-    verdicts: Compared,
-    provenance: Mapping[int, Provenance],
-    texts: _Texts,
-) -> dict[str, Any]:
+def _row(each: Summary, name: str, verdicts: Compared, texts: _Texts) -> dict[str, Any]:
     run, low = each.first, each.far_below
-    made = [provenance[id(run)] for run in each.runs]
+    commands = dict.fromkeys(run.provenance.command for run in each.runs)
     return {
         "id": name,
         "benchmark": run.benchmark,
@@ -123,7 +113,7 @@ def _row(
         "steps": run.steps,
         "bytes": max(run.memory_bytes for run in each.runs),
         "seconds": _rounded(each.seconds, 4),
-        "commands": [texts[line] for line in dict.fromkeys(m.command for m in made) if line],
+        "commands": [texts[line] for line in commands if line],
         "again": again(run, [run.seed for run in each.runs]),
         "scores": {
             setting: {metric: _mean(each.mean(metric, setting)) for metric in METRICS}
@@ -137,9 +127,7 @@ def _row(
             }
             for setting, by_metric in verdicts.items()
         },
-        "runs": [
-            _run(run, where, run in low, texts) for run, where in zip(each.runs, made, strict=True)
-        ],
+        "runs": [_run(run, run in low, texts) for run in each.runs],
     }
 
 
@@ -149,8 +137,8 @@ def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
     return [theirs.mean, theirs.std, *judged]
 
 
-def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[str, Any]:
-    kept = recorded_by(run)
+def _run(run: Result, far_below: bool, texts: _Texts) -> dict[str, Any]:
+    kept, made = recorded_by(run), run.provenance
     return {
         "seed": run.seed,
         **({"recorded": kept} if kept else {}),
@@ -159,7 +147,7 @@ def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[
         "farBelow": far_below,
         "where": texts[": ".join(filter(None, (run.device, run.execution)))],
         "machine": texts["" if made.machine == run.device else made.machine],
-        "code": texts[_code(run, made)],
+        "code": texts[_code(run)],
         "precision": texts[made.precision],
         "data": texts[run.stream],
         "network": texts[run.network],
@@ -184,8 +172,9 @@ def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[
     }
 
 
-def _code(run: Result, made: Provenance) -> str:
+def _code(run: Result) -> str:
     """Describe the version of the code that trained a run; empty if unknown."""
+    made = run.provenance
     if not made.version:
         return ""
     facts = {"code": run.code, "commit": made.commit, "PyTorch": made.torch}
