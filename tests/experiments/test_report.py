@@ -18,7 +18,7 @@ import pytest
 from recollect import InputError, Results
 from recollect.cli.main import main
 from recollect.experiments.report import build, render, write
-from recollect.experiments.report.compared import METRICS
+from recollect.experiments.report.rows import METRICS
 from recollect.experiments.reproduce import compare
 from recollect.experiments.results import Mean
 from recollect.experiments.store import Store

@@ -17,8 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 from recollect import ER, MLP, SGD, DERpp, Fleet, Method, Results, Step, from_arrays, run
 from recollect.core.targets import LABELS, REGRESSION, Target, with_weights
 from recollect.errors import InputError
-from recollect.experiments.difference import Difference
-from recollect.experiments.difference_table import as_text
+from recollect.experiments.difference import Difference, as_text
 from recollect.experiments.exports import columns
 from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.report import build

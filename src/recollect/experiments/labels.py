@@ -15,6 +15,7 @@ __all__ = [
     "SCORE_TITLES",
     "SETTINGS",
     "amount",
+    "counted",
     "decimals",
     "known_first",
     "lower_is_better",
@@ -96,6 +97,15 @@ def amount(size: float, setting: str) -> str:
     ('3.1 points', '0.0314')
     """
     return f"{size:.1f} points" if setting in PERCENT else f"{size:.3g}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Format a number of things.
+
+    >>> counted(1, "seed"), counted(3, "seed")
+    ('1 seed', '3 seeds')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def decimals(value: float, setting: str) -> int:

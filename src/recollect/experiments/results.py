@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from recollect.experiments.labels import decimals, meaningful, of_classes, setting_title
+from recollect.experiments.labels import counted, decimals, meaningful, of_classes, setting_title
 from recollect.extras import needs
 from recollect.train import Result
 
@@ -54,7 +54,7 @@ class Mean:
         >>> Mean(80.25, 1.5, seeds=2).beside(3)
         '80.25 ±1.50 (2 seeds)'
         """
-        return str(self) if self.seeds == runs else f"{self} ({_seeds(self.seeds)})"
+        return str(self) if self.seeds == runs else f"{self} ({counted(self.seeds, 'seed')})"
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> Mean | None:
@@ -91,7 +91,7 @@ class Summary:
     @property
     def seeds(self) -> str:
         """Number of runs in words, such as `10 seeds`."""
-        return _seeds(len(self.runs))
+        return counted(len(self.runs), "seed")
 
     @property
     def settings(self) -> list[str]:
@@ -288,10 +288,6 @@ def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRI
         parts.append(f"{FINGERPRINTS[name]} {shown}")
         alike = [each for each in alike if getattr(each.identity, name) == value]
     return ", ".join(parts)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' if count > 1 else ''}"
 
 
 def _lowest(values: Sequence[float]) -> float:

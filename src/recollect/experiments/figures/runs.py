@@ -12,6 +12,7 @@ from recollect.errors import InputError
 from recollect.experiments.choices import choices
 from recollect.experiments.labels import (
     SETTINGS,
+    counted,
     known_first,
     meaningful,
     of_classes,
@@ -166,7 +167,7 @@ def buffer_and_mean(point: Point) -> list[str]:
     ['buffer 200', '80.25 ±1.50 over 10 seeds']
     """
     buffer = "no memory" if point.buffer is None else f"buffer {point.buffer}"
-    return [buffer, f"{point} over {_seeds(point.seeds)}"]
+    return [buffer, f"{point} over {counted(point.seeds, 'seed')}"]
 
 
 def in_order(methods: Iterable[str]) -> list[str]:
@@ -186,14 +187,10 @@ def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
     """
     found = {point.seeds for lines in panels for line in lines for point in line.points}
     low, high = min(found), max(found)
-    return f"{low} to {high} seeds" if low < high else _seeds(high)
+    return f"{low} to {high} seeds" if low < high else counted(high, "seed")
 
 
 def _belongs(run: Result) -> bool:
     known = BENCHMARKS.get(run.benchmark)
     usual = not run.validation and (known is None or run.epochs == known.epochs)
     return usual and of_classes(run)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' if count > 1 else ''}"
