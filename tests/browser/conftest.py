@@ -14,8 +14,8 @@ from tests.experiments.some_results import with_curves
 from recollect.experiments.figures.examples import BatchesData, Shown
 from recollect.experiments.figures.fisher import Curve, FisherData
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
-from recollect.experiments.report import build, drawn_in, write
-from recollect.files import write_json
+from recollect.experiments.report import build, drawn_in, render
+from recollect.files import write_json, write_text
 from recollect.train import Result
 from recollect.train.provenance import Provenance
 
@@ -70,7 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("report")
     _write_figures(folder)
-    write(build(rows, drawn_in(folder)), folder / "report.html")
+    write_text(folder / "report.html", render(build(rows, drawn_in(folder))))
     return (folder / "report.html").as_uri()
 
 
@@ -102,7 +102,7 @@ def _write_figures(folder: Path) -> None:
 def bare_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report without figures that were drawn apart."""
     file = tmp_path_factory.mktemp("bare") / "bare.html"
-    write(build([made("seq-mnist", "er", 200, 0)]), file)
+    write_text(file, render(build([made("seq-mnist", "er", 200, 0)])))
     return file.as_uri()
 
 
@@ -113,7 +113,7 @@ def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     runs = [with_curves(first, change=0.0), with_curves(second, change=1.0), third]
     runs.append(made("seq-mnist", "er", 200, 0))
     file = tmp_path_factory.mktemp("recorded") / "recorded.html"
-    write(build(runs), file)
+    write_text(file, render(build(runs)))
     return file.as_uri()
 
 

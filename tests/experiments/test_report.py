@@ -17,11 +17,12 @@ import pytest
 
 from recollect import InputError, Results
 from recollect.cli.main import main
-from recollect.experiments.report import build, render, write
+from recollect.experiments.report import build, render
 from recollect.experiments.report.rows import METRICS
 from recollect.experiments.reproduce import compare
 from recollect.experiments.results import Mean
 from recollect.experiments.store import Store
+from recollect.files import write_text
 from recollect.streams import benchmark
 from recollect.train import Result
 from recollect.train.provenance import Provenance
@@ -231,9 +232,9 @@ def test_no_runs_are_refused() -> None:
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        write(build(runs(85.0)), tmp_path / "nowhere" / "report.html")
+        write_text(tmp_path / "nowhere" / "report.html", render(build(runs(85.0))))
     with pytest.raises(ValueError, match="JSON"):
-        write({"odd": float("nan")}, tmp_path / "report.html")
+        write_text(tmp_path / "report.html", render({"odd": float("nan")}))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -35,6 +35,29 @@ if TYPE_CHECKING:
 
 Methods = Mapping[str, type[Method]]
 
+SHARED: Mapping[str, dict[str, Any]] = {
+    "--force": {"action": "store_true", "help": "overwrite an existing file"},
+    "--from": {
+        "type": Path, "nargs": "+", "dest": "files", "metavar": "FILE",
+        "help": "read runs from files that --json wrote, .jsonl files or folders, instead of the "
+                "store (unless --store is given too)",
+    },
+    "--store": {
+        "type": Path, "metavar": "FILE",
+        "help": "file of the result store (default: $RECOLLECT_STORE, or a file in the user's "
+                "data folder)",
+    },
+    "--data-dir": {
+        "type": Path, "metavar": "DIR",
+        "help": "folder with data files, searched before the cache (default: $RECOLLECT_DATA)",
+    },
+    "--class-order": {
+        "metavar": "ORDER",
+        "help": "seed: a random class order for each seed; a number: the same random order for "
+                "all seeds (default: by class number)",
+    },
+}  # fmt: skip
+
 
 def add_common(parser: argparse.ArgumentParser) -> None:
     """Add the options common to all training commands."""
@@ -43,8 +66,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--seeds", default="10", metavar="SEEDS",
         help="10: seeds 0 to 9 (default); 3-5: a range; 3,7: a list")
     add("--json", type=Path, metavar="FILE", help="write the results, one object per run")
-    add_force(parser)
-    add_data_dir(parser)
+    add_shared(parser, "--force", "--data-dir")
     add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
     add("--workers", type=int, metavar="N",
         help="number of processes on a CPU (default: all cores)")
@@ -69,34 +91,13 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add("--save-networks", type=Path, metavar="DIR",
         help="save the trained networks to this folder")
     # fmt: on
-    add_store(parser)
+    add_shared(parser, "--store")
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the file of the result store."""
-    parser.add_argument("--store", type=Path, metavar="FILE",
-                        help="file of the result store (default: $RECOLLECT_STORE, or a file in "
-                             "the user's data folder)")  # fmt: skip
-
-
-def add_force(parser: argparse.ArgumentParser) -> None:
-    """Add the option to overwrite existing files."""
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-
-
-def add_files(parser: argparse.ArgumentParser) -> None:
-    """Add the options for result files and the result store."""
-    parser.add_argument("--from", type=Path, nargs="+", dest="files", metavar="FILE",
-                        help="read runs from files that --json wrote, .jsonl files or folders, "
-                             "instead of the store (unless --store is given too)")  # fmt: skip
-    add_store(parser)
-
-
-def add_data_dir(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the folder of data sets."""
-    parser.add_argument("--data-dir", type=Path, metavar="DIR",
-                        help="folder with data files, searched before the cache (default: "
-                             "$RECOLLECT_DATA)")  # fmt: skip
+def add_shared(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Add some of the options that several commands share."""
+    for name in names:
+        parser.add_argument(name, **SHARED[name])
 
 
 def add_target(parser: argparse.ArgumentParser, methods: Methods | None, use: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import add_data_dir, add_files, add_force, check_folder
+from recollect.cli.common import add_shared, check_folder
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import notice
 from recollect.errors import InputError
@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help=f"some of: {', '.join(FIGURES)} (default: all)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",
                         help="output folder (default: figures)")  # fmt: skip
-    add_files(parser)
+    add_shared(parser, "--from", "--store")
     parser.add_argument("--bench", type=Path, metavar="FILE",
                         help="wall-clock: output of make bench-methods, instead of the times of "
                              "results")  # fmt: skip
@@ -37,8 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="formats: png, svg, json (the data) (default: png svg)")  # fmt: skip
     parser.add_argument("--seeds", default="5", metavar="SEEDS",
                         help="fisher: seeds to train (default: 5)")  # fmt: skip
-    add_force(parser)
-    add_data_dir(parser)
+    add_shared(parser, "--force", "--data-dir")
     parser.set_defaults(command=command)
 
 

@@ -5,17 +5,15 @@ from __future__ import annotations
 import argparse
 import gc
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from recollect.cli.common import add_files, add_force
+from recollect.cli.common import add_shared
 from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments.files import read_json
-from recollect.experiments.report import build, drawn_in, write
+from recollect.experiments.report import build, drawn_in, render
 from recollect.experiments.store import Store
-from recollect.files import check_new
+from recollect.files import check_new, write_text
 from recollect.train import Result
 
 __all__ = ["configure", "stored_runs"]
@@ -25,8 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     parser.add_argument("--out", type=Path, default=Path("recollect-report.html"), metavar="FILE",
                         help="output file (default: recollect-report.html)")  # fmt: skip
-    add_force(parser)
-    add_files(parser)
+    add_shared(parser, "--force", "--from", "--store")
     parser.add_argument("--benchmark", nargs="+", metavar="NAME",
                         help="include only these benchmarks")  # fmt: skip
     parser.add_argument("--figures", type=Path, metavar="DIR",
@@ -48,9 +45,13 @@ def command(chosen: argparse.Namespace) -> int:
             else f"there are no runs in the store {Store(chosen.store).path}: train some with "
             f"`recollect reproduce`, or give files that --json wrote with --from"
         )
-    with _without_collection():
+    # Drawing creates many short-lived objects: garbage collection would take much of the time.
+    gc.disable()
+    try:
         data = build(_wanted(runs, chosen.benchmark), drawn)
-    write(data, chosen.out)
+    finally:
+        gc.enable()
+    write_text(chosen.out, render(data))
     size = chosen.out.stat().st_size / 1e6
     print(f"{chosen.out}: {data['runs']} runs in {len(data['rows'])} configurations, {size:.1f} MB")
     if chosen.open:
@@ -72,18 +73,6 @@ def _is_report(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         return b"<title>recollect report</title>" in file.read(4096)
-
-
-@contextmanager
-def _without_collection() -> Iterator[None]:
-    # Drawing creates many short-lived objects: garbage collection would take much of the time.
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _wanted(runs: list[Result], names: list[str] | None) -> list[Result]:

@@ -22,7 +22,13 @@ from recollect.cli.screen import add_groups, compact_table, console, named, noti
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
-from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS, setting_title
+from recollect.experiments.labels import (
+    SCORE_TITLES,
+    SCORES,
+    SETTINGS,
+    measured,
+    setting_title,
+)
 from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import cells, compare, plans_of, stream_or_stand_in
 from recollect.experiments.values import seeds_from
@@ -93,7 +99,7 @@ def command(chosen: argparse.Namespace) -> int:
         found += results
         write_results(chosen, found)
         for score in chosen.scores or (SCORES if chosen.all else ["accuracy"]):
-            if not chosen.all or _has(results, score):
+            if not chosen.all or measured(results, [score]):
                 print_table(table.benchmark, results, score)
     return 0
 
@@ -136,10 +142,6 @@ def _every_table(device: torch.device) -> list[tuple[Benchmark, int | None]]:
 
 def _runs(jobs: Sequence[Job]) -> int:
     return sum(len(job.runs) for job in jobs)
-
-
-def _has(results: Results, score: str) -> bool:
-    return any(value is not None for run in results for value in getattr(run, score).values())
 
 
 def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:

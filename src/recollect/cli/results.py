@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.common import add_force, add_store
+from recollect.cli.common import add_shared
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, Column, mean_cells, save, score_columns
@@ -42,8 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", nargs="+", choices=NAMES, metavar="SCORE", default=[],
                         help=f"scores in a table of means: {', '.join(NAMES)} (default: accuracy; "
                              "in files also the last two if a run has curves)")  # fmt: skip
-    add_force(parser)
-    add_store(parser)
+    add_shared(parser, "--force", "--store")
     parser.set_defaults(command=command)
 
 
@@ -67,9 +67,12 @@ def command(chosen: argparse.Namespace) -> int:
     for path, runs in read:
         new = store.add(runs)
         notice(f"{path}: {len(runs)} runs, {new} of them new")
+    method = chosen.method
+    with suppress(InputError):  # a method that is not installed is matched by name
+        method = method and known_method(method).name
     filters: dict[str, Any] = {
         "benchmark": chosen.benchmark,
-        "method": chosen.method and _named(chosen.method),
+        "method": method,
         "buffer": ... if chosen.buffer is None else chosen.buffer,
         "validation": True if chosen.validation else None if out else False,
     }
@@ -84,7 +87,10 @@ def command(chosen: argparse.Namespace) -> int:
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
     screen.print(_table(results, scores or ["accuracy"]))
-    for (benchmark, name, _), codes in _codes(results).items():
+    codes_of: dict[tuple[str, str, str], set[str]] = {}
+    for run in results:
+        codes_of.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
+    for (benchmark, name, _), codes in codes_of.items():
         if len(codes) > 1 and not chosen.all_code:
             notice(f"the rows of {name} on {benchmark} come from {len(codes)} versions of the code")
     if not chosen.all_code:
@@ -93,22 +99,6 @@ def command(chosen: argparse.Namespace) -> int:
             noun = "run" if hidden == 1 else "runs"
             notice(f"{hidden} {noun} of older versions of the code not shown: use --all-code")
     return 0
-
-
-def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
-    """Versions of the code behind the runs of each method, network and benchmark."""
-    found: dict[tuple[str, str, str], set[str]] = {}
-    for run in results:
-        found.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
-    return found
-
-
-def _named(method: str) -> str:
-    """Return the name of a method given by name or title; unknown ones are returned unchanged."""
-    try:
-        return known_method(method).name
-    except InputError:
-        return method
 
 
 def _nothing(store: Store, chosen: argparse.Namespace) -> str:

@@ -10,6 +10,7 @@ from recollect.cli.common import (
     Methods,
     add_common,
     add_optimiser,
+    add_shared,
     add_target,
     checked_device,
     chosen_optimisation,
@@ -45,16 +46,9 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="evaluate on a held-out tenth of the training set")  # fmt: skip
-    add_class_order(parser)
+    add_shared(parser, "--class-order")
     add_common(parser)
     parser.set_defaults(command=command)
-
-
-def add_class_order(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the class order, for benchmarks whose tasks add classes."""
-    parser.add_argument("--class-order", metavar="ORDER",
-                        help="seed: a random class order for each seed; a number: the same random "
-                             "order for all seeds (default: by class number)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:

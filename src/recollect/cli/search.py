@@ -11,6 +11,7 @@ from recollect.cli.common import (
     Methods,
     add_common,
     add_optimiser,
+    add_shared,
     add_target,
     checked_device,
     chosen_optimisation,
@@ -20,7 +21,7 @@ from recollect.cli.common import (
 )
 from recollect.cli.hyperparameters import given_values
 from recollect.cli.reproduce import mark
-from recollect.cli.run import add_class_order, smallest_buffer
+from recollect.cli.run import smallest_buffer
 from recollect.cli.screen import compact_table, console, notice
 from recollect.experiments import Results, paper
 from recollect.experiments.labels import setting_title
@@ -51,7 +52,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
                         help="seeds of each configuration on the validation split "
                              "(default: 1)")  # fmt: skip
-    add_class_order(parser)
+    add_shared(parser, "--class-order")
     add_common(parser)
     parser.set_defaults(command=command)
 

@@ -123,7 +123,10 @@ def _markdown(results: Results, scores: Sequence[str]) -> str:
 def _latex(results: Results, scores: Sequence[str]) -> str:
     note, head, *rows = _means(results, scores)
     lines = [r" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (head, *rows)]
-    numbers = [all(_is_number(row[at]) for row in rows) for at in range(len(head))]
+    numbers = (
+        all(cell[:1] in "+-0123456789" for cell in column)
+        for _, *column in zip(head, *rows, strict=True)
+    )
     begin = r"\begin{tabular}{" + "".join("r" if each else "l" for each in numbers) + "}"
     body = [*(f"% {each}" for each in note), begin, r"\toprule", lines[0], r"\midrule", *lines[1:]]
     return "\n".join([*body, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -152,7 +155,8 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
     for each, other in zip(summaries, others, strict=True):
         run = each.first
         start, (seeds, *cells) = (row := mean_cells(each, means))[:3], row[3:]
-        values = [_number(run.hyperparameters.get(name)) for name in spanned]
+        had = run.hyperparameters
+        values = [f"{had[name]:g}" if name in had else "" for name in spanned]
         more = [str(getattr(run, name)).lower() for name in varying]
         rows.append([*start, *values, *more, seeds, *cells, *([] if same else [other])])
     note = [f"All rows: {', '.join(shared)}."] if shared else []
@@ -172,14 +176,6 @@ def _rest(summary: Summary, spanned: Sequence[str]) -> list[str]:
     values = summary.first.hyperparameters.items()
     said = [f"{name} {value:g}" for name, value in values if name not in spanned]
     return [*said, *summary.optimiser, *filter(None, [summary.apart])]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
-
-
-def _is_number(text: str) -> bool:
-    return not text or text[0].isdigit() or text[0] in "-+"
 
 
 def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:

@@ -117,7 +117,12 @@ def run(
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)
     if recording.store and details.changing:
-        warnings.warn(_not_stored(details.changing[0]), stacklevel=2)
+        callback = type(details.changing[0]).__name__
+        warnings.warn(
+            f"results are not stored, because the callback {callback} may change the training: if "
+            f"it does not, set `only_observes = True` in its class",
+            stacklevel=2,
+        )
     return recording.results(
         train_all(
             jobs,
@@ -182,13 +187,6 @@ def _checked(kind: object) -> type[Method]:
                 f"the class with @dataclass(frozen=True)"
             )
     return kind
-
-
-def _not_stored(callback: Callback) -> str:
-    return (
-        f"results are not stored, because the callback {type(callback).__name__} may change the "
-        f"training: if it does not, set `only_observes = True` in its class"
-    )
 
 
 def _checkpoints(folder: Path | str | None, time_limit: float | None) -> Checkpoints | None:

@@ -44,15 +44,6 @@ def recipe(name: str) -> Recipe:
     return FIGURES[name]
 
 
-def _fisher(material: Material) -> fisher.FisherData:
-    known, stream = material.stream("seq-mnist")
-    return fisher.data(known, stream, material.seeds, report=material.report)
-
-
-def _batches(material: Material) -> examples.BatchesData:
-    return examples.batches(material.stream("mnist-360")[1])
-
-
 def _arrivals(name: str, material: Material) -> examples.ArrivalsData:
     return examples.arrivals(material.stream(name)[1])
 
@@ -67,13 +58,18 @@ FIGURES = {
     ),
     "fisher": Recipe(
         "energy of the Fisher matrix along training (trains)",
-        fisher.FisherData, _fisher, fisher.drawing,
+        fisher.FisherData,
+        lambda found: fisher.data(*found.stream("seq-mnist"), found.seeds, report=found.report),
+        fisher.drawing,
     ),
     "tiny-memories": Recipe(
         "DER++ against ER's memories", Panels, scores.tiny_memories, scores.draw_tiny_memories
     ),
     "mnist-360": Recipe(
-        "batches of MNIST-360", examples.BatchesData, _batches, examples.draw_batches
+        "batches of MNIST-360",
+        examples.BatchesData,
+        lambda found: examples.batches(found.stream("mnist-360")[1]),
+        examples.draw_batches,
     ),
     "over-time": Recipe(
         "accuracy on a task over time",

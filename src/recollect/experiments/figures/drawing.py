@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
@@ -76,6 +77,15 @@ class Plot:
     buffer: int | None = None
     view: str = ""
     variant: str = ""
+
+    @classmethod
+    def of(cls, panel: Any, draw: Callable[[Any, Chart], None], **where: Any) -> Plot:
+        """Return the plot of a panel, which has a title, a benchmark and a variant.
+
+        `draw` draws the panel, and `where` has the buffer and the view, if the panel has them.
+        """
+        drawn = partial(draw, panel)
+        return cls(panel.title, drawn, panel.benchmark, variant=panel.variant, **where)
 
 
 @final
