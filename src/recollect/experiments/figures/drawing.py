@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.experiments.figures.chart import Chart
-from recollect.experiments.figures.runs import in_order
+from recollect.experiments.labels import known_first
 from recollect.extras import needs
+from recollect.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -129,7 +130,9 @@ def compose(drawing: Drawing) -> Figure:
         entries = {key: entry for chart in charts for key, entry in chart.legend.items()}
         beside = 0.0
         if entries:
-            lines, titles = zip(*(entries[key] for key in in_order(entries)), strict=True)
+            lines, titles = zip(
+                *(entries[key] for key in known_first(entries, METHODS)), strict=True
+            )
             legend = figure.legend(lines, titles, loc="outside right upper")
             beside = legend.get_window_extent().width
         title = figure.suptitle(
@@ -212,7 +215,7 @@ def _picture(plot: Plot, figure: Figure) -> dict[str, Any]:
     svg = _svg(figure)
     marks: list[list[Any]] = []
     for mark in chart.marks:
-        x, y = mark.transform.transform((mark.x, mark.y))
+        x, y = (mark.transform or axes.transData).transform((mark.x, mark.y))
         top = height * POINTS_PER_INCH - y
         marks.append([mark.key, round(x, 1), round(top, 1), mark.buffer, *mark.lines])
     legend = [

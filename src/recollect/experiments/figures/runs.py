@@ -27,7 +27,7 @@ from recollect.train import Result
 
 __all__ = [
     "Line", "Material", "Panel", "Panels", "Point", "at", "buffer_and_mean", "by_panel",
-    "in_order", "panels", "seeds_behind",
+    "panels", "seeds_behind",
 ]  # fmt: skip
 
 
@@ -130,7 +130,7 @@ def by_panel(found: Iterable[Summary]) -> Iterator[tuple[Panel, dict[str, list[S
                 of = by_setting[setting]
                 yield (
                     Panel(name, setting, (), variant),
-                    {method: of[method] for method in in_order(of)},
+                    {method: of[method] for method in known_first(of, METHODS)},
                 )
 
 
@@ -168,15 +168,6 @@ def buffer_and_mean(point: Point) -> list[str]:
     """
     buffer = "no memory" if point.buffer is None else f"buffer {point.buffer}"
     return [buffer, f"{point} over {counted(point.seeds, 'seed')}"]
-
-
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Sort unique methods in the order of the paper's tables.
-
-    >>> in_order(["derpp", "er", "mine", "er"])
-    ['er', 'derpp', 'mine']
-    """
-    return known_first(methods, METHODS)
 
 
 def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
