@@ -8,15 +8,13 @@ from html import escape
 from typing import NamedTuple, final
 
 from recollect.experiments.labels import (
-    amount,
     counted,
     decimals,
-    lower_is_better,
     score_title,
     setting_title,
 )
 from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
-from recollect.train.measures import PERCENT
+from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
 __all__ = ["Difference", "Differs", "as_html", "as_text"]
 
@@ -75,8 +73,9 @@ class Difference:
 
     def __str__(self) -> str:
         """Describe the difference in a sentence."""
-        forgets, lower_wins = self.score == "forgetting", lower_is_better(self.score, self.setting)
-        first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
+        forgets = self.score == "forgetting"
+        error = self.setting in LOWER_IS_BETTER and self.score not in ("fwt", "bwt")
+        first = (self.mean <= 0) if forgets or error else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
         n = len(self.differences)
         pairs = counted(n, "paired seed")
@@ -94,8 +93,9 @@ class Difference:
             clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
             digits = 1 if clear else 3  # enough digits to show the sign
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
-        size = amount(abs(self.mean), self.setting)
-        verb = f"forgets {size} less" if forgets else f"is {size} better"
+        size = abs(self.mean)
+        amount = f"{size:.1f} points" if self.setting in PERCENT else f"{size:.3g}"
+        verb = f"forgets {amount} less" if forgets else f"is {amount} better"
         doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
         doubt = "; one seed cannot be tested" if n == 1 else doubt
         said = f"{where}: {better} {verb} than {other}"

@@ -7,18 +7,16 @@ from collections.abc import Iterable
 
 from recollect.methods import title_of
 from recollect.train import Result
-from recollect.train.measures import LOWER_IS_BETTER, PERCENT
+from recollect.train.measures import PERCENT
 
 __all__ = [
     "MORE_SCORES",
     "SCORES",
     "SCORE_TITLES",
     "SETTINGS",
-    "amount",
     "counted",
     "decimals",
     "known_first",
-    "lower_is_better",
     "meaningful",
     "measured",
     "method_title",
@@ -79,24 +77,6 @@ def score_title(score: str, setting: str) -> str:
 def of_classes(run: Result) -> bool:
     """Return True if a run is scored by accuracy, the only measure in figures and the report."""
     return not MEASURE_TITLES.keys() & run.accuracy.keys()
-
-
-def lower_is_better(score: str, setting: str) -> bool:
-    """Return True if lower values of a score are better.
-
-    >>> lower_is_better("forgetting", "class"), lower_is_better("bwt", "rmse")
-    (True, False)
-    """
-    return score == "forgetting" or (setting in LOWER_IS_BETTER and score not in ("fwt", "bwt"))
-
-
-def amount(size: float, setting: str) -> str:
-    """Format a difference: percentage points, or a number in the units of a measure.
-
-    >>> amount(3.14159, "class"), amount(0.0314159, "rmse")
-    ('3.1 points', '0.0314')
-    """
-    return f"{size:.1f} points" if setting in PERCENT else f"{size:.3g}"
 
 
 def counted(count: int, noun: str) -> str:

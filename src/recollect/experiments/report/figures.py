@@ -14,14 +14,16 @@ from recollect.errors import DataError, InputError, MissingExtraError
 from recollect.experiments.checks import Check, number, text, whole
 from recollect.experiments.figures import FIGURES, Material, check_matplotlib, over_time
 from recollect.experiments.figures.drawing import pictures
-from recollect.experiments.figures.examples import ArrivalsData
+from recollect.experiments.figures.examples import ArrivalsData, BatchesData
+from recollect.experiments.figures.fisher import FisherData
+from recollect.experiments.figures.wall_clock import WallClockData
 from recollect.experiments.report.page import packed
 from recollect.train import Result
 
 __all__ = ["drawn_in", "figures_of"]
 
-# Figures whose data are not in runs; so are those of a benchmark's examples.
-APART = ("wall-clock", "fisher", "mnist-360")
+# Figures whose data are not in runs; all others of these are of a benchmark's examples.
+APART = {"wall-clock": WallClockData, "fisher": FisherData, "mnist-360": BatchesData}
 PLAIN: dict[Any, Check] = {
     int: whole(0),
     float: number,
@@ -54,9 +56,9 @@ def drawn_in(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}: correct --figures")
     found = {
-        name: _read(folder / f"{name}.json", figure.kind)
-        for name, figure in FIGURES.items()
-        if (name in APART or figure.kind is ArrivalsData) and (folder / f"{name}.json").exists()
+        name: _read(folder / f"{name}.json", APART.get(name, ArrivalsData))
+        for name in FIGURES
+        if name not in OF_CONFIGURATIONS and (folder / f"{name}.json").exists()
     }
     if not found:
         raise InputError(
