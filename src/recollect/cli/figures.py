@@ -17,8 +17,6 @@ from recollect.experiments.figures import FIGURES, Material, Recipe, check_matpl
 from recollect.experiments.values import seeds_from
 from recollect.files import check_new, write_json
 
-__all__ = ["configure"]
-
 FORMATS = ("png", "svg", "json")
 
 

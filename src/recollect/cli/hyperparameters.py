@@ -9,8 +9,6 @@ from typing import Any
 from recollect.cli.parser import number
 from recollect.methods import Method, hyperparameters
 
-__all__ = ["add_hyperparameters", "given_values"]
-
 
 def add_hyperparameters(
     parser: argparse.ArgumentParser,

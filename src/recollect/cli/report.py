@@ -16,8 +16,6 @@ from recollect.experiments.store import Store
 from recollect.files import check_new, write_text
 from recollect.train import Result
 
-__all__ = ["configure", "stored_runs"]
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""

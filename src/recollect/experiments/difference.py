@@ -16,8 +16,6 @@ from recollect.experiments.labels import (
 from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
 from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
-__all__ = ["Difference", "Differs", "as_html", "as_text"]
-
 LEVEL = 0.05
 HEADS = ("setting", "score", "A", "B", "A - B", "95 % CI", "p (t)", "p (sign flips)", "seeds")
 TEXTS = 2  # leading columns of text, aligned left; the others are numbers, aligned right

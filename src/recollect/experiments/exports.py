@@ -22,8 +22,6 @@ from recollect.experiments.labels import (
 from recollect.experiments.results import Results, Summary
 from recollect.files import write_text
 
-__all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "save", "score_columns"]
-
 # The columns of a CSV around scores and hyper-parameters: fields of `Result`.
 BEFORE = ("benchmark", "method", "buffer", "seed", "epochs", "validation")
 AFTER = (

@@ -23,8 +23,6 @@ from recollect.train.measures import MEASURES
 from recollect.train.provenance import MADE
 from recollect.train.result import OPTIONAL
 
-__all__ = ["read_json", "write_runs"]
-
 LINES = ".jsonl"
 ROUNDED = (
     "accuracy", "fwt", "bwt", "forgetting", "matrix", "untrained", "train_seconds", "curves",

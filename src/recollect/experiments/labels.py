@@ -9,23 +9,6 @@ from recollect.methods import title_of
 from recollect.train import Result
 from recollect.train.measures import PERCENT
 
-__all__ = [
-    "MORE_SCORES",
-    "SCORES",
-    "SCORE_TITLES",
-    "SETTINGS",
-    "counted",
-    "decimals",
-    "known_first",
-    "meaningful",
-    "measured",
-    "method_title",
-    "of_classes",
-    "score_title",
-    "setting_title",
-    "settings_of",
-]
-
 # In display order.
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
 

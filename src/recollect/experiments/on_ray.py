@@ -18,8 +18,6 @@ from recollect.train.interrupts import stop_asked
 from recollect.train.loop import train
 from recollect.train.parallel import Events, Work, one_thread
 
-__all__ = ["OnRay"]
-
 RETRIES = 5
 POLL_SECONDS = 1.0
 PATIENCE = 5.0

@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["interval", "p_words", "sign_flip_p", "t_p", "t_quantile", "t_two_sided"]
-
 MOST_FLIPPED = 16  # 2**16 sign patterns are enumerated; for more pairs the t test is enough
 FRACTIONS, TINY, PRECISE = 1000, 1e-300, 1e-15
 

@@ -10,20 +10,6 @@ from functools import cache
 from importlib import resources
 from typing import Literal
 
-__all__ = [
-    "Kind",
-    "Published",
-    "Verdict",
-    "buffers",
-    "has",
-    "hyperparameters",
-    "nearest_size",
-    "printed",
-    "published",
-    "search_space",
-    "verdict",
-]
-
 Kind = Literal["equal", "close", "above", "below"]
 
 MARKS: dict[Kind, str] = {"equal": "✓", "close": "≈", "above": "▲", "below": "▼"}

@@ -14,8 +14,6 @@ from recollect.experiments.store import Store, with_details
 from recollect.train import Job, Result
 from recollect.train.provenance import Provenance, commit
 
-__all__ = ["Recorder", "StorePath", "recorder"]
-
 StorePath = Path | str | bool | None
 
 

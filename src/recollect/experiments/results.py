@@ -18,8 +18,6 @@ from recollect.train import Result
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-__all__ = ["Mean", "Results", "Summary", "apart", "distinct", "optimiser_words"]
-
 FEWEST = 4
 POINTS = 15.0
 DEVIATIONS = 5.0

@@ -25,8 +25,6 @@ from recollect.train import Callback, Checkpoints, Details, device_named, train_
 from recollect.train.details import CURVE_EXAMPLES
 from recollect.train.optimisation import Optimisation
 
-__all__ = ["kind_and_values", "known_benchmark", "run", "stream_of"]
-
 
 def run(
     benchmark: str | Stream,

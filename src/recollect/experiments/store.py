@@ -18,8 +18,6 @@ from recollect.train import Result
 from recollect.train.identity import Identity
 from recollect.train.result import DETAILS
 
-__all__ = ["Store", "newest_code", "store_file", "with_details"]
-
 PATIENCE = 60.0
 MOST = 500
 VERSION = 1  # 0: keys without network and data, of early versions of 0.1.0

@@ -16,18 +16,6 @@ from recollect.methods import Method, hyperparameters, static, symbol
 from recollect.streams import Benchmark
 from recollect.train.optimisation import NUMBERS, PLAIN_SGD, Optimisation
 
-__all__ = [
-    "Values",
-    "axes_of",
-    "checked_buffer",
-    "checked_epochs",
-    "checked_seeds",
-    "checked_sizes",
-    "default_values",
-    "search_space",
-    "seeds_from",
-]
-
 Values = Mapping[str, float | Iterable[float]]
 
 LEARNING_RATE, BATCH = 0.1, 10

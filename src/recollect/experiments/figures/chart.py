@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from recollect.experiments.figures.wall_clock import Bar
 
-__all__ = ["STYLES", "Chart", "Mark", "Style", "style_of", "title_of"]
-
 MOST_MARKS = 30  # per line
 MARKERS = "osD^vPX*h"
 FEWEST_TICKS = 3  # on a logarithmic axis

@@ -24,22 +24,6 @@ from recollect.experiments.figures.runs import (
 from recollect.experiments.results import Mean, Summary
 from recollect.train.curves import Curves
 
-__all__ = [
-    "LOSS",
-    "CurvePanel",
-    "CurvesData",
-    "Values",
-    "alike",
-    "data",
-    "draw_axes",
-    "drawing",
-    "losses",
-    "mean_accuracy",
-    "mean_line",
-    "task_ends",
-    "words",
-]
-
 LOSS = "loss"
 MOST_POINTS = 200  # per line
 

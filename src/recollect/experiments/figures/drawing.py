@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
 
-__all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "pictures", "save"]
-
 COLOURS_OF_A_PNG = 128
 POINTS_PER_INCH = 72
 LINES = {"--": " (dashed)", ":": " (dotted)"}

@@ -22,8 +22,6 @@ from recollect.experiments.figures.runs import (
 )
 from recollect.experiments.results import Mean, Summary
 
-__all__ = ["OverTimeData", "TaskPanel", "data", "drawing"]
-
 FEATURED = ("sgd", "oewc", "er", "agem", "der", "derpp")
 BUFFER = 500
 TASKS_SHOWN = 4

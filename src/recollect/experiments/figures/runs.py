@@ -25,11 +25,6 @@ from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark, twin
 from recollect.streams.data import look
 from recollect.train import Result
 
-__all__ = [
-    "Line", "Material", "Panel", "Panels", "Point", "at", "buffer_and_mean", "by_panel",
-    "panels", "seeds_behind",
-]  # fmt: skip
-
 
 @final
 @dataclass(frozen=True)

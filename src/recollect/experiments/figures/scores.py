@@ -25,11 +25,6 @@ from recollect.experiments.results import Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = [
-    "ScorePanels", "TransferData", "draw_memory", "draw_tiny_memories", "draw_transfer", "memory",
-    "tiny_memories", "transfer",
-]  # fmt: skip
-
 VARIANTS = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
 COMPARED = ("er", *VARIANTS, "derpp")
 NAMES_OF_ER = {"er": "ER (reservoir)"}

@@ -18,8 +18,6 @@ from recollect.experiments.labels import known_first
 from recollect.methods import METHODS
 from recollect.train import Result
 
-__all__ = ["Bar", "TimePanel", "WallClockData", "data", "drawing", "from_bench"]
-
 VARIANTS = "er-"
 HEAD = re.compile(r"^(?P<what>.+, batches of \d+, replays of \d+, memory \d+, .+)$")
 ROW = re.compile(r"^(?P<title>\S.*?) {2,}(?P<cost>\d+) +\d+\.\d\d(?: |$)")

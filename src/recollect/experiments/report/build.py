@@ -33,8 +33,6 @@ from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark
 from recollect.train import Result
 
-__all__ = ["build"]
-
 
 def build(runs: Sequence[Result], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Build the data of the report page from runs and from figures made separately.

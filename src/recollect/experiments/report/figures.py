@@ -20,8 +20,6 @@ from recollect.experiments.figures.wall_clock import WallClockData
 from recollect.experiments.report.page import packed
 from recollect.train import Result
 
-__all__ = ["drawn_in", "figures_of"]
-
 # Figures whose data are not in runs; all others of these are of a benchmark's examples.
 APART = {"wall-clock": WallClockData, "fisher": FisherData, "mnist-360": BatchesData}
 PLAIN: dict[Any, Check] = {

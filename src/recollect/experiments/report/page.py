@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-__all__ = ["packed", "render"]
-
 SCRIPTS = (
     "dom.js", "data.js", "state.js", "card.js", "tables.js", "plot.js", "figures.js", "compare.js",
     "recorded.js", "detail.js", "main.js",

@@ -28,8 +28,6 @@ from recollect.experiments.results import Summary
 from recollect.train import Result
 from recollect.train.curves import Curves
 
-__all__ = ["recorded", "recorded_by"]
-
 MEAN = "mean"
 THIN = 0.9
 WHITE = 255

@@ -18,8 +18,6 @@ from recollect.methods import every_method, hyperparameters, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = ["METRICS", "Compared", "Texts", "again", "row"]
-
 METRICS = {
     metric: title.capitalize() for metric, title in {**SCORE_TITLES, "accuracy": "accuracy"}.items()
 }
