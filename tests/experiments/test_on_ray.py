@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from recollect.cli.common import runner_named
+from recollect.cli.training import runner_named
 from recollect.errors import InputError, RecollectError
 from recollect.experiments import on_ray
 from recollect.experiments.plan import plan

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from recollect.cli.common import add_shared
+from recollect.cli.options import add_shared
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import console, notice
 from recollect.errors import InputError

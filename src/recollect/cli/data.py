@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from recollect.cli.common import add_shared
+from recollect.cli.options import add_shared
 from recollect.cli.screen import console, notice
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Finding, entry, load, look

@@ -10,7 +10,7 @@ from importlib import metadata
 import torch
 
 from recollect import __version__
-from recollect.cli.common import add_shared
+from recollect.cli.options import add_shared
 from recollect.cli.screen import compact_table, console
 from recollect.errors import RecollectError
 from recollect.experiments.store import Store

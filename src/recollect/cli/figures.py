@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import add_shared, check_folder
+from recollect.cli.options import add_shared
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import notice
+from recollect.cli.training import check_folder
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, Recipe, check_matplotlib, recipe, save
 from recollect.experiments.values import seeds_from

@@ -7,7 +7,7 @@ import gc
 import webbrowser
 from pathlib import Path
 
-from recollect.cli.common import add_shared
+from recollect.cli.options import add_shared
 from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments.files import read_json

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.common import add_shared
+from recollect.cli.options import add_shared
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
 from recollect.experiments.exports import FORMATS, Column, mean_cells, save, score_columns

@@ -6,20 +6,17 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import (
+from recollect.cli.options import (
     Methods,
     add_common,
     add_optimiser,
     add_shared,
     add_target,
-    checked_device,
     chosen_optimisation,
-    jobs_of,
-    train,
-    write_results,
+    given_values,
 )
-from recollect.cli.hyperparameters import given_values
 from recollect.cli.screen import compact_table, console, notice
+from recollect.cli.training import Training
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary
 from recollect.experiments.labels import MORE_SCORES, SCORES, measured, setting_title
@@ -54,13 +51,13 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
 def command(chosen: argparse.Namespace) -> int:
     """Train the runs, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
-    device = checked_device(chosen)
+    training = Training(chosen)
     plans = plans_for(chosen)
     stream = _stream(known, chosen)
     if chosen.buffer is None and kind.replay is not None:
         notice(f"no --buffer given: using {plans[0].buffer}")
-    results = train(chosen, jobs_of(chosen, plans, stream, device))
-    write_results(chosen, results)
+    results = training.train(training.jobs(plans, stream))
+    training.write(results)
     screen, summaries = console(), results.summaries()
     first = summaries[0].first
     title = f"{first.benchmark} · {first.method} · {summaries[0].seeds}"

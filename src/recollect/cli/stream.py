@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import Methods, add_optimiser, add_shared
-from recollect.cli.hyperparameters import add_hyperparameters
+from recollect.cli.options import Methods, add_hyperparameters, add_optimiser, add_shared
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
 from recollect.cli.stream_late import PENDING, add_late, late_feed, late_line
