@@ -22,7 +22,7 @@ from recollect.errors import InputError, RecollectError
 from recollect.experiments.files import read_json, write_runs
 from recollect.train import Result
 
-__all__ = ["collect", "missing", "with_plain_command"]
+__all__ = ["collect", "missing", "runs_in", "with_plain_command"]
 
 # Options for locations and parallelism, which do not change results.
 ROUNDED = 0.001
@@ -62,7 +62,7 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
             if fault := _fault(run, lines[number].commit):
                 raise InputError(f"{source}: {what}: {fault}")
             added.setdefault(file, []).append(with_plain_command(run))
-    there = {file: {asked(run.identity): run for run in _there(folder / file)} for file in added}
+    there = {file: {asked(run.identity): run for run in runs_in(folder / file)} for file in added}
     for file, runs in added.items():
         for run in runs:
             before, made = there[file].get(asked(run.identity)), run.provenance
@@ -97,7 +97,7 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
     found = []
     for line in read(manifest):
         there = (
-            {asked(run.identity) for run in _there(folder / line.file)} if line.makes_runs else ()
+            {asked(run.identity) for run in runs_in(folder / line.file)} if line.makes_runs else ()
         )
         wanted = line.run_keys() if line.makes_runs else [line.file]
         left = [key for key in wanted if key not in there]
@@ -106,6 +106,11 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
         if left:
             found.append((line, len(left), len(wanted)))
     return found
+
+
+def runs_in(path: Path) -> list[Result]:
+    """Read the runs of a file; none if there is no file."""
+    return read_json(path) if path.exists() else []
 
 
 def plain(command: str) -> str:
@@ -142,10 +147,6 @@ def _fault(run: Result, commit: str) -> str:
         if abs(accuracy - sum(last) / len(last)) > ROUNDED:
             return f"its accuracy in {setting} is not the mean of its matrix's last row"
     return ""
-
-
-def _there(path: Path) -> list[Result]:
-    return read_json(path) if path.exists() else []
 
 
 def _order(run: Result) -> tuple[object, ...]:

@@ -21,14 +21,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tools.collect import with_plain_command
+from tools.collect import runs_in, with_plain_command
 from tools.command import run_command
 from tools.single_pass_time import Asked, say_how_long
 from tools.table_parts import markdown
 
 from recollect import Results, run, search
 from recollect.errors import InputError
-from recollect.experiments.files import read_json, write_runs
+from recollect.experiments.files import write_runs
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network
 from recollect.files import write_json
@@ -121,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file, tuned_file = chosen.folder / f"{chosen.benchmark}.jsonl", chosen.folder / "tuned.json"
     values = json.loads(tuned_file.read_text()) if tuned_file.exists() else {}
     mine = values.setdefault(chosen.benchmark, {})
-    there = read_json(file) if file.exists() else []
+    there = runs_in(file)
     missing = [name for name in chosen.methods if not _complete(name, mine, there, chosen)]
     if missing and not chosen.table:
         chosen.folder.mkdir(parents=True, exist_ok=True)

@@ -20,7 +20,7 @@ from recollect.experiments.figures.wall_clock import WallClockData
 from recollect.experiments.report.page import packed
 from recollect.train import Result
 
-# Figures whose data are not in runs; all others of these are of a benchmark's examples.
+# Figures whose data are not in runs, besides those of a benchmark's examples.
 APART = {"wall-clock": WallClockData, "fisher": FisherData, "mnist-360": BatchesData}
 PLAIN: dict[Any, Check] = {
     int: whole(0),
@@ -44,9 +44,7 @@ def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str,
     material = Material(results=results)
     names = ("memory", "time", *apart, "tiny-memories", "over-time", "curves", "transfer")
     drawn = [found for name in names if (found := _figure(name, material, apart))]
-    if not drawn:
-        return {"missing": "", "drawn": ""}
-    return {"missing": "", "drawn": packed(drawn)}
+    return {"missing": "", "drawn": packed(drawn) if drawn else ""}
 
 
 def drawn_in(folder: Path) -> dict[str, Any]:
