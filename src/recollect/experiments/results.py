@@ -135,7 +135,9 @@ class Summary:
         for setting in self.settings:
             values = [run.accuracy[setting] for run in self.runs if setting in run.accuracy]
             if len(values) >= FEWEST and of_classes(self.first):
-                bounds[setting] = _lowest(values)
+                middle = statistics.median(values)
+                spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
+                bounds[setting] = middle - max(POINTS, DEVIATIONS * max(spread, 1.0))
         return tuple(
             run
             for run in self.runs
@@ -286,9 +288,3 @@ def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRI
         parts.append(f"{FINGERPRINTS[name]} {shown}")
         alike = [each for each in alike if getattr(each.identity, name) == value]
     return ", ".join(parts)
-
-
-def _lowest(values: Sequence[float]) -> float:
-    middle = statistics.median(values)
-    spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
-    return middle - max(POINTS, DEVIATIONS * max(spread, 1.0))

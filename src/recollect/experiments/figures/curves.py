@@ -118,7 +118,7 @@ def mean_accuracy(curves: Curves, setting: str) -> Sequence[float | None]:
     return curves.mean(setting) if known else [None] * len(curves.steps)
 
 
-losses = attrgetter("loss")  # the training loss at each point
+losses: Values = attrgetter("loss")  # the training loss at each point
 
 
 def mean_line(summary: Summary, values: Values, key: str, *, title: str = "") -> Line:
