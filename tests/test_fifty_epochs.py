@@ -22,5 +22,5 @@ def test_what_is_there_is_not_trained_again(
     capsys.readouterr()
     assert main([*words, "--epochs", "1"]) == 0
     assert "to train" not in capsys.readouterr().err
-    found = [(run.method, run.epochs) for run, _ in read_json(tmp_path / "fifty-epochs.jsonl")]
+    found = [(run.method, run.epochs) for run in read_json(tmp_path / "fifty-epochs.jsonl")]
     assert found == [("er-ace", 1), ("x-der", 1), ("er-ace", 2)]

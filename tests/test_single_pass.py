@@ -21,7 +21,7 @@ def test_one_command_tunes_trains_and_prints_the_tables(
     assert "| method | buffer 20 | buffer 30 | values |" in said
     assert "seq-digits: 10 runs to train, about 10 seconds" in announced
     assert {*json.loads(tuned.read_text())["seq-digits"]} == {"sgd", "er"}
-    found = [run for run, _ in read_json(runs)]
+    found = read_json(runs)
     assert sorted((r.method, r.buffer or 0, r.seed) for r in found) == sorted(
         [("sgd", 0, 0), ("sgd", 0, 1)]
         + [("er", size, seed) for size in (20, 30) for seed in (0, 1)]
@@ -57,7 +57,7 @@ def test_the_same_command_trains_only_what_is_missing(
     assert main([*words, "--methods", "er", "sgd"]) == 0
     assert trained == ["sgd"]
     found = read_json(tmp_path / "seq-digits.jsonl")
-    assert [run.method for run, _ in found] == ["sgd", "sgd", "er", "er"]
+    assert [run.method for run in found] == ["sgd", "sgd", "er", "er"]
     assert found[2:] == before
     said = capsys.readouterr().out
     assert main([*words, "--methods", "er", "sgd", "--table"]) == 0
@@ -70,7 +70,7 @@ def test_a_run_with_other_values_is_replaced(tmp_path: Path) -> None:
     for rate in (0.07, 0.01):
         (tmp_path / "tuned.json").write_text(f'{{"seq-digits": {{"er": {{"lr": {rate}}}}}}}')
         assert main([*words, "--folder", str(tmp_path)]) == 0
-        [(run, _)] = read_json(tmp_path / "seq-digits.jsonl")
+        (run,) = read_json(tmp_path / "seq-digits.jsonl")
         assert run.hyperparameters["lr"] == rate
 
 

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from tools.manifest import FOLDER, MANIFEST, Line, asked, read
 
 from recollect.errors import InputError, RecollectError
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import read_json, write_runs
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
-__all__ = ["collect", "missing"]
+__all__ = ["collect", "missing", "runs_in", "with_plain_command"]
 
 # Options for locations and parallelism, which do not change results.
 ROUNDED = 0.001
@@ -49,9 +48,9 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
         for number, line in reversed([*enumerate(lines)])
         for key in line.run_keys()
     }
-    added: dict[str, list[Stored]] = {}
+    added: dict[str, list[Result]] = {}
     for source in sources:
-        for run, made in read_json(source):
+        for run in read_json(source):
             what = (
                 f"{run.benchmark} {run.method}, buffer {run.buffer}, seed {run.seed}, "
                 f"{run.hyperparameters}"
@@ -60,33 +59,31 @@ def collect(sources: Sequence[Path], folder: Path = FOLDER, manifest: Path = MAN
             if key not in goes_to:
                 raise InputError(f"{source}: no command of {manifest} makes this run: {what}")
             file, number = goes_to[key]
-            if fault := _fault(run, made, lines[number].commit):
+            if fault := _fault(run, lines[number].commit):
                 raise InputError(f"{source}: {what}: {fault}")
-            row = Stored(run, replace(made, command=plain(made.command)))
-            added.setdefault(file, []).append(row)
-    there = {
-        file: {asked(row.result.identity): row for row in _there(folder / file)} for file in added
-    }
-    for file, rows in added.items():
-        for run, made in rows:
-            before = there[file].get(asked(run.identity))
-            if before and before[1].created > made.created:
+            added.setdefault(file, []).append(with_plain_command(run))
+    there = {file: {asked(run.identity): run for run in runs_in(folder / file)} for file in added}
+    for file, runs in added.items():
+        for run in runs:
+            before, made = there[file].get(asked(run.identity)), run.provenance
+            if before and before.provenance.created > made.created:
                 raise InputError(
                     f"the run of {run.method} with seed {run.seed} in {file} is newer "
-                    f"({before[1].created}) than the one that would replace it ({made.created})"
+                    f"({before.provenance.created}) than the one that would replace it "
+                    f"({made.created})"
                 )
     said = []
-    for file, rows in sorted(added.items()):
+    for file, runs in sorted(added.items()):
         path, old = folder / file, there[file]
         # Runs that no command makes any more, such as those with values that were repaired.
         stale = {key for key in old if goes_to.get(key, ("", 0))[0] != file}
-        kept = {key: row for key, row in old.items() if key not in stale}
-        kept |= {asked(row.result.identity): row for row in rows}
-        order = sorted(kept, key=lambda key: (goes_to[key][1], *_order(kept[key][0])))
+        kept = {key: run for key, run in old.items() if key not in stale}
+        kept |= {asked(run.identity): run for run in runs}
+        order = sorted(kept, key=lambda key: (goes_to[key][1], *_order(kept[key])))
         write_runs(path, (kept[key] for key in order))
         new = len(kept.keys() - old.keys())
         said.append(
-            f"{path}: {new} runs added, {len(rows) - new} replaced, {len(stale)} removed, "
+            f"{path}: {new} runs added, {len(runs) - new} replaced, {len(stale)} removed, "
             f"{len(kept)} in all"
         )
     return said
@@ -100,9 +97,7 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
     found = []
     for line in read(manifest):
         there = (
-            {asked(run.identity) for run, _ in _there(folder / line.file)}
-            if line.makes_runs
-            else ()
+            {asked(run.identity) for run in runs_in(folder / line.file)} if line.makes_runs else ()
         )
         wanted = line.run_keys() if line.makes_runs else [line.file]
         left = [key for key in wanted if key not in there]
@@ -111,6 +106,11 @@ def missing(folder: Path = FOLDER, manifest: Path = MANIFEST) -> list[tuple[Line
         if left:
             found.append((line, len(left), len(wanted)))
     return found
+
+
+def runs_in(path: Path) -> list[Result]:
+    """Read the runs of a file; none if there is no file."""
+    return read_json(path) if path.exists() else []
 
 
 def plain(command: str) -> str:
@@ -129,8 +129,15 @@ def plain(command: str) -> str:
     return shlex.join(kept)
 
 
-def _fault(run: Result, made: Provenance, commit: str) -> str:
+def with_plain_command(run: Result) -> Result:
+    """Remove options for locations and parallelism from the command that made a run."""
+    made = run.provenance
+    return replace(run, provenance=replace(made, command=plain(made.command)))
+
+
+def _fault(run: Result, commit: str) -> str:
     """Return why a run is refused; empty if it is valid."""
+    made = run.provenance
     if not made.command:
         return "it has no command in its provenance"
     if made.commit != commit:
@@ -140,10 +147,6 @@ def _fault(run: Result, made: Provenance, commit: str) -> str:
         if abs(accuracy - sum(last) / len(last)) > ROUNDED:
             return f"its accuracy in {setting} is not the mean of its matrix's last row"
     return ""
-
-
-def _there(path: Path) -> Iterable[Stored]:
-    return read_json(path) if path.exists() else []
 
 
 def _order(run: Result) -> tuple[object, ...]:

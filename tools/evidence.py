@@ -66,7 +66,7 @@ class Evidence:
         self.lines = read(manifest)
         files = sorted({line.file for line in self.lines if line.makes_runs})
         there = [folder / file for file in files if (folder / file).exists()]
-        found = Results([run for file in there for run, _ in read_json(file)]).summaries()
+        found = Results([run for file in there for run in read_json(file)]).summaries()
         self._found = found
         self._summaries: dict[str, Summary] = {}
         for each in found:

@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tools.collect import plain
+from tools.collect import runs_in, with_plain_command
 from tools.command import run_command
 from tools.single_pass import FOLDER
 from tools.single_pass_time import Asked, say_how_long
 from tools.table_parts import markdown
 
 from recollect import run
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import write_runs
 from recollect.methods import method
 from recollect.train import Result
 
@@ -57,9 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Train what is missing, one run after the other, and print the table."""
     chosen = _parser().parse_args(arguments)
     file = chosen.folder / "fifty-epochs.jsonl"
-    there = [*read_json(file)] if file.exists() else []
     wanted = [(n, each, chosen.epochs) for n in chosen.benchmarks for each in chosen.methods]
-    found = {(run.benchmark, run.method, run.epochs): Stored(run, made) for run, made in there}
+    found = {(run.benchmark, run.method, run.epochs): run for run in runs_in(file)}
     missing = [key for key in wanted if key not in found]
     chosen.folder.mkdir(parents=True, exist_ok=True)
     for name in dict.fromkeys(name for name, *_ in missing):
@@ -72,11 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             checkpoint=chosen.folder / "unfinished", **values,
         )  # fmt: skip
         print(results, flush=True)
-        made = results[0].provenance
-        row = Stored(results[0], replace(made, command=plain(made.command)))
-        found[name, kind, epochs] = row
+        found[name, kind, epochs] = with_plain_command(results[0])
         write_runs(file, found.values())
-    print(f"\n{table([found[key].result for key in wanted])}")
+    print(f"\n{table([found[key] for key in wanted])}")
     return 0
 
 

@@ -53,7 +53,7 @@ def main() -> None:
     if len(sys.argv) != 3:
         sys.exit("usage: python tools/readme_picture.py RESULTS PICTURE.svg")
     source, target = map(Path, sys.argv[1:])
-    rows = Results([run for run, _ in read_json(source) if run.method in METHODS]).summaries()
+    rows = Results([run for run in read_json(source) if run.method in METHODS]).summaries()
     paper = '<rect class="paper" width="100%" height="100%" rx="8"/>'
     parts = [paper, *curves(rows), *table(rows)]
     moments = "".join(keyframes(rows)) + MOVING

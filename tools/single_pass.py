@@ -19,19 +19,18 @@ import argparse
 import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tools.collect import plain
+from tools.collect import runs_in, with_plain_command
 from tools.command import run_command
 from tools.single_pass_time import Asked, say_how_long
 from tools.table_parts import markdown
 
 from recollect import Results, run, search
 from recollect.errors import InputError
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import write_runs
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network
 from recollect.files import write_json
@@ -124,10 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     file, tuned_file = chosen.folder / f"{chosen.benchmark}.jsonl", chosen.folder / "tuned.json"
     values = json.loads(tuned_file.read_text()) if tuned_file.exists() else {}
     mine = values.setdefault(chosen.benchmark, {})
-    there = _runs(file)
+    there = runs_in(file)
     for folder in chosen.add:
         mine.update(json.loads((folder / "tuned.json").read_text()).get(chosen.benchmark, {}))
-        there = _merged(there, [run for run, _ in _runs(folder / file.name)])
+        there = _merged(there, runs_in(folder / file.name))
     if chosen.add:
         write_json(tuned_file, values)
         write_runs(file, there)
@@ -156,10 +155,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         there = _merged(there, runs)
         write_runs(file, there)
     found = [
-        each.result
+        each
         for name in chosen.methods
         for each in there
-        if name in mine and _fits(each.result, name, mine[name], chosen)
+        if name in mine and _fits(each, name, mine[name], chosen)
     ]
     for setting in dict.fromkeys(name for each in found for name in each.accuracy):
         print(f"\n{setting_title(setting)}\n\n{table(found, setting)}")
@@ -181,14 +180,12 @@ def _asked(name: str, mine: Mapping[str, Values], chosen: argparse.Namespace) ->
 
 
 def _complete(
-    name: str, mine: Mapping[str, Values], there: Iterable[Stored], chosen: argparse.Namespace
+    name: str, mine: Mapping[str, Values], there: Iterable[Result], chosen: argparse.Namespace
 ) -> bool:
     """Whether all runs of the table of a method are there, with its tuned values."""
     buffers = chosen.buffers if method(name).replay else [None]
     wanted = {(size, seed) for size in buffers for seed in range(chosen.seeds)}
-    fit = [
-        row.result for row in there if name in mine and _fits(row.result, name, mine[name], chosen)
-    ]
+    fit = [each for each in there if name in mine and _fits(each, name, mine[name], chosen)]
     return wanted <= {(each.buffer, each.seed) for each in fit}
 
 
@@ -204,19 +201,13 @@ def _fits(each: Result, name: str, values: Values, chosen: argparse.Namespace) -
     )
 
 
-def _runs(file: Path) -> list[Stored]:
-    return [*read_json(file)] if file.exists() else []
-
-
-def _merged(there: Iterable[Stored], runs: Iterable[Result]) -> list[Stored]:
+def _merged(there: Iterable[Result], runs: Iterable[Result]) -> list[Result]:
     """The runs so far, without older ones of the same method, buffer and seed, and the new ones."""
-    new = [Stored(each, replace(each.provenance, command=plain(each.provenance.command)))
-           for each in runs]  # fmt: skip
-    keys = {(each.method, each.buffer, each.seed) for each, _ in new}
-    kept = [row for row in there
-            if (row.result.method, row.result.buffer, row.result.seed) not in keys]  # fmt: skip
+    new = [with_plain_command(each) for each in runs]
+    keys = {(each.method, each.buffer, each.seed) for each in new}
+    kept = [each for each in there if (each.method, each.buffer, each.seed) not in keys]
     order = [*GRID]
-    return sorted([*kept, *new], key=lambda row: order.index(row.result.method))
+    return sorted([*kept, *new], key=lambda each: order.index(each.method))
 
 
 def _parser() -> argparse.ArgumentParser:

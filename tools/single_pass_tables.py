@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tools import defaults
+from tools.collect import runs_in
 from tools.evidence import Evidence
 from tools.single_pass import FOLDER, table
 from tools.table_parts import markdown
 
-from recollect.experiments.files import read_json
 from recollect.experiments.results import Results
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
@@ -50,8 +50,7 @@ def of_defaults(evidence: Evidence, words: Sequence[str]) -> str:
 
 
 def _runs(name: str) -> list[Result]:
-    file = FOLDER / f"{name}.jsonl"
-    return [run for run, _ in read_json(file)] if file.exists() else []
+    return runs_in(FOLDER / f"{name}.jsonl")
 
 
 TABLES = {"single-pass": tuned, "single-pass-of": of_method, "defaults": of_defaults}

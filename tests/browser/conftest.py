@@ -14,16 +14,15 @@ from tests.experiments.some_results import with_curves
 from recollect.experiments.figures.examples import BatchesData, Shown
 from recollect.experiments.figures.fisher import Curve, FisherData
 from recollect.experiments.figures.wall_clock import Bar, TimePanel, WallClockData
-from recollect.experiments.files import Stored
-from recollect.experiments.report import build, drawn_in, write
-from recollect.files import write_json
+from recollect.experiments.report import build, drawn_in, render
+from recollect.files import write_json, write_text
 from recollect.train import Result
 from recollect.train.provenance import Provenance
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 
 
-def made(benchmark: str, method: str, buffer: int | None, seed: int, **others: Any) -> Stored:
+def made(benchmark: str, method: str, buffer: int | None, seed: int, **others: Any) -> Result:
     """A run whose numbers can be told apart."""
     settings = ["domain"] if benchmark == "rot-mnist" else ["class", "task"]
     level = 60.0 + seed + (buffer or 0) / 50
@@ -40,9 +39,9 @@ def made(benchmark: str, method: str, buffer: int | None, seed: int, **others: A
         "train_seconds": 0.5, "steps": 100, "memory_bytes": 800 * (buffer or 0),
         "diverged": False, "device": "CPU", "execution": "eager",
     }  # fmt: skip
-    run = Result(benchmark=benchmark, method=method, buffer=buffer, seed=seed, **facts | others)
     command = f"recollect reproduce {benchmark} --methods {method}"
-    return Stored(run, Provenance("0.1.0", "a machine", command, "2026-01-01"))
+    facts["provenance"] = Provenance("0.1.0", "a machine", command, "2026-01-01")
+    return Result(benchmark=benchmark, method=method, buffer=buffer, seed=seed, **facts | others)
 
 
 @pytest.fixture(scope="session")
@@ -71,7 +70,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> str:
     ]  # fmt: skip
     folder = tmp_path_factory.mktemp("report")
     _write_figures(folder)
-    write(build(rows, drawn_in(folder)), folder / "report.html")
+    write_text(folder / "report.html", render(build(rows, drawn_in(folder))))
     return (folder / "report.html").as_uri()
 
 
@@ -103,21 +102,18 @@ def _write_figures(folder: Path) -> None:
 def bare_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report without figures that were drawn apart."""
     file = tmp_path_factory.mktemp("bare") / "bare.html"
-    write(build([made("seq-mnist", "er", 200, 0)]), file)
+    write_text(file, render(build([made("seq-mnist", "er", 200, 0)])))
     return file.as_uri()
 
 
 @pytest.fixture(scope="session")
 def recorded_report(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The address of a report in which two of three seeds of a method recorded something."""
-    rows = [made("seq-mnist", "derpp", 200, seed) for seed in range(3)]
-    rows = [
-        row._replace(result=with_curves(row.result, change=float(n))) if n < 2 else row
-        for n, row in enumerate(rows)
-    ]
-    rows.append(made("seq-mnist", "er", 200, 0))
+    first, second, third = (made("seq-mnist", "derpp", 200, seed) for seed in range(3))
+    runs = [with_curves(first, change=0.0), with_curves(second, change=1.0), third]
+    runs.append(made("seq-mnist", "er", 200, 0))
     file = tmp_path_factory.mktemp("recorded") / "recorded.html"
-    write(build(rows), file)
+    write_text(file, render(build(runs)))
     return file.as_uri()
 
 

@@ -232,7 +232,7 @@ def test_an_interrupt_is_no_traceback(
         def interrupt(*_: object, number: signal.Signals = number, **__: object) -> None:
             signal.raise_signal(number)
 
-        monkeypatch.setattr("recollect.cli.common.train_all", interrupt)
+        monkeypatch.setattr("recollect.cli.training.train_all", interrupt)
         assert main([*TRAINING, "--json", "x.json"]) == 128 + number
         assert capsys.readouterr().err == f"recollect: {name}{words}\n"
     assert list(tmp_path.iterdir()) == []

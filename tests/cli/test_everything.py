@@ -31,18 +31,18 @@ def test_every_table_is_trained_and_printed_once(
     assert "skipping seq-cifar10, seq-tiny-imagenet: they take days" in said.err
     assert "about" in said.err
     assert "estimated training time: about" in said.err
-    found = {(row.result.benchmark, row.result.method) for row in Store().rows()}
+    found = {(run.benchmark, run.method) for run in Store().runs()}
     both = {
         (name, m) for name in ("seq-digits", "perm-digits", "rot-digits") for m in ("sgd", "agem")
     }
     assert found == both | {("digits-360", "sgd")}
     assert Path("all.json").stat().st_size > 1000
-    before = [row.provenance.created for row in Store().rows()]
+    before = [run.provenance.created for run in Store().runs()]
     assert main(["reproduce", "--all", *SMALL, "--scores", "forgetting"]) == 0
     said = capsys.readouterr()
     assert "accuracy" not in said.out
     assert "2 of 2 runs are already in the store" in said.err
-    assert [row.provenance.created for row in Store().rows()] == before
+    assert [run.provenance.created for run in Store().runs()] == before
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_tensorboard_gets_every_accuracy(tmp_path: Path) -> None:
     runs = sorted({path.parent for path in folder.rglob("events.*")})
     assert [path.name for path in runs] == ["seed0", "seed1"]
     events = EventAccumulator(str(runs[1])).Reload()
-    result = Store().rows()[1].result
+    result = Store().runs()[1]
     logged = [event.value for event in events.Scalars("Class-IL/task 1")]
     assert logged == pytest.approx([row[0] for row in result.matrix["class"]], rel=1e-5)
     (final,) = events.Scalars("final accuracy/Task-IL")

@@ -74,11 +74,11 @@ def test_a_method_in_a_file_runs_and_its_recorded_command_runs_again(
         f"run seq-digits {folder}/located_weighted.py:Weighted --buffer 20 --share 0.5 1 --seeds 1"
     )
     assert main([*words.split(), "--workers", "1"]) == 0
-    rows = Store().rows()
-    assert [row.result.hyperparameters["share"] for row in rows] == [0.5, 1.0]
-    assert {row.result.method_title for row in rows} == {"Weighted replay"}
+    runs = Store().runs()
+    assert [run.hyperparameters["share"] for run in runs] == [0.5, 1.0]
+    assert {run.method_title for run in runs} == {"Weighted replay"}
     capsys.readouterr()
-    program, *again = shlex.split(rows[0].provenance.command)
+    program, *again = shlex.split(runs[0].provenance.command)
     assert program == "recollect"
     assert main(again) == 0
     assert "2 of 2 runs are already in the store" in capsys.readouterr().err
@@ -125,7 +125,7 @@ def test_what_cannot_be_a_method_is_refused(
     words = ["run", "seq-digits", f"{folder}/{where}", "--buffer", "20", "--share", "1"]
     assert main(words) == 2
     assert message in capsys.readouterr().err
-    assert Store().rows() == []
+    assert Store().runs() == []
 
 
 def test_an_unknown_module_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -64,7 +64,8 @@ def test_a_mean_on_a_page_is_that_of_the_file() -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_runs_are_read_and_say_where_they_are_from(file: Path) -> None:
-    for run, made in read_json(file):
+    for run in read_json(file):
+        made = run.provenance
         assert made.version, run
         assert made.machine, run
         assert made.created, run
@@ -75,7 +76,7 @@ def test_runs_are_read_and_say_where_they_are_from(file: Path) -> None:
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_every_run_is_made_by_a_command_of_the_manifest(file: Path) -> None:
-    found = [(manifest.asked(run.identity), run.code) for run, _ in read_json(file)]
+    found = [(manifest.asked(run.identity), run.code) for run in read_json(file)]
     assert len({key for key, _ in found}) == len(found)
     made_by = {key: line for line in manifest.read() for key in line.run_keys()
                if line.file == file.name}  # fmt: skip

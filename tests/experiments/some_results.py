@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from recollect.methods import METHODS, hyperparameters
 from recollect.train import Result
 from recollect.train.curves import Curves
+from recollect.train.provenance import Provenance
 
 PLAIN = Result(
     benchmark="seq-mnist",
@@ -33,6 +35,16 @@ PLAIN = Result(
     device="CPU",
     execution="broadcast, eager",
 )
+
+
+def made_by(provenance: Provenance, runs: Iterable[Result]) -> list[Result]:
+    """Runs with this provenance."""
+    return [replace(run, provenance=provenance) for run in runs]
+
+
+def with_provenance(runs: Iterable[Result]) -> list[tuple[Result, Provenance]]:
+    """Runs beside their provenance, which `==` of runs leaves out."""
+    return [(run, run.provenance) for run in runs]
 
 
 def some(method: str, buffer: int | None, accuracies: list[float], **other: Any) -> list[Result]:

@@ -11,11 +11,10 @@ from recollect import Results, run
 from recollect.experiments.choices import Choice, choices
 from recollect.experiments.figures import Material, recipe
 from recollect.experiments.figures.chart import style_of
-from recollect.experiments.files import Stored, read_json
+from recollect.experiments.files import read_json
 from recollect.experiments.report import build
 from recollect.methods import ER
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
 
 def runs(*accuracies: float, **others: Any) -> list[Result]:
@@ -83,8 +82,7 @@ def test_runs_of_old_files_are_no_variant_of_one_network() -> None:
 
 
 def test_a_network_of_ones_own_is_not_compared_with_the_paper() -> None:
-    rows = [Stored(each, Provenance()) for each in runs(80.0, network="a", network_class="Mine")]
-    data = build(rows)
+    data = build(runs(80.0, network="a", network_class="Mine"))
     assert data["rows"][0]["paper"] == {}
     assert data["tallies"] == []
 
@@ -94,7 +92,7 @@ def test_task_il_is_not_shown_beside_domain_il() -> None:
     lines: list[list[float | None]] = [[1.0, None], [1.0, 2.0]]
     matrix = dict.fromkeys(both, lines)
     found = [replace(PLAIN, benchmark="mine", accuracy=both, matrix=matrix)]
-    data = build([Stored(found[0], Provenance())])
+    data = build(found)
     assert data["settings"] == {"domain": "Domain-IL"}
     (row,) = data["rows"]
     assert list(row["scores"]) == list(row["runs"][0]["matrix"]) == ["domain"]
@@ -111,9 +109,9 @@ def test_a_method_of_ones_own_keeps_its_title_in_files(tmp_path: Any) -> None:
     found = run("seq-digits", Mine, buffer=20, seeds=1, device="cpu")
     assert found[0].method_title == "My method"
     found.save(tmp_path / "mine.json")
-    rows = read_json(tmp_path / "mine.json")
-    assert build(rows)["methods"]["mine"]["title"] == "My method"
-    (panel, *_) = recipe("memory").data(Material(results=[row.result for row in rows])).panels
+    again = read_json(tmp_path / "mine.json")
+    assert build(again)["methods"]["mine"]["title"] == "My method"
+    (panel, *_) = recipe("memory").data(Material(results=again)).panels
     assert panel.lines[0].title == "My method"
     assert run("seq-digits", "er", buffer=20, seeds=1, device="cpu")[0].method_title == ""
 

@@ -15,7 +15,6 @@ from recollect import InputError, Results, compare
 from recollect.cli.main import main
 from recollect.experiments.store import Store
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
 OURS, THEIRS = [80.0, 82.0, 81.0, 84.0], [78.0, 78.5, 80.0, 79.0]
 
@@ -136,7 +135,7 @@ def test_the_command_compares_files_and_selections(
 ) -> None:
     ours, theirs = some("derpp", 200, OURS), some("er", 200, THEIRS)
     both = [*ours, *some("derpp", 500, OURS), *theirs]
-    Store().add((run, Provenance()) for run in both)
+    Store().add(both)
     Results(ours).save(tmp_path / "ours.json")
     sentence = str(compare(ours, theirs)[0].differences[0])
     for words in (
@@ -186,6 +185,6 @@ def test_a_notebook_shows_the_same_cells_escaped() -> None:
 def test_what_the_command_cannot_find_is_refused(
     a: str, reason: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    Store().add((run, Provenance()) for run in some("derpp", 200, OURS))
+    Store().add(some("derpp", 200, OURS))
     assert main(["compare", a, "method=derpp"]) == 2
     assert reason in capsys.readouterr().err

@@ -39,7 +39,7 @@ def test_every_method_has_its_share() -> None:
 def test_a_table_says_before_how_long_it_takes_and_what_to_leave_out(
     bare_machine: None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.cli.reproduce.train", not_now)
+    monkeypatch.setattr("recollect.cli.training.Training.train", not_now)
     assert main(DIGITS) == 2
     time, hint, last = capsys.readouterr().err.splitlines()
     assert time.startswith("recollect: estimated training time: about ")
@@ -59,11 +59,11 @@ def test_what_is_trained_does_not_change(
 ) -> None:
     asked: list[str] = []
 
-    def note(chosen: object, jobs: Sequence[Job], told: object) -> None:
+    def note(self: object, jobs: Sequence[Job], told: object) -> None:
         asked.extend(job.kind.name for job in jobs)
         not_now()
 
-    monkeypatch.setattr("recollect.cli.reproduce.train", note)
+    monkeypatch.setattr("recollect.cli.training.Training.train", note)
     monkeypatch.setattr("recollect.cli.reproduce.seconds_by_method", lambda *_: {"mer": 1.0})
     assert main(DIGITS) == 2
     assert asked == [row.method for row in cells(benchmark("seq-digits"))]

@@ -32,7 +32,6 @@ from recollect.experiments.store import Store
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, benchmark
 from recollect.train import Result
-from recollect.train.provenance import Provenance
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -219,10 +218,9 @@ def test_the_command_takes_the_store_and_leaves_out_what_is_not_there(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Without names it makes all that it can; on a bare machine digits stand in for MNIST."""
-    made = Provenance("1", "here", "", "2020")
     variants = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
     kept = [replace(r, forgetting={"class": 3.0}) for r in results if r.method not in variants]
-    Store().add([(run, made) for run in kept])
+    Store().add(kept)
     monkeypatch.setattr(fisher, "data", partial(fisher.data, buffers=(20,)))
     assert main(["figures", "--format", "json", "--seeds", "1"]) == 0
     said = capsys.readouterr()

@@ -11,13 +11,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.experiments.some_results import made_by
 from torch import Tensor, nn
 
 import recollect
 from recollect import MLP, Results
 from recollect.cli.main import main
 from recollect.experiments.exports import exported
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.report import build
 from recollect.experiments.store import Store
 from recollect.experiments.tensorboard import folder_of
@@ -101,7 +102,7 @@ def test_a_network_of_ones_own_is_named_by_its_class(
     words = ["results", "--store", str(tmp_path / "runs.sqlite")]
     assert main([*words, "--import", str(tmp_path / "runs.json")]) == 0
     assert "network Tanh" in " ".join(capsys.readouterr().out.split())
-    assert [row.result for row in Store(tmp_path / "runs.sqlite").rows()] == [*ours, *narrow]
+    assert Store(tmp_path / "runs.sqlite").runs() == [*ours, *narrow]
 
 
 def test_the_same_run_again_is_not_another_seed(ours: list[Result]) -> None:
@@ -116,7 +117,7 @@ def test_an_import_takes_both_in(
 ) -> None:
     theirs = OTHERS[what]()
     for name, runs in (("ours", ours), ("theirs", theirs)):
-        write_runs(tmp_path / f"{name}.json", [(run, MADE) for run in runs])
+        write_runs(tmp_path / f"{name}.json", made_by(MADE, runs))
         Results(runs).save(tmp_path / f"plain-{name}.json")
     for folder in ("", "plain-"):
         store = tmp_path / f"{folder}runs.sqlite"
@@ -125,13 +126,13 @@ def test_an_import_takes_both_in(
         said = capsys.readouterr()
         assert said.err.count("2 runs, 2 of them new") == 2
         assert said.out.count("mine") == 2, "a line for each"
-        assert [row.result for row in Store(store).rows()] == [*ours, *theirs]
+        assert Store(store).runs() == [*ours, *theirs]
 
 
 @pytest.mark.parametrize("what", NEVER_DROPPED)
 def test_a_report_shows_both(what: str, ours: list[Result]) -> None:
     theirs = OTHERS[what]()
-    data = build([Stored(run, MADE) for run in (*ours, *theirs)])
+    data = build([*ours, *theirs])
     assert (data["runs"], data["repeated"]) == (2 * SEEDS, 0)
     first, second = data["rows"]
     assert (first["id"], second["id"]) == ("mine/er/10", "mine/er/10~2")
@@ -148,12 +149,12 @@ def test_of_other_code_the_latest_is_shown_and_none_is_pooled(
     """Seed 0 was trained again after the code changed; seed 1 was not."""
     later = replace(MADE, created="2027-01-01T00:00:00+00:00")
     newer = replace(ours[0], code="0123456789ab")
-    rows = [*(Stored(run, MADE) for run in ours), Stored(newer, later)]
+    runs = made_by(MADE, ours) + made_by(later, [newer])
     store = Store(tmp_path / "runs.sqlite")
-    store.add(rows)
-    assert [row.result for row in store.rows()] == [ours[1], newer]
-    assert len(store.results().summaries()) == 2
-    data = build(rows)
+    store.add(runs)
+    assert store.runs() == [ours[1], newer]
+    assert len(Results(store.runs()).summaries()) == 2
+    data = build(runs)
     assert (data["runs"], data["repeated"], len(data["rows"])) == (2, 1, 2)
 
 
@@ -178,12 +179,12 @@ def test_exports_have_both_splits_and_all_hyperparameters(
 ) -> None:
     store = Store(tmp_path / "runs.sqlite")
     split = [replace(run, validation=True) for run in ours]
-    store.add((run, MADE) for run in (*ours, *split))
+    store.add([*ours, *split])
     words = ["results", "--store", str(store.path)]
     for suffix in (".csv", ".json", ".jsonl", ".md", ".tex"):
         assert main([*words, "--export", str(tmp_path / f"all{suffix}")]) == 0
     for suffix in (".json", ".jsonl"):
-        found = [run.validation for run, _ in read_json(tmp_path / f"all{suffix}")]
+        found = [run.validation for run in read_json(tmp_path / f"all{suffix}")]
         assert found == [False] * SEEDS + [True] * SEEDS
     rows = list(csv.DictReader((tmp_path / "all.csv").read_text("utf-8").splitlines()))
     assert [row["validation"] for row in rows] == ["0", "0", "1", "1"]
@@ -196,7 +197,7 @@ def test_exports_have_both_splits_and_all_hyperparameters(
     assert "| false |" in test
     assert "| true |" in validation
     assert main([*words, "--validation", "--export", str(tmp_path / "split.json")]) == 0
-    assert [run.validation for run, _ in read_json(tmp_path / "split.json")] == [True] * SEEDS
+    assert [run.validation for run in read_json(tmp_path / "split.json")] == [True] * SEEDS
 
 
 def test_a_run_that_was_scored_in_another_setting_leaves_the_mean_of_the_others(
@@ -212,7 +213,7 @@ def test_a_run_that_was_scored_in_another_setting_leaves_the_mean_of_the_others(
         assert {"class", "task", "other"} == {*summary.settings}
         assert f"Class-IL {mean}" in str(Results(runs))
         assert f"| {mean} (2 seeds) |" in exported(Results(runs), ".md")
-        (row,) = build([Stored(run, MADE) for run in runs])["rows"]
+        (row,) = build(runs)["rows"]
         assert row["scores"]["class"]["accuracy"] == [
             round(mean.mean, 2), round(mean.std, 2), mean.seeds,
         ]  # fmt: skip

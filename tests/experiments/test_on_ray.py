@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 from torch import Tensor
 
-from recollect.cli.common import runner_named
+from recollect.cli.training import runner_named
 from recollect.errors import InputError, RecollectError
 from recollect.experiments import on_ray
 from recollect.experiments.plan import plan
-from recollect.experiments.store import CommandStore, Store
+from recollect.experiments.recorder import Recorder
+from recollect.experiments.store import Store
 from recollect.methods import ER, DERpp, Method, Step
 from recollect.streams import benchmark
 from recollect.train import Job, Result, train_all
@@ -83,7 +84,7 @@ def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
     expected = train_all(jobs((ER, DERpp), seeds=6), workers=2)
     told: list[str] = []
     came: list[int] = []
-    store = CommandStore(Store(), "recollect test")
+    store = Recorder(Store(), "recollect test")
     killed = threading.Event()
 
     def kill() -> None:
@@ -106,7 +107,7 @@ def test_the_cluster_gives_what_this_machine_gives_and_survives_a_node(
     assert scores(found) == scores(expected)
     assert any("retrying its work" in text for text in told)
     assert came == [6, 6]
-    assert sorted(scores(list(Store().results()))) == sorted(scores(expected))
+    assert sorted(scores(Store().runs())) == sorted(scores(expected))
 
 
 def test_an_error_in_a_worker_is_the_users_error(cluster: Any) -> None:

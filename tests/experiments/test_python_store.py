@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from tests.experiments.some_results import with_provenance
 from torch import Tensor
 
 import recollect
@@ -69,12 +70,12 @@ def test_what_the_store_has_is_not_trained_again(
     again = recollect.run(toy_stream, "er", buffer=20, seeds=3, workers=1, store=str(path))
     assert [*again[:2]] == [*first], "timings too: they were not trained again"
     assert [run.provenance for run in again[:2]] == [run.provenance for run in first]
-    rows = Store(path).rows()
-    assert [row.result.seed for row in rows] == [0, 1, 2]
-    assert all("study.py --small" in row.provenance.command for row in rows)
+    runs = Store(path).runs()
+    assert [run.seed for run in runs] == [0, 1, 2]
+    assert all("study.py --small" in run.provenance.command for run in runs)
     again.save(tmp_path / "saved.json")
-    assert read_json(tmp_path / "saved.json") == rows
-    assert {row.provenance.commit for row in rows} == {commit()}
+    assert with_provenance(read_json(tmp_path / "saved.json")) == with_provenance(runs)
+    assert {run.provenance.commit for run in runs} == {commit()}
 
 
 def test_python_and_the_command_share_the_store(
@@ -85,7 +86,7 @@ def test_python_and_the_command_share_the_store(
     words = "run seq-digits er --buffer 20 50 --seeds 1 --workers 1 --json runs.json"
     assert main(words.split()) == 0
     assert "2 of 2 runs are already in the store" in capsys.readouterr().err
-    assert [row.result for row in read_json("runs.json")] == [*trained]
+    assert read_json("runs.json") == [*trained]
 
 
 def test_a_store_that_cannot_be_used_is_an_error_before_training(
@@ -123,7 +124,7 @@ def test_a_search_on_a_stream_and_a_method_of_ones_own(
     again = recollect.search(stream, Plain, lr=[1e-6, 0.1], weight=1.0, seeds=2, workers=1,
                              store=path)  # fmt: skip
     assert [*again.results] == [*found.results], "from the store"
-    assert {run.method_title for run in Store(path).results()} == {"Plain SGD"}
+    assert {run.method_title for run in Store(path).runs()} == {"Plain SGD"}
 
 
 def test_a_search_with_optuna_stays_between_the_bounds(toy_stream: TaskStream) -> None:
@@ -194,8 +195,8 @@ def test_what_a_callback_may_have_changed_is_not_stored(
         UserWarning, match=r"not stored, because the callback Meddle .*only_observes = True"
     ):
         changed = recollect.run(toy_stream, "er", callbacks=[Meddle()], **options)
-    assert Store(path).rows() == []
+    assert Store(path).runs() == []
     plain = recollect.run(toy_stream, "er", **options)
     assert {each.identity.key for each in plain}.isdisjoint(each.identity.key for each in changed)
-    assert [row.result for row in Store(path).rows()] == [*plain]
+    assert Store(path).runs() == [*plain]
     assert len(recollect.Results([*plain, *changed]).summaries()) == 2

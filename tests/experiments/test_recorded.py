@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.experiments.some_results import PLAIN, with_curves
+from tests.experiments.some_results import PLAIN, made_by, with_curves
 
 from recollect import Results
 from recollect.cli.main import main
 from recollect.errors import DataError
 from recollect.experiments.exports import exported
 from recollect.experiments.figures import Material, recipe
-from recollect.experiments.files import Stored, read_json, write_runs
+from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.report import build
 from recollect.experiments.store import Store
 from recollect.train import Result
@@ -89,7 +89,7 @@ def test_the_screen_shows_the_scores_that_were_asked_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = Store(tmp_path / "runs.sqlite")
-    store.add([(run, MADE) for run in recorded()])
+    store.add(made_by(MADE, recorded()))
     words = ["results", "--store", str(store.path)]
     assert main(words) == 0
     assert f"{ANYTIME + 0.75:.2f}" not in capsys.readouterr().out
@@ -127,13 +127,13 @@ def test_a_matrix_with_gaps_has_no_average_incremental_accuracy() -> None:
 @pytest.mark.parametrize("suffix", [".json", ".jsonl"])
 def test_files_and_the_store_keep_them(suffix: str, tmp_path: Path) -> None:
     first, second = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
-    write_runs(first, [(run, MADE) for run in recorded()])
+    write_runs(first, recorded())
     store = Store(tmp_path / "runs.sqlite")
     assert store.add(read_json(first)) == 3
-    assert [*store.results()] == recorded()
+    assert store.runs() == recorded()
     words = ["results", "--store", str(store.path), "--export", str(second)]
     assert main(words) == 0
-    assert [row.result for row in read_json(second)] == recorded()
+    assert read_json(second) == recorded()
     page = tmp_path / "report.html"
     assert main(["report", "--from", str(second), "--out", str(page)]) == 0
     assert "any-time accuracy" in page.read_text("utf-8").lower()
@@ -143,31 +143,31 @@ def test_numbers_in_lines_are_rounded_and_lists_of_a_file_take_one_line(tmp_path
     (run,) = recorded(1)
     assert run.curves is not None
     odd = replace(run, curves=replace(run.curves, loss=[1 / 3] * 4))
-    write_runs(tmp_path / "a.jsonl", [(odd, MADE)])
-    (row,) = read_json(tmp_path / "a.jsonl")
-    assert row.result.curves is not None
-    assert row.result.curves.loss == [0.3333] * 4
-    write_runs(tmp_path / "a.json", [(odd, MADE)])
+    write_runs(tmp_path / "a.jsonl", [odd])
+    (again,) = read_json(tmp_path / "a.jsonl")
+    assert again.curves is not None
+    assert again.curves.loss == [0.3333] * 4
+    write_runs(tmp_path / "a.json", [odd])
     lines = [line.strip() for line in (tmp_path / "a.json").read_text("utf-8").splitlines()]
     assert '"steps": [10, 20, 30, 40],' in lines
     assert "[3, 1]," in lines
-    assert read_json(tmp_path / "a.json")[0].result == odd
+    assert read_json(tmp_path / "a.json") == [odd]
 
 
 def test_an_import_gives_stored_runs_what_they_lack_and_changes_nothing_else(
     tmp_path: Path,
 ) -> None:
     store = Store(tmp_path / "runs.sqlite")
-    store.add([(run, MADE) for run in plain()])
+    store.add(made_by(MADE, plain()))
     other = Provenance("0.1.0", "elsewhere", "another command", "2026-02-02")
     changed = [replace(run, train_seconds=9.0) for run in recorded()]
-    assert store.add([(run, other) for run in changed]) == 0, "none is new"
-    rows = store.rows()
-    assert [row.result for row in rows] == recorded()
-    assert {row.provenance.command for row in rows} == {MADE.command}
+    assert store.add(made_by(other, changed)) == 0, "none is new"
+    rows = store.runs()
+    assert rows == recorded()
+    assert {run.provenance.command for run in rows} == {MADE.command}
     finer = [with_curves(run, every=20) for run in plain()]
-    assert store.add([(run, other) for run in finer]) == 0
-    assert [*store.results()] == recorded(), "what is there stays"
+    assert store.add(made_by(other, finer)) == 0
+    assert store.runs() == recorded(), "what is there stays"
 
 
 @pytest.mark.parametrize(
@@ -175,14 +175,14 @@ def test_an_import_gives_stored_runs_what_they_lack_and_changes_nothing_else(
     [("confusion", {"class": [[1, 2]]}), ("confusion", {"class": [[1, 2], [3]]})],
 )
 def test_damaged_confusion_matrices_are_refused(name: str, value: Any, tmp_path: Path) -> None:
-    data = Provenance().beside(recorded(1)[0]) | {name: value}
+    data = recorded(1)[0].as_json() | {name: value}
     (tmp_path / "runs.json").write_text(json.dumps([data]))
     with pytest.raises(DataError, match="square tables of counts"):
         read_json(tmp_path / "runs.json")
 
 
 def test_steps_that_do_not_rise_are_refused(tmp_path: Path) -> None:
-    data = json.loads(json.dumps(Provenance().beside(recorded(1)[0])))
+    data = json.loads(json.dumps(recorded(1)[0].as_json()))
     data["curves"]["steps"] = [10, 10, 20, 30]
     (tmp_path / "runs.json").write_text(json.dumps([data]))
     with pytest.raises(DataError, match="curves"):
@@ -192,7 +192,7 @@ def test_steps_that_do_not_rise_are_refused(tmp_path: Path) -> None:
 @drawn_here
 def test_the_report_has_plots_and_counts_of_what_was_recorded_and_nothing_else() -> None:
     bare = [replace(run, method="er") for run in plain(1)]
-    data = build([Stored(run, MADE) for run in [*bare, *recorded()]])
+    data = build(made_by(MADE, [*bare, *recorded()]))
     records = unpacked(data)
     assert list(records) == ["seq-mnist/derpp/200"]
     er, derpp = data["rows"]
@@ -223,14 +223,14 @@ def test_the_report_has_plots_and_counts_of_what_was_recorded_and_nothing_else()
 
 
 def test_a_report_of_runs_without_records_has_none() -> None:
-    assert build([Stored(run, MADE) for run in plain()])["recorded"] == ""
+    assert build(plain())["recorded"] == ""
 
 
 def test_without_matplotlib_confusion_matrices_are_still_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    (record,) = unpacked(build([Stored(run, MADE) for run in recorded()])).values()
+    (record,) = unpacked(build(recorded())).values()
     assert list(record) == ["confusion"]
 
 

@@ -17,12 +17,12 @@ import pytest
 
 from recollect import InputError, Results
 from recollect.cli.main import main
-from recollect.experiments.files import Stored
-from recollect.experiments.report import build, render, write
-from recollect.experiments.report.compared import METRICS
+from recollect.experiments.report import build, render
+from recollect.experiments.report.rows import METRICS
 from recollect.experiments.reproduce import compare
 from recollect.experiments.results import Mean
 from recollect.experiments.store import Store
+from recollect.files import write_text
 from recollect.streams import benchmark
 from recollect.train import Result
 from recollect.train.provenance import Provenance
@@ -51,12 +51,12 @@ RUN = Result(
 HOSTILE = "</script><script>alert(1)</script><!-- & \u2028 'quoted' \"twice\""
 
 
-def stored(run: Result, created: str = "", command: str = "", machine: str = "") -> Stored:
+def stored(run: Result, created: str = "", command: str = "", machine: str = "") -> Result:
     made = Provenance("0.1.0", machine, command, created)
-    return Stored(replace(run, code=run.code or "abc"), made)
+    return replace(run, code=run.code or "abc", provenance=made)
 
 
-def runs(*accuracies: float, **others: Any) -> list[Stored]:
+def runs(*accuracies: float, **others: Any) -> list[Result]:
     return [
         stored(replace(RUN, seed=seed, accuracy={"class": value, "task": 98.8}, **others))
         for seed, value in enumerate(accuracies)
@@ -88,7 +88,7 @@ def data_in(page: str) -> Any:
 def test_the_numbers_are_those_of_the_comparison(accuracies: tuple[float, ...]) -> None:
     rows = runs(*accuracies)
     (row,) = build(rows)["rows"]
-    (summary,) = Results([each.result for each in rows]).summaries()
+    (summary,) = Results(rows).summaries()
     for setting in ("class", "task"):
         one = compare(benchmark("seq-mnist"), summary, setting)
         mean, std, seeds = row["scores"][setting]["accuracy"]
@@ -158,7 +158,7 @@ def test_matrices_are_whole_hundredths_without_their_empty_tails() -> None:
 
 def test_a_run_that_was_made_twice_is_shown_once_as_it_was_last() -> None:
     first, last = runs(10.0)[0], runs(85.0)[0]
-    data = build([stored(last.result, "2026-02-01"), stored(first.result, "2026-01-01")])
+    data = build([stored(last, "2026-02-01"), stored(first, "2026-01-01")])
     assert (data["runs"], data["repeated"]) == (1, 1)
     assert data["rows"][0]["scores"]["class"]["accuracy"] == [85.0, 0.0, 1]
 
@@ -187,7 +187,7 @@ def test_other_peoples_methods_and_benchmarks_are_shown() -> None:
 
 def test_nothing_in_the_data_becomes_markup() -> None:
     rows = [
-        stored(replace(r.result, method=HOSTILE, benchmark=HOSTILE, device=HOSTILE),
+        stored(replace(r, method=HOSTILE, benchmark=HOSTILE, device=HOSTILE),
                command=HOSTILE, machine=HOSTILE)
         for r in runs(50.0)
     ]  # fmt: skip
@@ -217,7 +217,7 @@ def test_the_page_needs_nothing_else_and_may_fetch_nothing() -> None:
 def test_many_runs_make_a_small_page() -> None:
     matrix = [[90.0 + i / 7 if j < i + 2 else None for j in range(20)] for i in range(20)]
     rows = [
-        stored(replace(r.result, buffer=size, matrix={"class": matrix, "task": matrix}))
+        stored(replace(r, buffer=size, matrix={"class": matrix, "task": matrix}))
         for size in range(100, 270)
         for r in runs(*[85.0] * 10)
     ]
@@ -232,9 +232,9 @@ def test_no_runs_are_refused() -> None:
 
 def test_a_page_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="does not exist"):
-        write(build(runs(85.0)), tmp_path / "nowhere" / "report.html")
+        write_text(tmp_path / "nowhere" / "report.html", render(build(runs(85.0))))
     with pytest.raises(ValueError, match="JSON"):
-        write({"odd": float("nan")}, tmp_path / "report.html")
+        write_text(tmp_path / "report.html", render({"odd": float("nan")}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -255,8 +255,8 @@ def test_the_command_writes_what_the_store_has(capsys: pytest.CaptureFixture[str
 
 @pytest.mark.usefixtures("bare_machine")
 def test_the_command_reads_files_instead(capsys: pytest.CaptureFixture[str]) -> None:
-    Results([row.result for row in runs(85.0, 86.0)]).save("a.json")
-    Results([row.result for row in runs(85.0, buffer=500)]).save("b.json")
+    Results(runs(85.0, 86.0)).save("a.json")
+    Results(runs(85.0, buffer=500)).save("b.json")
     assert main(["report", "--from", "a.json", "b.json", "--out", "c.html"]) == 0
     assert data_in(Path("c.html").read_text("utf-8"))["runs"] == 3
     Path("bad.json").write_text("{}[]")

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
+from tests.experiments.some_results import with_provenance
 
 from recollect import DataError
 from recollect.cli.main import main
@@ -153,7 +154,7 @@ def test_what_is_read_from_a_damaged_file_can_be_reported(
     (tmp_path / "x.sqlite").unlink(missing_ok=True)
     store = Store(tmp_path / "x.sqlite")
     store.add(found)
-    assert len(store.rows()) >= 1
+    assert len(store.runs()) >= 1
     render(build(found))
 
 
@@ -165,9 +166,9 @@ def test_one_bad_file_keeps_all_of_them_out(capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().err == (
         "recollect: bad.json, run 2: 'seed' must be an integer of at least 0, not 'one'\n"
     )
-    assert Store().rows() == []
+    assert Store().runs() == []
     assert main(["results", "--import", "good.json"]) == 0
-    assert [row.result.seed for row in Store().rows()] == [0, 1, 2]
+    assert [run.seed for run in Store().runs()] == [0, 1, 2]
 
 
 def lines_of(runs: list[Any]) -> str:
@@ -209,7 +210,7 @@ def test_a_folder_has_the_runs_of_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "b.jsonl").write_text(lines_of(RUNS[2:]), "utf-8")
     (tmp_path / "a.json").write_text(json.dumps(RUNS[:2]), "utf-8")
     (tmp_path / "README.md").write_text("not a run", "utf-8")
-    assert [run.seed for run, _ in read_json(tmp_path)] == [0, 1, 2]
+    assert [run.seed for run in read_json(tmp_path)] == [0, 1, 2]
 
 
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
@@ -225,11 +226,11 @@ def test_lines_are_rounded_and_read_back(tmp_path: Path) -> None:
     source, target = tmp_path / "runs.json", tmp_path / "runs.jsonl"
     source.write_text(json.dumps([exact]), "utf-8")
     write_runs(target, read_json(source))
-    (run, made), (before, origin) = read_json(target)[0], read_json(source)[0]
+    (run,), (before,) = read_json(target), read_json(source)
     assert run.accuracy["class"] == 84.1235
     assert run.matrix["class"] == [[99.5, 1.5, None], [80.0, 90.0, 0.0], [70.0, 90.0, 95.0]]
     assert run.hyperparameters == before.hyperparameters
-    assert (made, run.identity) == (origin, before.identity)
+    assert (run.provenance, run.identity) == (before.provenance, before.identity)
     assert target.read_text("utf-8").count("\n") == 1
 
 
@@ -241,14 +242,15 @@ def test_a_store_is_written_as_lines_and_read_again(
     first, second = ["--store", str(tmp_path / "a")], ["--store", str(tmp_path / "b")]
     assert main(["results", "--import", str(source), "--export", str(target), *first]) == 0
     assert main(["results", "--import", str(target), *second]) == 0
-    assert Store(tmp_path / "b").rows() == Store(tmp_path / "a").rows()
+    again, before = (with_provenance(Store(tmp_path / name).runs()) for name in "ba")
+    assert again == before
     assert "3 runs written" in capsys.readouterr().err
 
 
 def test_a_file_that_begins_with_a_byte_order_mark_is_read(tmp_path: Path) -> None:
     for name, text in (("a.json", json.dumps(RUNS)), ("a.jsonl", lines_of(RUNS))):
         (tmp_path / name).write_bytes(b"\xef\xbb\xbf" + text.encode())
-        assert [run.seed for run, _ in read_json(tmp_path / name)] == [0, 1, 2]
+        assert [run.seed for run in read_json(tmp_path / name)] == [0, 1, 2]
 
 
 FOREIGN: dict[str, bytes] = {
@@ -262,7 +264,7 @@ def test_files_of_a_folder_that_hold_something_else_are_skipped(tmp_path: Path) 
     for name, data in FOREIGN.items():
         (tmp_path / name).write_bytes(data)
     said: list[str] = []
-    assert [run.seed for run, _ in read_json(tmp_path, said.append)] == [0, 1, 2]
+    assert [run.seed for run in read_json(tmp_path, said.append)] == [0, 1, 2]
     assert len(said) == len(FOREIGN)
     for line, name in zip(said, sorted(FOREIGN), strict=True):
         assert line.startswith(f"skipped: {tmp_path / name}")
@@ -283,7 +285,7 @@ def test_a_command_says_which_files_of_a_folder_it_skips(
     for words in (["results", "--import", "runs"], ["report", "--from", "runs"]):
         assert main(words) == 0
         assert "skipped: runs/package.json" in capsys.readouterr().err
-    assert len(Store().rows()) == 3
+    assert len(Store().runs()) == 3
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from tests.experiments.some_results import made_by, with_provenance
 
 from recollect import MLP
 from recollect.cli.main import main
@@ -19,8 +20,8 @@ from recollect.core.dense import Dense
 from recollect.errors import DataError
 from recollect.experiments import Results, run
 from recollect.experiments.exports import exported
-from recollect.experiments.files import read_json
-from recollect.experiments.store import Store, write_json
+from recollect.experiments.files import read_json, write_runs
+from recollect.experiments.store import Store
 from recollect.methods import ER
 from recollect.streams import TaskStream, benchmark
 from recollect.train import Job, Result
@@ -43,14 +44,14 @@ def trained() -> list[Result]:
 
 def test_what_was_added_comes_back_once(trained: list[Result], tmp_path: Path) -> None:
     store = Store(tmp_path / "a" / "results.sqlite")
-    assert store.rows() == []
-    assert store.add((each, MADE) for each in trained) == 3
-    assert store.add((each, MADE) for each in trained) == 0
-    assert [row.result for row in store.rows()] == trained
-    assert [row.provenance for row in store.rows()] == [MADE] * 3
-    assert len(store.rows(benchmark="seq-digits", method="er", buffer=20)) == 3
-    assert store.rows(method="derpp") == store.rows(buffer=None) == store.rows(buffer=21) == []
-    assert store.rows(validation=True) == []
+    assert store.runs() == []
+    assert store.add(made_by(MADE, trained)) == 3
+    assert store.add(made_by(MADE, trained)) == 0
+    assert store.runs() == trained
+    assert [run.provenance for run in store.runs()] == [MADE] * 3
+    assert len(store.runs(benchmark="seq-digits", method="er", buffer=20)) == 3
+    assert store.runs(method="derpp") == store.runs(buffer=None) == store.runs(buffer=21) == []
+    assert store.runs(validation=True) == []
 
 
 def other_code(run: Result) -> Result:
@@ -60,9 +61,9 @@ def other_code(run: Result) -> Result:
 def test_of_two_codes_the_newer_one_is_shown(trained: list[Result], tmp_path: Path) -> None:
     store = Store(tmp_path / "results.sqlite")
     newer, code = other_code(trained[0]), trained[0].code
-    store.add([(newer, LATER), *((each, MADE) for each in trained)])
-    assert [row.result.code for row in store.rows()] == ["def", code, code]
-    assert len(store.rows(all_codes=True)) == 4
+    store.add(made_by(LATER, [newer]) + made_by(MADE, trained))
+    assert [run.code for run in store.runs()] == ["def", code, code]
+    assert len(store.runs(all_codes=True)) == 4
     asked = [newer, *trained, replace(newer, code="nothing")]
     assert store.find([each.identity for each in asked]) == [newer, *trained, None]
 
@@ -71,22 +72,22 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "results.sqlite"
     path.write_text("no database")
     with pytest.raises(DataError, match="cannot be used"):
-        Store(path).rows()
+        Store(path).runs()
     with pytest.raises(DataError, match="cannot be used"):
         Store(tmp_path).add([])
 
 
 def test_json_from_another_machine_is_taken_in(trained: list[Result], tmp_path: Path) -> None:
-    theirs, ours = Store(tmp_path / "theirs.sqlite"), Store(tmp_path / "ours.sqlite")
-    theirs.add((each, MADE) for each in trained)
-    write_json(tmp_path / "runs.json", trained, theirs)
+    ours = Store(tmp_path / "ours.sqlite")
+    theirs = made_by(MADE, trained)
+    write_runs(tmp_path / "runs.json", theirs)
     Results(trained).save(tmp_path / "plain.json")
-    assert read_json(tmp_path / "runs.json") == [(each, MADE) for each in trained]
+    assert with_provenance(read_json(tmp_path / "runs.json")) == with_provenance(theirs)
     plain = read_json(tmp_path / "plain.json")
-    assert plain == [(each, each.provenance) for each in trained]
-    assert {row.provenance.commit for row in plain} == {commit()}
+    assert with_provenance(plain) == with_provenance(trained)
+    assert {run.provenance.commit for run in plain} == {commit()}
     ours.add(read_json(tmp_path / "runs.json"))
-    assert [row.result for row in ours.rows()] == trained
+    assert ours.runs() == trained
 
 
 def test_runs_carry_where_they_came_from(
@@ -97,14 +98,15 @@ def test_runs_carry_where_they_came_from(
     assert main([*words.split(), "--store", "first.sqlite"]) == 0
     runs = read_json("made.json")
     stream = stream_fingerprint(benchmark("seq-digits").stream())
-    for result, made in runs:
+    for result in runs:
+        made = result.provenance
         assert (made.commit, made.torch, made.precision) == (commit(), torch.__version__, "float32")
         assert result.network == NetworkFacts.of(lambda: MLP(64, 10)).fingerprint
         assert (result.stream, result.precision) == (stream, "float32")
         assert result.code == code_fingerprint(ER, TaskStream, Dense, MLP)
     assert main(["results", "--store", "first.sqlite", "--export", "out.json"]) == 0
     assert main(["results", "--store", "second.sqlite", "--import", "out.json"]) == 0
-    assert Store("second.sqlite").rows() == runs
+    assert with_provenance(Store("second.sqlite").runs()) == with_provenance(runs)
 
 
 def test_the_code_is_that_from_before_training(
@@ -132,28 +134,29 @@ def test_the_code_is_that_from_before_training(
 
 def test_each_of_two_codes_has_its_own_provenance(trained: list[Result], tmp_path: Path) -> None:
     store = Store(tmp_path / "results.sqlite")
-    both = [(trained[0], MADE), (other_code(trained[0]), LATER)]
+    both = made_by(MADE, trained[:1]) + made_by(LATER, [other_code(trained[0])])
     store.add(both)
-    write_json(tmp_path / "both.json", [run for run, _ in both], store)
+    write_runs(tmp_path / "both.json", both)
     path = tmp_path / "all.json"
     words = ["results", "--store", str(store.path), "--all-code", "--export", str(path)]
     assert main(words) == 0
     for file in (tmp_path / "both.json", path):
-        assert read_json(file) == both
+        assert with_provenance(read_json(file)) == with_provenance(both)
 
 
 def test_a_file_of_version_0_1_is_read(tmp_path: Path) -> None:
     """It has five facts about where a run came from."""
     old = Path(__file__).parent / "files" / "results-0.1.json"
-    ((run, made),) = read_json(old)
+    (run,) = read_json(old)
+    made = run.provenance
     assert (run.code, made.version, made.created) == (
         "00d6c1319387", "0.1.0", "2026-11-16T17:46:01+00:00",
     )  # fmt: skip
     assert [made.commit, made.torch, made.precision, run.network, run.stream] == [""] * 5
     assert run.identity.precision == "float32", "its execution says so"
     store = Store(tmp_path / "new.sqlite")
-    store.add([(run, made)])
-    assert [row.result.identity for row in store.rows()] == [run.identity]
+    store.add([run])
+    assert [each.identity for each in store.runs()] == [run.identity]
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"benchmark": "x"}]', "[[]]"])
@@ -181,7 +184,7 @@ def test_a_command_skips_what_is_there(
 ) -> None:
     arguments = ["run", "seq-digits", "er", "--buffer", "20", "--workers", "1"]
     assert main([*arguments, "--seeds", "2", "--json", str(tmp_path / "a.json")]) == 0
-    before = [row.provenance.created for row in Store().rows()]
+    before = [run.provenance.created for run in Store().runs()]
     trained_runs: list[int] = []
 
     def counted(job: Job, *others: Any) -> list[Result]:
@@ -192,18 +195,18 @@ def test_a_command_skips_what_is_there(
     assert main([*arguments, "--seeds", "3"]) == 0
     assert trained_runs == [1]
     assert "2 of 3 runs are already in the store" in capsys.readouterr().err
-    rows = Store().rows()
-    assert [row.result.seed for row in rows] == [0, 1, 2]
-    assert [row.provenance.created for row in rows][:2] == before
+    runs = Store().runs()
+    assert [run.seed for run in runs] == [0, 1, 2]
+    assert [run.provenance.created for run in runs][:2] == before
     assert (
-        rows[2].provenance.command
+        runs[2].provenance.command
         == "recollect run seq-digits er --buffer 20 --workers 1 --seeds 3"
     )
     assert main([*arguments, "--seeds", "3"]) == 0
     assert trained_runs == [1]
     assert main([*arguments, "--seeds", "3", "--fresh"]) == 0
     assert trained_runs == [1, 3]
-    assert len(Store().rows(all_codes=True)) == 3
+    assert len(Store().runs(all_codes=True)) == 3
 
 
 def test_the_command_lists_imports_and_exports(
@@ -228,14 +231,14 @@ def test_the_command_lists_imports_and_exports(
     assert main(["results", "--export", str(tmp_path / "out.doc")]) == 2
     assert main(["results", "--import", str(tmp_path / "missing.json")]) == 2
     assert main(["results", "--method", "derpp"]) == 0
-    Store().add([(replace(trained[0], diverged=True, seed=99), MADE)])
+    Store().add([replace(trained[0], diverged=True, seed=99)])
     assert main(["results"]) == 0
     assert "4, 1 diverged" in capsys.readouterr().out
 
 
 def _adds(path: Path, results: list[Result]) -> None:
     for each in results:
-        Store(path).add([(each, MADE)])
+        Store(path).add([each])
 
 
 def test_two_processes_write_at_once(trained: list[Result], tmp_path: Path) -> None:
@@ -248,7 +251,7 @@ def test_two_processes_write_at_once(trained: list[Result], tmp_path: Path) -> N
     for process in halves:
         process.join(60)
         assert process.exitcode == 0
-    assert sorted(row.result.seed for row in Store(path).rows()) == list(range(60))
+    assert sorted(run.seed for run in Store(path).runs()) == list(range(60))
 
 
 def test_a_store_that_cannot_be_written_can_be_read(
@@ -266,7 +269,7 @@ def test_a_store_that_cannot_be_written_can_be_read(
         return connect(path, **options)
 
     monkeypatch.setattr(sqlite3, "connect", noted)
-    assert [row.result for row in store.rows()] == [first]
+    assert store.runs() == [first]
     assert store.find([first.identity]) == [first]
     assert all(path.endswith("?mode=ro&immutable=1") for path in opened)
     assert [file.name for file in store.path.parent.iterdir()] == ["runs.sqlite"]

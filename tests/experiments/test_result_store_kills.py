@@ -28,9 +28,9 @@ def _child(store: Path, cache: Path) -> None:
 
 
 def _scores(path: Path) -> dict[tuple[str, int], Any]:
-    rows = Store(path).rows(all_codes=True)
-    assert len({row.result.identity.key for row in rows}) == len(rows)
-    return {(row.result.method, row.result.seed): row.result.matrix for row in rows}
+    runs = Store(path).runs(all_codes=True)
+    assert len({run.identity.key for run in runs}) == len(runs)
+    return {(run.method, run.seed): run.matrix for run in runs}
 
 
 def test_a_reproduction_that_is_killed_again_and_again_ends_the_same(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.experiments.some_results import made_by
 
 import recollect
 from recollect import InputError, Results
@@ -13,7 +14,6 @@ from recollect.cli.compare import _selected
 from recollect.cli.main import main
 from recollect.cli.run import ALL_DIVERGED
 from recollect.experiments.exports import exported
-from recollect.experiments.files import Stored
 from recollect.experiments.report import build
 from recollect.experiments.store import Store
 from recollect.train import Result
@@ -41,14 +41,14 @@ def test_every_table_says_optimiser_and_schedule(
 ) -> None:
     results = Results(with_optimisers(plain))
     store = Store(tmp_path / "runs.sqlite")
-    store.add((run, Provenance()) for run in results)
+    store.add(results)
     assert main(["results", "--store", str(store.path)]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     for text in (str(results), exported(results, ".md"), exported(results, ".tex"), shown):
         for words in ("schedule cosine per task", "optimiser SGD nesterov"):
             assert words in text, text
         assert text.count("optimiser Adam") == 2
-    rows = build([Stored(run, Provenance()) for run in results])["rows"]
+    rows = build(results)["rows"]
     assert sorted(str(row["optimiser"]) for row in rows) == [
         "{'optimiser': 'Adam', 'schedule': 'cosine per task'}",
         "{'optimiser': 'Adam'}",
@@ -102,14 +102,14 @@ def test_runs_of_older_code_are_counted(
 ) -> None:
     store = Store(tmp_path / "runs.sqlite")
     older = [replace(run, code="0123456789ab") for run in plain]
-    store.add((run, Provenance(created="2026-01-01")) for run in older)
-    store.add((run, Provenance(created="2026-02-01")) for run in plain)
+    store.add(made_by(Provenance(created="2026-01-01"), older))
+    store.add(made_by(Provenance(created="2026-02-01"), plain))
     assert main(["results", "--store", str(store.path)]) == 0
     assert (
         "2 runs of older versions of the code not shown: use --all-code" in capsys.readouterr().err
     )
     point = replace(older[0], hyperparameters={**older[0].hyperparameters, "lr": 0.5})
-    store.add([(point, Provenance(created="2026-01-01"))])
+    store.add(made_by(Provenance(created="2026-01-01"), [point]))
     assert main(["results", "--store", str(store.path)]) == 0
     said = " ".join(capsys.readouterr().err.split())
     assert "the rows of sgd on seq-digits come from 2 versions of the code" in said

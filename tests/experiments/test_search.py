@@ -81,12 +81,12 @@ def test_the_command_tries_chooses_and_tests(capsys: pytest.CaptureFixture[str])
     assert main(arguments) == 0
     said = capsys.readouterr()
     assert "2 configurations" in said.err
-    tried = Store().results(validation=True)
+    tried = Store().runs(validation=True)
     assert [each.hyperparameters["lr"] for each in tried] == [0.001, 0.1]
-    best = by_criterion(Results(list(tried)))[0].values["lr"]
-    tested = Store().results(validation=False)
+    best = by_criterion(Results(tried))[0].values["lr"]
+    tested = Store().runs(validation=False)
     assert [(each.hyperparameters["lr"], each.seed) for each in tested] == [(best, 0), (best, 1)]
-    mean = tested.summaries()[0].mean("accuracy", "class")
+    mean = Results(tested).summaries()[0].mean("accuracy", "class")
     assert str(mean) in said.out
     assert main(arguments) == 0
     assert "2 of 2 runs are already in the store" in capsys.readouterr().err
@@ -108,7 +108,7 @@ def test_what_makes_no_sense_is_refused(
 ) -> None:
     assert main(["search", *arguments]) == 2
     assert reason in capsys.readouterr().err
-    assert Store().rows() == []
+    assert Store().runs() == []
 
 
 @has_optuna
@@ -138,7 +138,7 @@ def test_bayesian_search_asks_in_batches_and_finds_the_top() -> None:
 def test_whole_numbers_of_a_method_are_searched_as_whole_numbers() -> None:
     words = "pc --lr 0.01 0.1 --lambda 10 --passes 1 4 --trials 6 --seeds 1 --search-seeds 1"
     assert main(["search", "seq-digits", *words.split(), "--workers", "1"]) == 0
-    passes = {row.result.hyperparameters["passes"] for row in Store().rows(validation=True)}
+    passes = {run.hyperparameters["passes"] for run in Store().runs(validation=True)}
     assert len(passes) > 1
     assert passes <= {1, 2, 3, 4}
 
@@ -147,6 +147,6 @@ def test_whole_numbers_of_a_method_are_searched_as_whole_numbers() -> None:
 def test_the_command_searches_with_optuna() -> None:
     assert main(["search", "seq-digits", "er", "--buffer", "20", "--trials", "3", "--seeds", "1",
                  "--lr", "0.01", "0.1", "--workers", "1"]) == 0  # fmt: skip
-    rates = [each.hyperparameters["lr"] for each in Store().results(validation=True)]
+    rates = [each.hyperparameters["lr"] for each in Store().runs(validation=True)]
     assert len(set(rates)) == 3
     assert all(0.01 <= rate <= 0.1 for rate in rates)

@@ -13,7 +13,7 @@ import pytest
 import recollect
 from recollect.cli.main import build_parser, main
 from recollect.errors import InputError
-from recollect.experiments.report.commands import again
+from recollect.experiments.report.rows import again
 from recollect.methods import METHODS, every_method, method, others, packages, title_of
 
 GOOD = '''

@@ -16,7 +16,6 @@ from recollect import SGD, Callback, DataError, DERpp, InputError
 from recollect.experiments.files import read_json, write_runs
 from recollect.streams import TaskStream
 from recollect.train import Details, Point, Result, Run, accuracy, train, train_all
-from recollect.train.provenance import Provenance
 
 CURVES = Details(curves=3, examples=1000, confusion=True)
 
@@ -145,8 +144,8 @@ def test_files_have_them_only_if_they_were_asked_for(
     assert not off.as_json().keys() & {*added, "network_file"}
     assert on.identity == off.identity
     file = tmp_path / "runs.json"
-    write_runs(file, [(on, Provenance()), (off, Provenance())])
-    assert [row.result for row in read_json(file)] == [on, off]
+    write_runs(file, [on, off])
+    assert read_json(file) == [on, off]
 
 
 @pytest.mark.parametrize(
@@ -156,7 +155,7 @@ def test_damaged_curves_are_refused(
     change: dict[str, Any], toy_stream: TaskStream, tmp_path: Path
 ) -> None:
     (run,) = train(job_of(toy_stream, SGD(), details=CURVES))
-    data = json.loads(json.dumps(Provenance().beside(run)))
+    data = json.loads(json.dumps(run.as_json()))
     data["curves"] |= change
     (tmp_path / "runs.json").write_text(json.dumps([data]))
     with pytest.raises(DataError, match="curves"):

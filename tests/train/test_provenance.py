@@ -36,7 +36,7 @@ def test_a_file_has_provenance_and_fingerprints_in_one_object(toy_stream: TaskSt
     found = Provenance.here(job, "recollect run ...")
     assert (found.version, found.torch) == (recollect.__version__, torch.__version__)
     assert (found.commit, found.precision) == (commit(), "float32")
-    data = found.beside(run)
+    data = replace(run, provenance=found).as_json()
     assert tuple(data["made"]) == MADE
     assert Provenance.from_json(data["made"]) == found
     assert Result.from_json(data) == run

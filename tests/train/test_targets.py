@@ -17,8 +17,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, mse_loss
 from recollect import ER, MLP, SGD, DERpp, Fleet, Method, Results, Step, from_arrays, run
 from recollect.core.targets import LABELS, REGRESSION, Target, with_weights
 from recollect.errors import InputError
-from recollect.experiments.difference import Difference
-from recollect.experiments.difference_table import as_text
+from recollect.experiments.difference import Difference, as_text
 from recollect.experiments.exports import columns
 from recollect.experiments.files import read_json, write_runs
 from recollect.experiments.report import build
@@ -261,10 +260,10 @@ def test_results_of_values_are_saved_and_read_also_of_runs_that_diverged(tmp_pat
     results.save(tmp_path / "runs.json")
     found = Results.load(tmp_path / "runs.json")
     assert [*found] == [*results]
-    write_runs(tmp_path / "runs.jsonl", [(each, each.provenance) for each in found])
+    write_runs(tmp_path / "runs.jsonl", found)
     assert Store(tmp_path / "other.sqlite").add(read_json(tmp_path / "runs.jsonl")) == 2
     with pytest.raises(InputError, match="2 runs are regression or"):
-        build(Store(tmp_path / "other.sqlite").rows())
+        build(Store(tmp_path / "other.sqlite").runs())
     assert by_criterion(results)[0].values["lr"] == 1e-4
     assert "final RMSE" in columns(results)
 

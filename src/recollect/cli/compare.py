@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from recollect.cli.common import add_files
+from recollect.cli.options import add_shared
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import console, notice
 from recollect.errors import InputError
@@ -30,7 +30,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             "method=derpp,buffer=200,lr=0.03")  # fmt: skip
     parser.add_argument("a", metavar="A", help=what)
     parser.add_argument("b", metavar="B", help="runs to compare with, in the same form")
-    add_files(parser)
+    add_shared(parser, "--from", "--store")
     parser.set_defaults(command=command)
 
 
@@ -49,13 +49,13 @@ def command(chosen: argparse.Namespace) -> int:
 
 def _runs(text: str, chosen: argparse.Namespace) -> list[Result]:
     if Path(text).exists():
-        return [row.result for row in read_json(text, notice)]
+        return read_json(text, notice)
     if "=" not in text:
         raise InputError(
             f"there is no file or folder {text!r}; a selection from the store has the form "
             f"method=derpp,buffer=200"
         )
-    return _selected([row.result for row in stored_runs(chosen)], text)
+    return _selected(stored_runs(chosen), text)
 
 
 def _selected(runs: Sequence[Result], text: str) -> list[Result]:

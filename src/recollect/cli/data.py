@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-from recollect.cli.common import add_data_dir
+from recollect.cli.options import add_shared
 from recollect.cli.screen import console, notice
 from recollect.errors import DataError
 from recollect.streams.data import CATALOGUE, Finding, entry, load, look
@@ -27,7 +27,7 @@ def configure(data: argparse.ArgumentParser) -> None:
     )
     verify.set_defaults(command=verify_data)
     for action in (data, show, fetch, verify):
-        add_data_dir(action)
+        add_shared(action, "--data-dir")
 
 
 def list_data(chosen: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from importlib import metadata
 import torch
 
 from recollect import __version__
-from recollect.cli.common import add_store
+from recollect.cli.options import add_shared
 from recollect.cli.screen import compact_table, console
 from recollect.errors import RecollectError
 from recollect.experiments.store import Store
@@ -37,7 +37,7 @@ YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    add_store(parser)
+    add_shared(parser, "--store")
     parser.set_defaults(command=command)
 
 
@@ -110,7 +110,7 @@ def _packages() -> Iterator[Line]:
 def _store(chosen: argparse.Namespace) -> Iterator[Line]:
     store = Store(chosen.store)
     try:
-        yield True, f"{len(store.rows(all_codes=True))} runs", str(store.path)
+        yield True, f"{len(store.runs(all_codes=True))} runs", str(store.path)
     except RecollectError as error:
         yield False, "results", str(error)
 

@@ -9,15 +9,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import add_data_dir, add_files, add_force, check_folder
+from recollect.cli.options import add_shared
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import notice
+from recollect.cli.training import check_folder
 from recollect.errors import InputError
 from recollect.experiments.figures import FIGURES, Material, Recipe, check_matplotlib, recipe, save
 from recollect.experiments.values import seeds_from
 from recollect.files import check_new, write_json
-
-__all__ = ["configure"]
 
 FORMATS = ("png", "svg", "json")
 
@@ -28,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help=f"some of: {', '.join(FIGURES)} (default: all)")  # fmt: skip
     parser.add_argument("--out", type=Path, default=Path("figures"), metavar="DIR",
                         help="output folder (default: figures)")  # fmt: skip
-    add_files(parser)
+    add_shared(parser, "--from", "--store")
     parser.add_argument("--bench", type=Path, metavar="FILE",
                         help="wall-clock: output of make bench-methods, instead of the times of "
                              "results")  # fmt: skip
@@ -37,8 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
                         help="formats: png, svg, json (the data) (default: png svg)")  # fmt: skip
     parser.add_argument("--seeds", default="5", metavar="SEEDS",
                         help="fisher: seeds to train (default: 5)")  # fmt: skip
-    add_force(parser)
-    add_data_dir(parser)
+    add_shared(parser, "--force", "--data-dir")
     parser.set_defaults(command=command)
 
 
@@ -55,7 +53,7 @@ def command(chosen: argparse.Namespace) -> int:
     if set(formats) - {"json"}:
         check_matplotlib()
     material = Material(
-        results=[row.result for row in stored_runs(chosen)],
+        results=stored_runs(chosen),
         bench=chosen.bench,
         folder=chosen.data_dir,
         seeds=seeds,

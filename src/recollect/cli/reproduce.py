@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
-from recollect.cli.common import (
-    add_common,
-    checked_device,
-    jobs_of,
-    left_to_train,
-    train,
-    workers,
-    write_results,
-)
+from recollect.cli.options import add_common
 from recollect.cli.screen import add_groups, compact_table, console, named, notice
+from recollect.cli.training import Training
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper
 from recollect.experiments.estimate import in_words, seconds_by_method
-from recollect.experiments.labels import SCORE_TITLES, SCORES, SETTINGS, setting_title
+from recollect.experiments.labels import (
+    SCORE_TITLES,
+    SCORES,
+    SETTINGS,
+    measured,
+    setting_title,
+)
 from recollect.experiments.paper import Verdict
 from recollect.experiments.reproduce import cells, compare, plans_of, stream_or_stand_in
 from recollect.experiments.values import seeds_from
@@ -78,30 +77,31 @@ def command(chosen: argparse.Namespace) -> int:
         raise InputError("give either the name of a benchmark, or --all for every table")
     if chosen.all and chosen.epochs is not None:
         raise InputError("--all uses the paper's epochs: to set --epochs, name a benchmark")
-    tables = list(_wanted(chosen, checked_device(chosen)))
+    training = Training(chosen)
+    tables = list(_wanted(chosen, training))
     jobs = [job for table in tables for job in table.jobs]
     if chosen.all:
         notice(f"{len(tables)} tables, {_runs(jobs)} runs; timing a few steps of each kind ...")
     if chosen.all or (chosen.methods is None and chosen.on is None):
-        _foretell(chosen, jobs)
+        _foretell(training, jobs)
     found: list[Result] = []
     for table in tables:
         if chosen.all:
             title = f"{table.benchmark.name}{', one epoch' if table.epochs else ''}"
             notice(f"{title}: {_runs(table.jobs)} runs")
-        results = train(chosen, table.jobs, _say_finished)
+        results = training.train(table.jobs, _say_finished)
         found += results
-        write_results(chosen, found)
+        training.write(found)
         for score in chosen.scores or (SCORES if chosen.all else ["accuracy"]):
-            if not chosen.all or _has(results, score):
+            if not chosen.all or measured(results, [score]):
                 print_table(table.benchmark, results, score)
     return 0
 
 
-def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted]:
+def _wanted(chosen: argparse.Namespace, training: Training) -> Iterator[Wanted]:
     seeds = seeds_from(chosen.seeds)
     one = [] if chosen.all else [(benchmark(chosen.benchmark), chosen.epochs)]
-    for known, epochs in one or _every_table(device):
+    for known, epochs in one or _every_table(training.device):
         if not paper.printed(known.paper):
             raise InputError(
                 f"the paper has no results on {known.name}: train methods on it with recollect run "
@@ -116,7 +116,7 @@ def _wanted(chosen: argparse.Namespace, device: torch.device) -> Iterator[Wanted
                 raise
             notice(f"{known.name} is skipped: {error}")
             continue
-        jobs = jobs_of(chosen, plans_of(found, rows, seeds, epochs), stream, device)
+        jobs = training.jobs(plans_of(found, rows, seeds, epochs), stream)
         if chosen.all:  # a method that --methods names may not be defined on every stream
             jobs = [j for j in jobs if j.stream.boundaries or not j.kind.needs.boundaries]
         yield Wanted(found, epochs, jobs)
@@ -136,10 +136,6 @@ def _every_table(device: torch.device) -> list[tuple[Benchmark, int | None]]:
 
 def _runs(jobs: Sequence[Job]) -> int:
     return sum(len(job.runs) for job in jobs)
-
-
-def _has(results: Results, score: str) -> bool:
-    return any(value is not None for run in results for value in getattr(run, score).values())
 
 
 def print_table(known: Benchmark, results: Results, score: str = "accuracy") -> None:
@@ -173,15 +169,15 @@ def _say_finished(job: Job, results: list[Result]) -> None:
         notice(f"{named(job)}: {means}")
 
 
-def _foretell(chosen: argparse.Namespace, jobs: Sequence[Job]) -> None:
+def _foretell(training: Training, jobs: Sequence[Job]) -> None:
     """Print the estimated training time; for one table, also the slowest method."""
-    times = seconds_by_method(left_to_train(chosen, jobs), workers(chosen, jobs))
+    times = seconds_by_method(training.left(jobs), training.workers)
     total = sum(times.values())
     if not total:
         return
     slowest = max(times, key=times.__getitem__)
     notice(f"estimated training time: {in_words(total)}, without evaluation")
-    if not chosen.all and len(times) > 1 and times[slowest] > MOST_OF * total:
+    if not training.chosen.all and len(times) > 1 and times[slowest] > MOST_OF * total:
         titles = {job.kind.name: job.kind.title for job in jobs}
         title = titles.pop(slowest)
         notice(

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recollect.cli.common import add_force, add_store
+from recollect.cli.options import add_shared
 from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.errors import InputError
-from recollect.experiments.exports import (
-    FORMATS,
-    Column,
-    exported,
-    mean_cells,
-    score_columns,
-)
-from recollect.experiments.files import read_json, write_runs
+from recollect.experiments.exports import FORMATS, Column, mean_cells, save, score_columns
+from recollect.experiments.files import read_json
 from recollect.experiments.labels import MORE_SCORES, SCORES
 from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import Store
-from recollect.files import check_new, write_text
+from recollect.files import check_new
 from recollect.methods import method as known_method
 
 if TYPE_CHECKING:
@@ -48,8 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scores", nargs="+", choices=NAMES, metavar="SCORE", default=[],
                         help=f"scores in a table of means: {', '.join(NAMES)} (default: accuracy; "
                              "in files also the last two if a run has curves)")  # fmt: skip
-    add_force(parser)
-    add_store(parser)
+    add_shared(parser, "--force", "--store")
     parser.set_defaults(command=command)
 
 
@@ -70,63 +64,49 @@ def command(chosen: argparse.Namespace) -> int:
     if out:
         check_new(out, chosen.force, "--force")
     read = [(path, read_json(path, notice)) for path in chosen.sources]
-    for path, rows in read:
-        new = store.add(rows)
-        notice(f"{path}: {len(rows)} runs, {new} of them new")
+    for path, runs in read:
+        new = store.add(runs)
+        notice(f"{path}: {len(runs)} runs, {new} of them new")
+    method = chosen.method
+    with suppress(InputError):  # a method that is not installed is matched by name
+        method = method and known_method(method).name
     filters: dict[str, Any] = {
         "benchmark": chosen.benchmark,
-        "method": chosen.method and _named(chosen.method),
+        "method": method,
         "buffer": ... if chosen.buffer is None else chosen.buffer,
         "validation": True if chosen.validation else None if out else False,
     }
-    found = store.rows(**filters, all_codes=chosen.all_code)
-    results = Results([row.result for row in found])
+    results = Results(store.runs(**filters, all_codes=chosen.all_code))
     if not results:
         notice(_nothing(store, chosen))
         return 0
     if out:
-        if out.suffix in FORMATS:
-            write_text(out, exported(results, out.suffix, scores))
-        else:
-            write_runs(out, found)
+        save(results, out, scores)
         notice(f"{len(results)} runs written to {out}")
         return 0
     screen = console()
     screen.print(f"{len(results)} runs in {store.path}", style="bold")
     screen.print(_table(results, scores or ["accuracy"]))
-    for (benchmark, name, _), codes in _codes(results).items():
+    codes_of: dict[tuple[str, str, str], set[str]] = {}
+    for run in results:
+        codes_of.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
+    for (benchmark, name, _), codes in codes_of.items():
         if len(codes) > 1 and not chosen.all_code:
             notice(f"the rows of {name} on {benchmark} come from {len(codes)} versions of the code")
     if not chosen.all_code:
-        hidden = len(store.rows(**filters, all_codes=True)) - len(found)
+        hidden = len(store.runs(**filters, all_codes=True)) - len(results)
         if hidden:
-            runs = "run" if hidden == 1 else "runs"
-            notice(f"{hidden} {runs} of older versions of the code not shown: use --all-code")
+            noun = "run" if hidden == 1 else "runs"
+            notice(f"{hidden} {noun} of older versions of the code not shown: use --all-code")
     return 0
 
 
-def _codes(results: Results) -> dict[tuple[str, str, str], set[str]]:
-    """Versions of the code behind the runs of each method, network and benchmark."""
-    found: dict[tuple[str, str, str], set[str]] = {}
-    for run in results:
-        found.setdefault((run.benchmark, run.method, run.network), set()).add(run.code)
-    return found
-
-
-def _named(method: str) -> str:
-    """Return the name of a method given by name or title; unknown ones are returned unchanged."""
-    try:
-        return known_method(method).name
-    except InputError:
-        return method
-
-
 def _nothing(store: Store, chosen: argparse.Namespace) -> str:
-    there = store.rows(validation=chosen.validation, all_codes=chosen.all_code)
+    there = store.runs(validation=chosen.validation, all_codes=chosen.all_code)
     if not there:
         return f"no matching runs in {store.path}: train some, or import files with --import"
     benchmarks, methods = (
-        ", ".join(dict.fromkeys(getattr(row.result, name) for row in there))
+        ", ".join(dict.fromkeys(getattr(run, name) for run in there))
         for name in ("benchmark", "method")
     )
     return f"no matching runs in {store.path}; benchmarks: {benchmarks}; methods: {methods}"

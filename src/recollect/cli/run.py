@@ -6,19 +6,17 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import (
+from recollect.cli.options import (
     Methods,
     add_common,
     add_optimiser,
+    add_shared,
     add_target,
-    checked_device,
     chosen_optimisation,
-    jobs_of,
-    train,
-    write_results,
+    given_values,
 )
-from recollect.cli.hyperparameters import given_values
 from recollect.cli.screen import compact_table, console, notice
+from recollect.cli.training import Training
 from recollect.errors import DataError
 from recollect.experiments import Results, Summary
 from recollect.experiments.labels import MORE_SCORES, SCORES, measured, setting_title
@@ -45,28 +43,21 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="evaluate on a held-out tenth of the training set")  # fmt: skip
-    add_class_order(parser)
+    add_shared(parser, "--class-order")
     add_common(parser)
     parser.set_defaults(command=command)
-
-
-def add_class_order(parser: argparse.ArgumentParser) -> None:
-    """Add the option for the class order, for benchmarks whose tasks add classes."""
-    parser.add_argument("--class-order", metavar="ORDER",
-                        help="seed: a random class order for each seed; a number: the same random "
-                             "order for all seeds (default: by class number)")  # fmt: skip
 
 
 def command(chosen: argparse.Namespace) -> int:
     """Train the runs, and print means over seeds."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
-    device = checked_device(chosen)
+    training = Training(chosen)
     plans = plans_for(chosen)
     stream = _stream(known, chosen)
     if chosen.buffer is None and kind.replay is not None:
         notice(f"no --buffer given: using {plans[0].buffer}")
-    results = train(chosen, jobs_of(chosen, plans, stream, device))
-    write_results(chosen, results)
+    results = training.train(training.jobs(plans, stream))
+    training.write(results)
     screen, summaries = console(), results.summaries()
     first = summaries[0].first
     title = f"{first.benchmark} · {first.method} · {summaries[0].seeds}"

@@ -7,21 +7,19 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from recollect.cli.common import (
+from recollect.cli.options import (
     Methods,
     add_common,
     add_optimiser,
+    add_shared,
     add_target,
-    checked_device,
     chosen_optimisation,
-    jobs_of,
-    train,
-    write_results,
+    given_values,
 )
-from recollect.cli.hyperparameters import given_values
 from recollect.cli.reproduce import mark
-from recollect.cli.run import add_class_order, smallest_buffer
+from recollect.cli.run import smallest_buffer
 from recollect.cli.screen import compact_table, console, notice
+from recollect.cli.training import Training
 from recollect.experiments import Results, paper
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import plan, points_of
@@ -51,7 +49,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     parser.add_argument("--search-seeds", default="1", metavar="SEEDS",
                         help="seeds of each configuration on the validation split "
                              "(default: 1)")  # fmt: skip
-    add_class_order(parser)
+    add_shared(parser, "--class-order")
     add_common(parser)
     parser.set_defaults(command=command)
 
@@ -60,7 +58,7 @@ def command(chosen: argparse.Namespace) -> int:
     """Score the grid on the validation split, then evaluate the best point on the test set."""
     known, kind = benchmark(chosen.benchmark), method(chosen.method)
     seeds, search_seeds = seeds_from(chosen.seeds), seeds_from(chosen.search_seeds)
-    device = checked_device(chosen)
+    training = Training(chosen)
     size = chosen.buffer
     if size is None and (size := smallest_buffer(known, kind)):
         notice(f"no --buffer given: using {size}")
@@ -75,17 +73,17 @@ def command(chosen: argparse.Namespace) -> int:
     split = known.stream(True, chosen.data_dir, notice, order)
 
     def validate(some: Sequence[Mapping[str, float]]) -> Results:
-        chosen_plan = planned(values=some, seeds=search_seeds, validation=True)
-        return train(chosen, jobs_of(chosen, [chosen_plan], split, device))
+        plans = [planned(values=some, seeds=search_seeds, validation=True)]
+        return training.train(training.jobs(plans, split))
 
     def test(best: Mapping[str, float]) -> Results:
         notice(f"evaluating the best on the test set, {len(seeds)} seeds: {said(best)}")
-        return train(chosen, jobs_of(chosen, [planned(values=best, seeds=seeds)], tests, device))
+        return training.train(training.jobs([planned(values=best, seeds=seeds)], tests))
 
     if chosen.trials is None:
         notice(f"{len(points)} configurations on the validation split")
     found = searched(kind, axes, chosen.trials, validate, test)
-    write_results(chosen, [*found.validation, *found.results])
+    training.write([*found.validation, *found.results])
     _show(known, kind, size, found)
     return 0
 

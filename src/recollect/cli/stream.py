@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recollect.cli.common import Methods, add_force, add_optimiser
-from recollect.cli.hyperparameters import add_hyperparameters
+from recollect.cli.options import Methods, add_hyperparameters, add_optimiser, add_shared
 from recollect.cli.parser import duration
 from recollect.cli.screen import notice
 from recollect.cli.stream_late import PENDING, add_late, late_feed, late_line
@@ -148,7 +147,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--fresh", action="store_true", help="start over instead of resuming")
     add("--predictions", metavar="FILE",
         help="write a JSON line for every example; - for standard output")
-    add_force(parser)
+    add_shared(parser, "--force")
     add("--drift", nargs="?", const=DEFAULT, choices=NAMES, metavar="NAME",
         help=f"warn when the error rate increases, with a drift detector of River: "
         f"{', '.join(NAMES)} (--drift alone: {DEFAULT})")

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from recollect.cli.hyperparameters import given_values
+from recollect.cli.options import given_values
 from recollect.cli.stream_late import check_late
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of

@@ -78,7 +78,11 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     if learner.target != "class":
         screen.print(Text(str(found)))
         return
-    screen.print(Text(_summary(learner)))
+    summary = (
+        f"balanced accuracy {percent(found.balanced)} · macro F1 {percent(found.macro_f1)} · kappa "
+        f"{number(found.kappa)}{_alarms(learner)}"
+    )
+    screen.print(Text(summary))
     table = compact_table("class", right=["accuracy"])
     table.add_row("all", percent(found.accuracy))
     table.add_row(f"the last {min(window, found.seen):,}", percent(found.recent))
@@ -96,25 +100,14 @@ def _line(live: LiveStream, rate: float, window: int) -> str:
     if live.learner.target != "class":
         return f"{found} · {rate:,.0f}/s"
     classes = len(found.per_class)
+    late = f" · {live.late.waiting:,} wait for labels" if live.late is not None else ""
     return (
         f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "
         f"{min(window, found.seen):,}: {percent(found.recent)}, balanced "
         f"{percent(found.balanced)}, kappa {number(found.kappa)} · {classes} "
         f"class{'es' if classes != 1 else ''}"
         f"{f' · {found.left_out:,} left out' if found.left_out else ''}"
-        f"{_alarms(live.learner)}{_late(live)}"
-    )
-
-
-def _late(live: LiveStream) -> str:
-    return f" · {live.late.waiting:,} wait for labels" if live.late is not None else ""
-
-
-def _summary(learner: Learner) -> str:
-    found = learner.metrics()
-    return (
-        f"balanced accuracy {percent(found.balanced)} · macro F1 {percent(found.macro_f1)} · kappa "
-        f"{number(found.kappa)}{_alarms(learner)}"
+        f"{_alarms(live.learner)}{late}"
     )
 
 

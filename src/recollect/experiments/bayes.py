@@ -8,8 +8,6 @@ from typing import Any
 from recollect.errors import InputError
 from recollect.extras import needs
 
-__all__ = ["bayesian"]
-
 BATCH = 16
 SIZES = ("bs", "mbs")
 

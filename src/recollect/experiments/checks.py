@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Check", "between", "list_of", "number", "object_of", "or_null", "text", "whole"]
-
 WIDEST = 2**63  # limit of integers in SQLite columns
 
 Check = Callable[[Any], bool]

@@ -14,8 +14,6 @@ from recollect.methods import every_method, omitted_defaults, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = ["Choice", "choices", "usual", "variants"]
-
 USUAL = "the default values"
 
 

@@ -11,13 +11,10 @@ from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
-from recollect.experiments.difference import Difference, Differs
-from recollect.experiments.difference_table import as_html, as_text
+from recollect.experiments.difference import Difference, Differs, as_html, as_text
 from recollect.experiments.labels import method_title
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
-
-__all__ = ["Comparison", "Difference", "Differs", "compare"]
 
 COMPARED = ("accuracy", "forgetting")
 
@@ -47,17 +44,12 @@ class Comparison:
     def heads(self) -> list[str]:
         """Lines that describe both sides and what differs."""
         lines = [f"{side}: {_side(each)}" for side, each in (("A", self.a), ("B", self.b))]
-        return [*lines, f"differs: {self.differs_words}"]
+        return [*lines, f"differs: {'; '.join(map(str, self.differs)) or 'nothing'}"]
 
     @property
     def sentences(self) -> list[str]:
         """One sentence for each score, and the remarks."""
         return [*map(str, self.differences), *self.remarks]
-
-    @property
-    def differs_words(self) -> str:
-        """The settings that differ, as one line."""
-        return "; ".join(map(str, self.differs)) or "nothing"
 
     @property
     def remarks(self) -> list[str]:

@@ -1,18 +1,24 @@
-"""Paired difference of a score between two configurations, with its statistics."""
+"""Paired differences of scores between two configurations: statistics, sentences and a table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import NamedTuple, final
 
-from recollect.experiments.labels import amount, lower_is_better, setting_title
+from recollect.experiments.labels import (
+    counted,
+    decimals,
+    score_title,
+    setting_title,
+)
 from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
-from recollect.train.measures import PERCENT
-
-__all__ = ["Difference", "Differs"]
+from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
 LEVEL = 0.05
+HEADS = ("setting", "score", "A", "B", "A - B", "95 % CI", "p (t)", "p (sign flips)", "seeds")
+TEXTS = 2  # leading columns of text, aligned left; the others are numbers, aligned right
 
 
 class Differs(NamedTuple):
@@ -65,15 +71,17 @@ class Difference:
 
     def __str__(self) -> str:
         """Describe the difference in a sentence."""
-        forgets, lower_wins = self.score == "forgetting", lower_is_better(self.score, self.setting)
-        first = (self.mean <= 0) if lower_wins else (self.mean >= 0)
+        forgets = self.score == "forgetting"
+        error = self.setting in LOWER_IS_BETTER and self.score not in ("fwt", "bwt")
+        first = (self.mean <= 0) if forgets or error else (self.mean >= 0)
         better, other = self.names if first else self.names[::-1]
         n = len(self.differences)
+        pairs = counted(n, "paired seed")
         where = setting_title(self.setting)
         if not any(self.differences.values()):
             alike = "forget the same" if forgets else "are equal"
-            return f"{where}: {self.names[0]} and {self.names[1]} {alike} in all of {_seeds(n)}"
-        found = [f"{n} paired seed{'s' if n > 1 else ''}"]
+            return f"{where}: {self.names[0]} and {self.names[1]} {alike} in all of {pairs}"
+        found = [pairs]
         p = self.p if self.p is not None else self.p_sign_flip
         if p is not None and n > 1:
             found.insert(0, f"p {p_words(p)}")
@@ -83,13 +91,49 @@ class Difference:
             clear = self.setting in PERCENT and min(abs(low), abs(high)) >= 0.05
             digits = 1 if clear else 3  # enough digits to show the sign
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
-        size = amount(abs(self.mean), self.setting)
-        verb = f"forgets {size} less" if forgets else f"is {size} better"
+        size = abs(self.mean)
+        amount = f"{size:.1f} points" if self.setting in PERCENT else f"{size:.3g}"
+        verb = f"forgets {amount} less" if forgets else f"is {amount} better"
         doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
         doubt = "; one seed cannot be tested" if n == 1 else doubt
         said = f"{where}: {better} {verb} than {other}"
         return ", ".join([said, *found]) + doubt
 
 
-def _seeds(count: int) -> str:
-    return f"{count} paired seed{'s' if count > 1 else ''}"
+def as_text(found: Iterable[Difference]) -> str:
+    """Format differences as a plain-text table, one row each."""
+    rows = [_cells(each) for each in found]
+    widths = [max(map(len, column)) for column in zip(HEADS, *rows, strict=True)]
+
+    def line(cells: Sequence[str]) -> str:
+        both = enumerate(zip(cells, widths, strict=True))
+        return "  ".join(
+            cell.ljust(width) if at < TEXTS else cell.rjust(width) for at, (cell, width) in both
+        )
+
+    return "\n".join([line(HEADS), "  ".join("-" * width for width in widths), *map(line, rows)])
+
+
+def as_html(found: Iterable[Difference]) -> str:
+    """Format differences as an HTML table, one row each."""
+
+    def line(tag: str, cells: Sequence[str]) -> str:
+        return f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    body = "".join(line("td", _cells(each)) for each in found)
+    return f"<table><thead>{line('th', HEADS)}</thead><tbody>{body}</tbody></table>"
+
+
+def _cells(each: Difference) -> tuple[str, ...]:
+    bounds, ps = each.interval, (each.p, each.p_sign_flip)
+    digits = decimals(max(abs(each.a), abs(each.b)), each.setting)
+    return (
+        setting_title(each.setting),
+        score_title(each.score, each.setting),
+        f"{each.a:.{digits}f}",
+        f"{each.b:.{digits}f}",
+        f"{each.mean:+.{digits}f}",
+        f"[{bounds[0]:+.{digits}f}, {bounds[1]:+.{digits}f}]" if bounds else "-",
+        *("-" if p is None else p_words(p).removeprefix("= ") for p in ps),
+        str(len(each.differences)),
+    )

@@ -14,8 +14,6 @@ from recollect.train.devices import wait_for
 from recollect.train.loop import fleet_of
 from recollect.train.parallel import one_thread
 
-__all__ = ["in_words", "seconds_by_method"]
-
 WARM, TIMED = 3, 10
 RUNS = 5
 

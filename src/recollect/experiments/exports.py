@@ -20,9 +20,7 @@ from recollect.experiments.labels import (
     settings_of,
 )
 from recollect.experiments.results import Results, Summary
-from recollect.files import write_json, write_text
-
-__all__ = ["FORMATS", "Column", "columns", "exported", "mean_cells", "save", "score_columns"]
+from recollect.files import write_text
 
 # The columns of a CSV around scores and hyper-parameters: fields of `Result`.
 BEFORE = ("benchmark", "method", "buffer", "seed", "epochs", "validation")
@@ -59,15 +57,13 @@ def exported(results: Results, suffix: str, scores: Sequence[str] = ()) -> str:
     return FORMATS[suffix](results, scores)
 
 
-def save(results: Results, path: Path | str) -> None:
-    """Write results to a file, in the format that its suffix names."""
+def save(results: Results, path: Path | str, scores: Sequence[str] = ()) -> None:
+    """Write results to a file in the format that its suffix names; `scores` as in `exported`."""
     suffix = Path(path).suffix
     if suffix in FORMATS:
-        write_text(path, exported(results, suffix))
-    elif suffix == LINES:
-        write_runs(path, [(run, run.provenance) for run in results])
-    elif suffix in (".json", ""):
-        write_json(path, [run.as_json() for run in results])
+        write_text(path, exported(results, suffix, scores))
+    elif suffix in (LINES, ".json", ""):
+        write_runs(path, results)
     else:
         raise InputError(
             f"cannot save results as {suffix!r}: use .json or .jsonl (to load them again), or "
@@ -125,7 +121,10 @@ def _markdown(results: Results, scores: Sequence[str]) -> str:
 def _latex(results: Results, scores: Sequence[str]) -> str:
     note, head, *rows = _means(results, scores)
     lines = [r" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (head, *rows)]
-    numbers = [all(_is_number(row[at]) for row in rows) for at in range(len(head))]
+    numbers = (
+        all(cell[:1] in "+-0123456789" for cell in column)
+        for _, *column in zip(head, *rows, strict=True)
+    )
     begin = r"\begin{tabular}{" + "".join("r" if each else "l" for each in numbers) + "}"
     body = [*(f"% {each}" for each in note), begin, r"\toprule", lines[0], r"\midrule", *lines[1:]]
     return "\n".join([*body, r"\bottomrule", r"\end{tabular}"]) + "\n"
@@ -154,7 +153,8 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
     for each, other in zip(summaries, others, strict=True):
         run = each.first
         start, (seeds, *cells) = (row := mean_cells(each, means))[:3], row[3:]
-        values = [_number(run.hyperparameters.get(name)) for name in spanned]
+        had = run.hyperparameters
+        values = [f"{had[name]:g}" if name in had else "" for name in spanned]
         more = [str(getattr(run, name)).lower() for name in varying]
         rows.append([*start, *values, *more, seeds, *cells, *([] if same else [other])])
     note = [f"All rows: {', '.join(shared)}."] if shared else []
@@ -174,14 +174,6 @@ def _rest(summary: Summary, spanned: Sequence[str]) -> list[str]:
     values = summary.first.hyperparameters.items()
     said = [f"{name} {value:g}" for name, value in values if name not in spanned]
     return [*said, *summary.optimiser, *filter(None, [summary.apart])]
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:g}"
-
-
-def _is_number(text: str) -> bool:
-    return not text or text[0].isdigit() or text[0] in "-+"
 
 
 def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from recollect.errors import DataError
 from recollect.experiments import checks
@@ -20,10 +20,8 @@ from recollect.experiments.checks import Check, between, object_of, or_null, who
 from recollect.files import write_json, write_text
 from recollect.train import Result
 from recollect.train.measures import MEASURES
-from recollect.train.provenance import MADE, Provenance
+from recollect.train.provenance import MADE
 from recollect.train.result import OPTIONAL
-
-__all__ = ["Stored", "read_json", "write_runs"]
 
 LINES = ".jsonl"
 ROUNDED = (
@@ -34,14 +32,7 @@ SHOWN = 40  # characters of a value in an error message
 SIGNS = {"benchmark", "method", "accuracy"}  # an object without any of these is not a run
 
 
-class Stored(NamedTuple):
-    """Run from a file or the result store: its result and provenance."""
-
-    result: Result
-    provenance: Provenance
-
-
-def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -> list[Stored]:
+def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -> list[Result]:
     """Read all runs of a file, or of every file in a folder.
 
     A file is a list of runs, as `--json` writes it, or has one run per line (`.jsonl`). Any damaged
@@ -54,7 +45,7 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
     files = sorted(each for each in folder.iterdir() if each.suffix in (LINES, ".json"))
     if not files:
         raise DataError(f"{folder} has no results: it has no *{LINES} or *.json file")
-    found: list[list[Stored]] = []
+    found: list[list[Result]] = []
     for file in files:
         try:
             found.append(_runs_in(file))
@@ -62,16 +53,16 @@ def read_json(path: Path | str, notice: Callable[[str], None] = warnings.warn) -
             notice(f"skipped: {error}")
     if not found:
         raise DataError(f"{folder} has no results: none of its files contains runs")
-    return [row for rows in found for row in rows]
+    return [run for runs in found for run in runs]
 
 
-def write_runs(path: Path | str, rows: Iterable[tuple[Result, Provenance]]) -> None:
+def write_runs(path: Path | str, runs: Iterable[Result]) -> None:
     """Write runs with their provenance to a JSON file, or one run per line to a `.jsonl` file.
 
     In a `.jsonl` file, scores, losses and seconds are rounded to four decimals, or for small values
     to four significant digits.
     """
-    found = [provenance.beside(run) for run, provenance in rows]
+    found = [run.as_json() for run in runs]
     if Path(path).suffix != LINES:
         write_json(path, found)
         return
@@ -85,22 +76,22 @@ class NotResultsError(DataError):
     """Raised for a file that does not contain runs."""
 
 
-def _runs_in(path: Path) -> list[Stored]:
+def _runs_in(path: Path) -> list[Result]:
     try:
         text = path.read_text("utf-8-sig")  # other programs may write a byte order mark
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:
         raise _not_results(path, "it is not JSON") from None
-    rows: list[Stored] = []
+    runs: list[Result] = []
     try:
         for data, where in _items(text, path):
-            rows.append(_read(data, where))
+            runs.append(_read(data, where))
     except NotResultsError as error:
-        if rows:  # a results file, but damaged
+        if runs:  # a results file, but damaged
             raise DataError(str(error)) from None
         raise
-    return rows
+    return runs
 
 
 def _items(text: str, path: Path) -> Iterator[tuple[Any, str]]:
@@ -138,7 +129,7 @@ def _rounded(value: Any) -> Any:
     return round(value, max(DIGITS, DIGITS - 1 - math.floor(math.log10(abs(value)))))
 
 
-def _read(data: Any, where: str) -> Stored:
+def _read(data: Any, where: str) -> Result:
     other = f"{where}: not a run as --json writes it"
     if not isinstance(data, dict):
         raise NotResultsError(f"{other}: {_shown(data)} is not an object")
@@ -153,7 +144,7 @@ def _read(data: Any, where: str) -> Stored:
         if name in data and not good(data[name]):
             culprit = _culprit(data[name], good)
             raise DataError(f"{where}: {name!r} must be {wanted}, not {_shown(culprit)}")
-    return Stored(Result.from_json(data), Provenance.from_json(data["made"] or {}))
+    return Result.from_json(data)
 
 
 def _shown(value: Any) -> str:

@@ -7,25 +7,7 @@ from collections.abc import Iterable
 
 from recollect.methods import title_of
 from recollect.train import Result
-from recollect.train.measures import LOWER_IS_BETTER, PERCENT
-
-__all__ = [
-    "MORE_SCORES",
-    "SCORES",
-    "SCORE_TITLES",
-    "SETTINGS",
-    "amount",
-    "decimals",
-    "known_first",
-    "lower_is_better",
-    "meaningful",
-    "measured",
-    "method_title",
-    "of_classes",
-    "score_title",
-    "setting_title",
-    "settings_of",
-]
+from recollect.train.measures import PERCENT
 
 # In display order.
 SETTINGS = {"class": "Class-IL", "task": "Task-IL", "domain": "Domain-IL", "general": "General CL"}
@@ -80,22 +62,13 @@ def of_classes(run: Result) -> bool:
     return not MEASURE_TITLES.keys() & run.accuracy.keys()
 
 
-def lower_is_better(score: str, setting: str) -> bool:
-    """Return True if lower values of a score are better.
+def counted(count: int, noun: str) -> str:
+    """Format a number of things.
 
-    >>> lower_is_better("forgetting", "class"), lower_is_better("bwt", "rmse")
-    (True, False)
+    >>> counted(1, "seed"), counted(3, "seed")
+    ('1 seed', '3 seeds')
     """
-    return score == "forgetting" or (setting in LOWER_IS_BETTER and score not in ("fwt", "bwt"))
-
-
-def amount(size: float, setting: str) -> str:
-    """Format a difference: percentage points, or a number in the units of a measure.
-
-    >>> amount(3.14159, "class"), amount(0.0314159, "rmse")
-    ('3.1 points', '0.0314')
-    """
-    return f"{size:.1f} points" if setting in PERCENT else f"{size:.3g}"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def decimals(value: float, setting: str) -> int:

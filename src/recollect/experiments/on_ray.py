@@ -18,8 +18,6 @@ from recollect.train.interrupts import stop_asked
 from recollect.train.loop import train
 from recollect.train.parallel import Events, Work, one_thread
 
-__all__ = ["OnRay"]
-
 RETRIES = 5
 POLL_SECONDS = 1.0
 PATIENCE = 5.0
@@ -76,9 +74,10 @@ class OnRay:
 
         def send(index: int) -> None:
             piece = work.pieces[index]
-            if id(piece.stream) not in streams:
+            if id(piece.stream) not in streams:  # the data are sent once for all pieces
                 streams[id(piece.stream)] = ray.put(piece.stream)
-            running[remote.remote(_but_stream(piece), streams[id(piece.stream)])] = index
+            parts = {name: value for name, value in vars(piece).items() if name != "stream"}
+            running[remote.remote(parts, streams[id(piece.stream)])] = index
 
         for index in sorted(range(len(work.pieces)), key=lambda n: -work.pieces[n].work):
             send(index)
@@ -158,11 +157,6 @@ def _trained(parts: dict[str, Any], stream: Stream) -> list[Result]:
     vars(job).update(parts)  # keep the fingerprints: source files may differ on another machine
     with one_thread():
         return train(job, lambda steps: None, None)
-
-
-def _but_stream(piece: Job) -> dict[str, Any]:
-    """Return the piece without its data, which are sent once for all pieces."""
-    return {name: value for name, value in vars(piece).items() if name != "stream"}
 
 
 def _cause(error: Any) -> Exception:

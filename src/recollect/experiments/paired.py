@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["interval", "p_words", "sign_flip_p", "t_p", "t_quantile", "t_two_sided"]
-
 MOST_FLIPPED = 16  # 2**16 sign patterns are enumerated; for more pairs the t test is enough
 FRACTIONS, TINY, PRECISE = 1000, 1e-300, 1e-15
 
@@ -42,13 +40,13 @@ def t_quantile(confidence: float, degrees: int) -> float:
     return (low + high) / 2
 
 
-def interval(differences: Sequence[float], confidence: float = 0.95) -> tuple[float, float] | None:
-    """Confidence interval of the mean of paired differences; None for fewer than two pairs."""
+def interval(differences: Sequence[float]) -> tuple[float, float] | None:
+    """95 % confidence interval of the mean of paired differences; None for fewer than two pairs."""
     n = len(differences)
     if n < 2:
         return None
     mean, spread = float(np.mean(differences)), float(np.std(differences, ddof=1))
-    half = t_quantile(confidence, n - 1) * spread / math.sqrt(n)
+    half = t_quantile(0.95, n - 1) * spread / math.sqrt(n)
     return mean - half, mean + half
 
 

@@ -4,23 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Literal
-
-__all__ = [
-    "Kind",
-    "Published",
-    "Verdict",
-    "buffers",
-    "has",
-    "hyperparameters",
-    "printed",
-    "published",
-    "search_space",
-    "verdict",
-]
 
 Kind = Literal["equal", "close", "above", "below"]
 
@@ -213,13 +201,19 @@ def hyperparameters(benchmark: str, method: str, buffer: int | None) -> dict[str
     by_buffer = _chosen().get((benchmark, method), {})
     if buffer is None or not by_buffer:
         return dict(by_buffer.get(None, {}))
-    nearest = min(
-        (size for size in by_buffer if size is not None),
-        key=lambda size: abs(math.log(size / buffer)),
-    )
+    nearest = nearest_size(by_buffer, buffer)
     unprinted = UNPRINTED.get((benchmark, method), {})
     sizes = {**unprinted.get(None, {}), **unprinted.get(nearest, {})}
     return {**sizes, **by_buffer[nearest], **EFFECTIVE.get(method, {})}
+
+
+def nearest_size(sizes: Iterable[int | None], buffer: int) -> int:
+    """Return the buffer size that is nearest on a logarithmic scale.
+
+    >>> nearest_size([None, 200, 500, 5120], 400)
+    500
+    """
+    return min(filter(None, sizes), key=lambda size: abs(math.log(size / buffer)))
 
 
 def verdict(mean: float, std: float, seeds: int, paper: Published) -> Verdict | None:

@@ -26,8 +26,6 @@ from recollect.streams.stream import packing_of
 from recollect.train import Job, Run
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 
-__all__ = ["Network", "Plan", "plan", "points_of"]
-
 CPU = torch.device("cpu")
 Network = Callable[[], nn.Module] | nn.Module
 

@@ -16,8 +16,6 @@ from recollect.methods import METHODS
 from recollect.methods import method as method_named
 from recollect.streams import Benchmark, DataUnavailable, Stream, twin
 
-__all__ = ["Cell", "Comparison", "cells", "compare", "metric_of", "plans_of", "stream_or_stand_in"]
-
 COMMON_BUFFERS = (200, 500)
 SINGLE = "accuracy-single-epoch"
 BOUNDS = ("joint", "sgd")

@@ -11,14 +11,12 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
-from recollect.experiments.labels import decimals, meaningful, of_classes, setting_title
+from recollect.experiments.labels import counted, decimals, meaningful, of_classes, setting_title
 from recollect.extras import needs
 from recollect.train import Result
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-__all__ = ["Mean", "Results", "Summary", "apart", "distinct", "optimiser_words"]
 
 FEWEST = 4
 POINTS = 15.0
@@ -54,7 +52,7 @@ class Mean:
         >>> Mean(80.25, 1.5, seeds=2).beside(3)
         '80.25 ±1.50 (2 seeds)'
         """
-        return str(self) if self.seeds == runs else f"{self} ({_seeds(self.seeds)})"
+        return str(self) if self.seeds == runs else f"{self} ({counted(self.seeds, 'seed')})"
 
     @classmethod
     def of(cls, values: Sequence[float | None]) -> Mean | None:
@@ -91,7 +89,7 @@ class Summary:
     @property
     def seeds(self) -> str:
         """Number of runs in words, such as `10 seeds`."""
-        return _seeds(len(self.runs))
+        return counted(len(self.runs), "seed")
 
     @property
     def settings(self) -> list[str]:
@@ -137,7 +135,9 @@ class Summary:
         for setting in self.settings:
             values = [run.accuracy[setting] for run in self.runs if setting in run.accuracy]
             if len(values) >= FEWEST and of_classes(self.first):
-                bounds[setting] = _lowest(values)
+                middle = statistics.median(values)
+                spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
+                bounds[setting] = middle - max(POINTS, DEVIATIONS * max(spread, 1.0))
         return tuple(
             run
             for run in self.runs
@@ -227,7 +227,7 @@ class Results(Sequence[Result]):
         """Read runs from `.json` and `.jsonl` files that `save` or `--json` wrote, or folders."""
         from recollect.experiments.files import read_json
 
-        return cls([row.result for path in paths for row in read_json(path)])
+        return cls([run for path in paths for run in read_json(path)])
 
     def to_pandas(self) -> DataFrame:
         """Return a pandas DataFrame with one row per run and the columns of a CSV export."""
@@ -288,13 +288,3 @@ def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRI
         parts.append(f"{FINGERPRINTS[name]} {shown}")
         alike = [each for each in alike if getattr(each.identity, name) == value]
     return ", ".join(parts)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' if count > 1 else ''}"
-
-
-def _lowest(values: Sequence[float]) -> float:
-    middle = statistics.median(values)
-    spread = 1.4826 * statistics.median(abs(value - middle) for value in values)
-    return middle - max(POINTS, DEVIATIONS * max(spread, 1.0))

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 from recollect.errors import InputError
 from recollect.experiments.plan import Network, plan
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Results
-from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
 from recollect.experiments.values import checked_seeds, checked_sizes
 from recollect.methods import Method
-from recollect.streams import Stream
+from recollect.methods import hyperparameters as declared
+from recollect.methods import method as method_named
+from recollect.streams import Benchmark, Stream
+from recollect.streams import benchmark as benchmark_named
+from recollect.streams.stream import validation_of
 from recollect.train import Callback, Checkpoints, Details, device_named, train_all
 from recollect.train.details import CURVE_EXAMPLES
 from recollect.train.optimisation import Optimisation
-
-__all__ = ["run"]
 
 
 def run(
@@ -113,7 +115,12 @@ def run(
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)
     if recording.store and details.changing:
-        warnings.warn(_not_stored(details.changing[0]), stacklevel=2)
+        callback = type(details.changing[0]).__name__
+        warnings.warn(
+            f"results are not stored, because the callback {callback} may change the training: if "
+            f"it does not, set `only_observes = True` in its class",
+            stacklevel=2,
+        )
     return recording.results(
         train_all(
             jobs,
@@ -124,11 +131,60 @@ def run(
     )
 
 
-def _not_stored(callback: Callback) -> str:
-    return (
-        f"results are not stored, because the callback {type(callback).__name__} may change the "
-        f"training: if it does not, set `only_observes = True` in its class"
-    )
+def kind_and_values(method: str | Method | type[Method]) -> tuple[type[Method], dict[str, float]]:
+    """Return the class of a method, and the hyper-parameters if an instance is given."""
+    if isinstance(method, Method):
+        kind = _checked(type(method))
+        return kind, {name: float(getattr(method, name)) for name in declared(kind)}
+    return method_named(method) if isinstance(method, str) else _checked(method), {}
+
+
+def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
+    """Return the benchmark of that name; None for a custom stream."""
+    if isinstance(benchmark, str):
+        return benchmark_named(benchmark)
+    if not hasattr(benchmark, "pick"):
+        raise InputError(
+            f"the benchmark must be a name or a stream (see recollect.from_arrays), not "
+            f"{type(benchmark).__name__}"
+        )
+    return None
+
+
+def stream_of(
+    benchmark: str | Stream,
+    validation: bool = False,
+    folder: Path | str | None = None,
+    class_order: int | str | None = None,
+) -> Stream:
+    """Return a benchmark's stream, or the given one; with `validation`, its validation split."""
+    if isinstance(benchmark, str):
+        return benchmark_named(benchmark).stream(validation, folder, class_order=class_order)
+    if class_order is not None:
+        raise InputError(
+            "class_order applies to benchmarks by name: for a custom stream, pass it to from_arrays"
+        )
+    return validation_of(benchmark) if validation else benchmark
+
+
+def _checked(kind: object) -> type[Method]:
+    if not (isinstance(kind, type) and issubclass(kind, Method)):
+        raise InputError(
+            f"the method must be a name, a class or an instance of recollect.Method, not {kind!r}"
+        )
+    for name in ("name", "title"):
+        if not hasattr(kind, name):
+            raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
+    if kind.loss is Method.loss and kind.update is Method.update:
+        raise InputError(f"{kind.__name__} must define loss or update")
+    known = {field.name for field in fields(kind)}
+    for name, said in inspect.get_annotations(kind).items():
+        if name not in known and "ClassVar" not in str(said):
+            raise InputError(
+                f"{name!r} is not yet a hyper-parameter of {kind.__name__}: decorate "
+                f"the class with @dataclass(frozen=True)"
+            )
+    return kind
 
 
 def _checkpoints(folder: Path | str | None, time_limit: float | None) -> Checkpoints | None:

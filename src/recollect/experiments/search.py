@@ -15,29 +15,16 @@ from typing import final
 
 from recollect.errors import InputError
 from recollect.experiments.bayes import bayesian
-from recollect.experiments.defaults import search_space
 from recollect.experiments.labels import setting_title
 from recollect.experiments.plan import Network, Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
-from recollect.experiments.target import kind_and_values, known_benchmark, stream_of
-from recollect.experiments.values import Values, axes_of, checked_seeds
+from recollect.experiments.run import kind_and_values, known_benchmark, stream_of
+from recollect.experiments.values import Values, axes_of, checked_seeds, search_space
 from recollect.methods import Method, hyperparameters, omitted_defaults, static, symbol
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.optimisation import Optimisation
-
-__all__ = [
-    "Search",
-    "Tried",
-    "agrees",
-    "by_criterion",
-    "criterion",
-    "grid",
-    "said",
-    "search",
-    "searched",
-]
 
 SHOWN = 10
 CHOSEN_BY = {

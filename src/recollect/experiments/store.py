@@ -7,21 +7,16 @@ import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import EllipsisType
 from typing import Any, final
 
 from recollect.errors import DataError
-from recollect.experiments.files import Stored, write_runs
-from recollect.experiments.results import Results
 from recollect.streams.data.files import cache_folder
-from recollect.train import Job, Result
+from recollect.train import Result
 from recollect.train.identity import Identity
-from recollect.train.provenance import Provenance, commit
 from recollect.train.result import DETAILS
-
-__all__ = ["CommandStore", "Store", "store_file", "write_json"]
 
 PATIENCE = 60.0
 MOST = 500
@@ -58,24 +53,24 @@ class Store:
     def __init__(self, path: Path | str | None = None) -> None:
         self.path = Path(path) if path is not None else store_file()
 
-    def add(self, rows: Iterable[tuple[Result, Provenance]], *, replace: bool = False) -> int:
+    def add(self, runs: Iterable[Result], *, replace: bool = False) -> int:
         """Store runs, and return the number of new ones.
 
         A run with the same identity as a stored one is skipped, or with `replace` replaces it. A
         skipped run still adds curves or confusion matrices that the stored run lacks.
         """
         verb = "REPLACE" if replace else "IGNORE"
-        given = [Stored(*row) for row in rows]
+        given = list(runs)
         with self._open(create=True) as database:
             _update_keys(database)
             before = database.total_changes
-            database.executemany(INSERT.format(verb), [_columns(row) for row in given])
+            database.executemany(INSERT.format(verb), [_columns(run) for run in given])
             new = database.total_changes - before
             if not replace:
                 _add_details(database, given)
             return new
 
-    def rows(
+    def runs(
         self,
         *,
         benchmark: str | None = None,
@@ -84,7 +79,7 @@ class Store:
         validation: bool | None = None,
         epochs: int | None = None,
         all_codes: bool = False,
-    ) -> list[Stored]:
+    ) -> list[Result]:
         """Return the runs that match, in the order in which they were stored.
 
         Of runs that differ only in the version of the code, the newest is returned, or with
@@ -100,10 +95,6 @@ class Store:
         found = self._select(f"{where} ORDER BY rowid", [*tests.values()])
         return found if all_codes else newest_code(found)
 
-    def results(self, **filters: Any) -> Results:
-        """Return all runs as `Results`."""
-        return Results([row.result for row in self.rows(**filters)])
-
     def find(self, identities: Sequence[Identity]) -> list[Result | None]:
         """Return the result of each run, or None if it is not stored."""
         found: dict[str, Result] = {}
@@ -111,10 +102,10 @@ class Store:
             keys = [each.key_without("code") for each in identities[start : start + MOST]]
             marks = ", ".join("?" * len(keys))
             some = self._select(f"key IN ({marks})", keys)
-            found |= {row.result.identity.key: row.result for row in some}
+            found |= {run.identity.key: run for run in some}
         return [found.get(each.key) for each in identities]
 
-    def _select(self, where: str, values: Sequence[Any]) -> list[Stored]:
+    def _select(self, where: str, values: Sequence[Any]) -> list[Result]:
         if not self.path.exists():
             return []
         with self._open() as database:
@@ -157,51 +148,22 @@ class Store:
         return sqlite3.connect(address, timeout=PATIENCE, uri=True)
 
 
-@final
-@dataclass(frozen=True)
-class CommandStore:
-    """Result store of a command: skips runs that it contains, and adds new ones."""
-
-    store: Store
-    command: str
-    fresh: bool = False
-
-    def find(self, job: Job) -> list[Result | None]:
-        """Return the stored result of each run of a job, or None if it must be trained.
-
-        Runs must be trained if the command starts over, or if they lack details that the job
-        requests.
-        """
-        # Read code and commit before training, as files may be edited meanwhile.
-        identities, _ = job.identities, commit()
-        if self.fresh:
-            return [None] * len(identities)
-        found = self.store.find(identities)
-        return [None if run is None or job.details.lacking(run) else run for run in found]
-
-    def add(self, job: Job, results: Sequence[Result]) -> None:
-        """Store trained runs; curves and other details already stored are retained."""
-        provenance = Provenance.here(job, self.command)
-        before = self.store.find([run.identity for run in results])
-        runs = [_with_details(run, old) for run, old in zip(results, before, strict=True)]
-        self.store.add([(run, provenance) for run in runs], replace=True)
-
-
-def _with_details(run: Result, old: Result | None) -> Result:
+def with_details(run: Result, old: Result | None) -> Result:
+    """Add the curves and other details of a stored result that a run lacks."""
     missing = [name for name in DETAILS if getattr(run, name) is None]
     return replace(run, **{name: getattr(old, name) for name in missing}) if old else run
 
 
-def _add_details(database: sqlite3.Connection, given: Iterable[Stored]) -> None:
+def _add_details(database: sqlite3.Connection, given: Iterable[Result]) -> None:
     """Add curves and other details to stored runs that lack them."""
-    for run, _ in given:
+    for run in given:
         if all(getattr(run, name) is None for name in DETAILS):
             continue
         key = [run.identity.key_without("code"), run.code]
         found = "SELECT made, result FROM runs WHERE key = ? AND code = ?"
         old = _stored(*database.execute(found, key).fetchone())
-        full = old._replace(result=_with_details(old.result, run))
-        if full.result != old.result:
+        full = with_details(old, run)
+        if full != old:
             database.execute(
                 "UPDATE runs SET result = ? WHERE key = ? AND code = ?", [_columns(full)[-1], *key]
             )
@@ -217,39 +179,30 @@ def store_file() -> Path:
     return (Path(shared) if shared else Path.home() / ".local/share") / "recollect/results.sqlite"
 
 
-def newest_code(rows: Sequence[Stored]) -> list[Stored]:
-    """Of rows that differ only in the version of the code, retain the newest."""
-    newest: dict[str, Stored] = {}
-    for row in rows:
-        key = row.result.identity.key_without("code")
-        if key not in newest or row.provenance.created >= newest[key].provenance.created:
-            newest[key] = row
+def newest_code(runs: Sequence[Result]) -> list[Result]:
+    """Of runs that differ only in the version of the code, retain the newest."""
+    newest: dict[str, Result] = {}
+    for run in runs:
+        key = run.identity.key_without("code")
+        if key not in newest or run.provenance.created >= newest[key].provenance.created:
+            newest[key] = run
     chosen = set(map(id, newest.values()))
-    return [row for row in rows if id(row) in chosen]
+    return [run for run in runs if id(run) in chosen]
 
 
-def write_json(path: Path | str, results: Iterable[Result], store: Store) -> None:
-    """Write runs to a JSON file with their provenance from the store."""
-    known = {row.result.identity.key: row.provenance for row in store.rows(all_codes=True)}
-    write_runs(path, [(run, known.get(run.identity.key, Provenance())) for run in results])
-
-
-def _columns(row: Stored) -> tuple[Any, ...]:
-    run, provenance = row
-    data = provenance.beside(run)
+def _columns(run: Result) -> tuple[Any, ...]:
+    data = run.as_json()
     made = data.pop("made")
     return (
         run.identity.key_without("code"), run.code, run.benchmark, run.method, run.buffer, run.seed,
-        run.epochs, int(run.validation), provenance.created, json.dumps(made),
+        run.epochs, int(run.validation), run.provenance.created, json.dumps(made),
         json.dumps(data, allow_nan=False),
     )  # fmt: skip
 
 
-def _stored(made: str, result: str) -> Stored:
+def _stored(made: str, result: str) -> Result:
     try:
-        origin = json.loads(made)
-        run = Result.from_json({**json.loads(result), "made": origin})
-        return Stored(run, Provenance.from_json(origin))
+        return Result.from_json({**json.loads(result), "made": json.loads(made)})
     except (ValueError, TypeError, AttributeError) as error:
         raise DataError(f"the result store has a run that cannot be read: {error}") from None
 

@@ -12,8 +12,6 @@ from recollect.experiments.labels import MORE_SCORES, SCORES, score_title, setti
 from recollect.extras import needs
 from recollect.train import Result
 
-__all__ = ["folder_of", "log_results", "summary_writer"]
-
 LETTERS = 6
 PIXELS = 8  # side of a confusion matrix cell
 

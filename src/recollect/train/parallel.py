@@ -91,7 +91,7 @@ def train_all(
     if here and (runner or workers not in (None, 1)):
         raise InputError("callbacks are called in this process: leave out workers, or pass 1")
     if workers is None:
-        workers = 1 if here else usual_workers(jobs)
+        workers = 1 if here or not jobs else usual_workers(jobs[0].device)
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
     with checkpoints.locked() if checkpoints else nullcontext():
@@ -301,9 +301,9 @@ class Work:
         self.report(index, taken[-1])
 
 
-def usual_workers(jobs: Sequence[Job]) -> int:
+def usual_workers(device: torch.device) -> int:
     """The default number of processes: one per CPU core, and one on a GPU."""
-    return 1 if any(job.device.type == "cuda" for job in jobs) else cores()
+    return 1 if device.type == "cuda" else cores()
 
 
 Runner = Callable[[Work], Events]

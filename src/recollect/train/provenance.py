@@ -6,11 +6,11 @@ import os
 import platform
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, final
 
 import torch
 
@@ -19,7 +19,6 @@ from recollect.train.devices import cores
 
 if TYPE_CHECKING:
     from recollect.train.job import Job
-    from recollect.train.result import Result
 
 __all__ = ["MADE", "Provenance", "commit"]
 
@@ -66,14 +65,6 @@ class Provenance:
     def from_json(cls, made: Mapping[str, str]) -> Provenance:
         """Read the provenance from the object `made` of a file."""
         return cls(**{field.name: made.get(field.name, "") for field in fields(cls)})
-
-    def beside(self, run: Result) -> dict[str, Any]:
-        """A run as written to files, with a complete object `made`.
-
-        If this provenance is empty, the run's own is used.
-        """
-        data = (run if self == Provenance() else replace(run, provenance=self)).as_json()
-        return data | {"made": dict.fromkeys(MADE, "") | data["made"]}
 
 
 @cache

@@ -16,7 +16,7 @@ from recollect.train.identity import ENVIRONMENT, UNKNOWN, Identity
 from recollect.train.measures import PERCENT, worst
 from recollect.train.networks import load_network
 from recollect.train.optimisation import Optimisation
-from recollect.train.provenance import Provenance
+from recollect.train.provenance import MADE, Provenance
 
 __all__ = ["DETAILS", "OPTIONAL", "Result", "precision_class"]
 
@@ -126,7 +126,7 @@ class Result:
                 for setting, rows in self.curves.accuracy.items()
             }
         origin = {name: value for name, value in data.pop("provenance").items() if value}
-        made = {name: data.pop(name) for name in ENVIRONMENT} | origin
+        made = dict.fromkeys(MADE, "") | {name: data.pop(name) for name in ENVIRONMENT} | origin
         optional = {name: data.pop(name) for name in OPTIONAL}
         made |= {name: value for name, value in optional.items() if value != OPTIONAL[name]}
         missing = [name for name in DETAILS if data[name] is None]

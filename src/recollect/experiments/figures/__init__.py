@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from recollect.errors import unknown_name
 from recollect.experiments.figures import curves, examples, fisher, over_time, scores, wall_clock
 from recollect.experiments.figures.drawing import Drawing, check_matplotlib, compose, save
-from recollect.experiments.figures.runs import Material, Panels
+from recollect.experiments.figures.runs import Material
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,10 +21,9 @@ __all__ = ["FIGURES", "Material", "Recipe", "check_matplotlib", "recipe", "save"
 @final
 @dataclass(frozen=True)
 class Recipe:
-    """Functions that compute the data of a figure (a dataclass of type `kind`) and draw it."""
+    """Functions that compute the data of a figure (a dataclass) and draw it."""
 
     title: str
-    kind: type[Any]
     data: Callable[[Material], Any]
     drawing: Callable[[Any], Drawing]
 
@@ -44,53 +43,37 @@ def recipe(name: str) -> Recipe:
     return FIGURES[name]
 
 
-def _fisher(material: Material) -> fisher.FisherData:
-    known, stream = material.stream("seq-mnist")
-    return fisher.data(known, stream, material.seeds, report=material.report)
-
-
-def _batches(material: Material) -> examples.BatchesData:
-    return examples.batches(material.stream("mnist-360")[1])
-
-
 def _arrivals(name: str, material: Material) -> examples.ArrivalsData:
     return examples.arrivals(material.stream(name)[1])
 
 
 FIGURES = {
-    "memory": Recipe(
-        "accuracy against bytes stored", Panels, scores.memory, scores.draw_memory
-    ),
-    "wall-clock": Recipe(
-        "training time of each method",
-        wall_clock.WallClockData, wall_clock.data, wall_clock.drawing,
-    ),
+    "memory": Recipe("accuracy against bytes stored", scores.memory, scores.draw_memory),
+    "wall-clock": Recipe("training time of each method", wall_clock.data, wall_clock.drawing),
     "fisher": Recipe(
         "energy of the Fisher matrix along training (trains)",
-        fisher.FisherData, _fisher, fisher.drawing,
+        lambda found: fisher.data(*found.stream("seq-mnist"), found.seeds, report=found.report),
+        fisher.drawing,
     ),
     "tiny-memories": Recipe(
-        "DER++ against ER's memories", Panels, scores.tiny_memories, scores.draw_tiny_memories
+        "DER++ against ER's memories", scores.tiny_memories, scores.draw_tiny_memories
     ),
     "mnist-360": Recipe(
-        "batches of MNIST-360", examples.BatchesData, _batches, examples.draw_batches
+        "batches of MNIST-360",
+        lambda found: examples.batches(found.stream("mnist-360")[1]),
+        examples.draw_batches,
     ),
-    "over-time": Recipe(
-        "accuracy on a task over time",
-        over_time.OverTimeData, over_time.data, over_time.drawing,
-    ),
+    "over-time": Recipe("accuracy on a task over time", over_time.data, over_time.drawing),
     "curves": Recipe(
-        "loss and accuracy during training, of runs with --curves",
-        curves.CurvesData, curves.data, curves.drawing,
+        "loss and accuracy during training, of runs with --curves", curves.data, curves.drawing
     ),
     "transfer": Recipe(
-        "transfer and forgetting of each method",
-        scores.TransferData, scores.transfer, scores.draw_transfer,
+        "transfer and forgetting of each method", scores.transfer, scores.draw_transfer
     ),
     **{
         name: Recipe(
             f"the first examples of each task of {name}",
-            examples.ArrivalsData, partial(_arrivals, name), examples.draw_arrivals,
+            partial(_arrivals, name), examples.draw_arrivals,
         )
         for name in (
             "seq-mnist", "perm-mnist", "rot-mnist", "seq-cifar10", "seq-tiny-imagenet",

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from recollect.experiments.figures.wall_clock import Bar
 
-__all__ = ["STYLES", "Chart", "Mark", "Style", "style_of", "title_of"]
-
 MOST_MARKS = 30  # per line
 MARKERS = "osD^vPX*h"
 FEWEST_TICKS = 3  # on a logarithmic axis
@@ -108,14 +106,17 @@ def title_of(method: str) -> str:
 
 
 class Mark(NamedTuple):
-    """Point of a plot with a tooltip: method name, coordinates, and lines of text."""
+    """Point of a plot with a tooltip: method name, coordinates, and lines of text.
+
+    `transform` is that of the coordinates if these are not data coordinates.
+    """
 
     key: str
     x: float
     y: float
     buffer: int | None
     lines: Sequence[str]
-    transform: Any
+    transform: Any = None
 
 
 class Chart:
@@ -167,7 +168,7 @@ class Chart:
         _name(line.method, joined)
         self.legend[line.method] = joined, title or _title(line)
         for p in points[::-1][:: math.ceil(len(points) / MOST_MARKS)][::-1]:
-            self._mark(line.method, p.x, p.mean, p.buffer, words(p))
+            self.marks.append(Mark(line.method, p.x, p.mean, p.buffer, words(p)))
 
     def level(self, line: Line, point: Point, words: Words) -> None:
         """Draw a horizontal line, for a method without a value on the x axis."""
@@ -178,7 +179,7 @@ class Chart:
         _name(method, drawn)
         self.legend[method] = drawn, _title(line)
         across = self.axes.get_yaxis_transform()
-        self._mark(method, 1.0, point.mean, point.buffer, words(point), across)
+        self.marks.append(Mark(method, 1.0, point.mean, point.buffer, words(point), across))
 
     def bars(self, bars: Sequence[Bar], words: Callable[[Bar], Sequence[str]]) -> None:
         """Draw horizontal bars up to `least`, with a thin line up to `most` and the number."""
@@ -195,7 +196,7 @@ class Chart:
                 xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5,
                 color="#333333",
             )  # fmt: skip
-            self._mark(bar.method, bar.least, row, None, words(bar))
+            self.marks.append(Mark(bar.method, bar.least, row, None, words(bar)))
 
     def dots(self, lines: Sequence[Line], words: Words) -> None:
         """Draw one row of markers per line; the marker size grows with the buffer."""
@@ -209,7 +210,7 @@ class Chart:
             _name(line.method, self.axes.scatter(
                 means, rows, s=sizes, color=style.colour, marker=style.marker))  # fmt: skip
             for p in points:
-                self._mark(line.method, p.mean, row, p.buffer, words(p))
+                self.marks.append(Mark(line.method, p.mean, row, p.buffer, words(p)))
 
     def image(self, pixels: np.ndarray) -> None:
         """Draw an image of pixels from 0 to 255; greyscale is inverted (dark on white)."""
@@ -248,18 +249,6 @@ class Chart:
             solid_capstyle="butt",
         )  # fmt: skip
         _name(method, drawn)
-
-    def _mark(
-        self,
-        method: str,
-        x: float,
-        y: float,
-        buffer: int | None,
-        lines: Sequence[str],
-        transform: Any = None,
-    ) -> None:
-        found = transform or self.axes.transData
-        self.marks.append(Mark(method, x, y, buffer, tuple(lines), found))
 
 
 def _round_values(low: float, high: float) -> list[float]:

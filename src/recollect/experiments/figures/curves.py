@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import final
 
 from recollect.errors import InputError
@@ -22,22 +23,6 @@ from recollect.experiments.figures.runs import (
 )
 from recollect.experiments.results import Mean, Summary
 from recollect.train.curves import Curves
-
-__all__ = [
-    "LOSS",
-    "CurvePanel",
-    "CurvesData",
-    "Values",
-    "alike",
-    "data",
-    "draw_axes",
-    "drawing",
-    "losses",
-    "mean_accuracy",
-    "mean_line",
-    "task_ends",
-    "words",
-]
 
 LOSS = "loss"
 MOST_POINTS = 200  # per line
@@ -83,11 +68,13 @@ def data(material: Material) -> CurvesData:
     made: list[CurvePanel] = []
     for panel, of in by_panel(found):
         every = [each for summaries in of.values() for each in summaries]
+        buffers = {size for each in every if (size := each.first.buffer) is not None}
+        sizes: list[int | None] = [*sorted(buffers)] or [None]
         values: dict[str, Values] = {panel.setting: partial(mean_accuracy, setting=panel.setting)}
         if not any(p.benchmark == panel.benchmark and p.variant == panel.variant for p in made):
             values[LOSS] = losses
         for setting, value in values.items():
-            for buffer in _buffers(every):
+            for buffer in sizes:
                 shown = [each for each in every if each.first.buffer in (None, buffer)]
                 lines = [mean_line(each, value, each.first.method) for each in shown]
                 some = tuple(line for line in lines if line.points)
@@ -110,17 +97,7 @@ def drawing(drawn: CurvesData) -> Drawing:
         "Loss and accuracy during training",
         f"Mean over {seeds}; bands: one standard deviation. Dotted lines: task ends. The mean of "
         f"an accuracy over all steps is the any-time accuracy.",
-        [
-            Plot(
-                panel.title,
-                partial(_draw, panel),
-                panel.benchmark,
-                panel.buffer,
-                panel.view,
-                panel.variant,
-            )
-            for panel in drawn.panels
-        ],
+        [Plot.of(panel, _draw, buffer=panel.buffer, view=panel.view) for panel in drawn.panels],
         columns=3,
         size=(3.6, 2.8),
     )
@@ -141,9 +118,7 @@ def mean_accuracy(curves: Curves, setting: str) -> Sequence[float | None]:
     return curves.mean(setting) if known else [None] * len(curves.steps)
 
 
-def losses(curves: Curves) -> Sequence[float | None]:
-    """Return the training loss at each point."""
-    return curves.loss
+losses: Values = attrgetter("loss")  # the training loss at each point
 
 
 def mean_line(summary: Summary, values: Values, key: str, *, title: str = "") -> Line:
@@ -184,11 +159,6 @@ def _draw(panel: CurvePanel, chart: Chart) -> None:
     for line in panel.lines:
         chart.line(line, words, band=True, markers=False)
     draw_axes(chart, panel.ends, loss=panel.setting == LOSS)
-
-
-def _buffers(found: Iterable[Summary]) -> list[int | None]:
-    sizes = {each.first.buffer for each in found if each.first.buffer is not None}
-    return [*sorted(sizes)] or [None]
 
 
 def task_ends(curves: Curves) -> tuple[int, ...]:

@@ -9,18 +9,18 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
 from recollect.experiments.figures.chart import Chart
-from recollect.experiments.figures.runs import in_order
+from recollect.experiments.labels import known_first
 from recollect.extras import needs
+from recollect.methods import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.text import Text
-
-__all__ = ["Drawing", "Plot", "check_matplotlib", "compose", "pictures", "save"]
 
 COLOURS_OF_A_PNG = 128
 POINTS_PER_INCH = 72
@@ -77,6 +77,15 @@ class Plot:
     view: str = ""
     variant: str = ""
 
+    @classmethod
+    def of(cls, panel: Any, draw: Callable[[Any, Chart], None], **where: Any) -> Plot:
+        """Return the plot of a panel, which has a title, a benchmark and a variant.
+
+        `draw` draws the panel, and `where` has the buffer and the view, if the panel has them.
+        """
+        drawn = partial(draw, panel)
+        return cls(panel.title, drawn, panel.benchmark, variant=panel.variant, **where)
+
 
 @final
 @dataclass(frozen=True)
@@ -119,7 +128,9 @@ def compose(drawing: Drawing) -> Figure:
         entries = {key: entry for chart in charts for key, entry in chart.legend.items()}
         beside = 0.0
         if entries:
-            lines, titles = zip(*(entries[key] for key in in_order(entries)), strict=True)
+            lines, titles = zip(
+                *(entries[key] for key in known_first(entries, METHODS)), strict=True
+            )
             legend = figure.legend(lines, titles, loc="outside right upper")
             beside = legend.get_window_extent().width
         title = figure.suptitle(
@@ -202,7 +213,7 @@ def _picture(plot: Plot, figure: Figure) -> dict[str, Any]:
     svg = _svg(figure)
     marks: list[list[Any]] = []
     for mark in chart.marks:
-        x, y = mark.transform.transform((mark.x, mark.y))
+        x, y = (mark.transform or axes.transData).transform((mark.x, mark.y))
         top = height * POINTS_PER_INCH - y
         marks.append([mark.key, round(x, 1), round(top, 1), mark.buffer, *mark.lines])
     legend = [

@@ -19,11 +19,6 @@ from recollect.streams import Stream, TaskStream
 from recollect.streams.mnist360 import DIGITS
 from recollect.streams.pixels import angle
 
-__all__ = [
-    "ArrivalsData", "BatchesData", "Shown", "Task", "arrivals", "batches", "draw_arrivals",
-    "draw_batches",
-]  # fmt: skip
-
 SHOWN = 8  # examples per task
 SIDE = 3  # the examples of a pair form a square of this side
 ROWS = 10  # further tasks go into a second column

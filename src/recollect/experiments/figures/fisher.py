@@ -33,8 +33,6 @@ from recollect.streams import Benchmark, Stream
 from recollect.train import Fleet
 from recollect.train.evaluate import accuracy
 
-__all__ = ["Curve", "FisherData", "data", "drawing", "energy", "weighted_sums"]
-
 BUFFERS = (200, 500)
 RATE = 0.03
 KINDS: tuple[type[Method], ...] = (ER, DER, DERpp, DERAtEnds, DERppAtEnds)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import final
 
 import numpy as np
@@ -22,8 +21,6 @@ from recollect.experiments.figures.runs import (
     seeds_behind,
 )
 from recollect.experiments.results import Mean, Summary
-
-__all__ = ["OverTimeData", "TaskPanel", "data", "drawing"]
 
 FEATURED = ("sgd", "oewc", "er", "agem", "der", "derpp")
 BUFFER = 500
@@ -102,16 +99,7 @@ def drawing(drawn: OverTimeData) -> Drawing:
         "Accuracy on a task while later ones are learned",
         f"Methods with a memory store {drawn.buffer} examples. Mean over {seeds}; "
         f"bands: one standard deviation.",
-        [
-            Plot(
-                panel.title,
-                partial(_draw, panel),
-                panel.benchmark,
-                view=panel.view,
-                variant=panel.variant,
-            )
-            for panel in drawn.panels
-        ],
+        [Plot.of(panel, _draw, view=panel.view) for panel in drawn.panels],
         columns=TASKS_SHOWN + 1,
         size=(2.4, 2.6),
     )
@@ -144,11 +132,12 @@ def _draw(panel: TaskPanel, chart: Chart) -> None:
     from matplotlib.ticker import MaxNLocator
 
     for line in panel.lines:
-        chart.line(line, _words, band=True, markers=panel.tasks <= FEW)
+        chart.line(
+            line,
+            lambda point: [f"after task {point.x:g}", str(point)],
+            band=True,
+            markers=panel.tasks <= FEW,
+        )
     chart.axes.set(xlabel="tasks learned", xlim=(0.8, panel.tasks + 0.2))
     chart.axes.set(ylabel="accuracy (%)", ylim=(-3, 103))
     chart.axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-
-
-def _words(point: Point) -> list[str]:
-    return [f"after task {point.x:g}", str(point)]

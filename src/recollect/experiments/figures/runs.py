@@ -12,6 +12,7 @@ from recollect.errors import InputError
 from recollect.experiments.choices import choices
 from recollect.experiments.labels import (
     SETTINGS,
+    counted,
     known_first,
     meaningful,
     of_classes,
@@ -23,11 +24,6 @@ from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS, Benchmark, Stream, benchmark, twin
 from recollect.streams.data import look
 from recollect.train import Result
-
-__all__ = [
-    "Line", "Material", "Panel", "Panels", "Point", "at", "buffer_and_mean", "by_panel",
-    "in_order", "panels", "seeds_behind",
-]  # fmt: skip
 
 
 @final
@@ -129,7 +125,7 @@ def by_panel(found: Iterable[Summary]) -> Iterator[tuple[Panel, dict[str, list[S
                 of = by_setting[setting]
                 yield (
                     Panel(name, setting, (), variant),
-                    {method: of[method] for method in in_order(of)},
+                    {method: of[method] for method in known_first(of, METHODS)},
                 )
 
 
@@ -166,16 +162,7 @@ def buffer_and_mean(point: Point) -> list[str]:
     ['buffer 200', '80.25 ±1.50 over 10 seeds']
     """
     buffer = "no memory" if point.buffer is None else f"buffer {point.buffer}"
-    return [buffer, f"{point} over {_seeds(point.seeds)}"]
-
-
-def in_order(methods: Iterable[str]) -> list[str]:
-    """Sort unique methods in the order of the paper's tables.
-
-    >>> in_order(["derpp", "er", "mine", "er"])
-    ['er', 'derpp', 'mine']
-    """
-    return known_first(methods, METHODS)
+    return [buffer, f"{point} over {counted(point.seeds, 'seed')}"]
 
 
 def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
@@ -186,14 +173,10 @@ def seeds_behind(panels: Iterable[Iterable[Line]]) -> str:
     """
     found = {point.seeds for lines in panels for line in lines for point in line.points}
     low, high = min(found), max(found)
-    return f"{low} to {high} seeds" if low < high else _seeds(high)
+    return f"{low} to {high} seeds" if low < high else counted(high, "seed")
 
 
 def _belongs(run: Result) -> bool:
     known = BENCHMARKS.get(run.benchmark)
     usual = not run.validation and (known is None or run.epochs == known.epochs)
     return usual and of_classes(run)
-
-
-def _seeds(count: int) -> str:
-    return f"{count} seed{'s' if count > 1 else ''}"

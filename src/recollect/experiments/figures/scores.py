@@ -25,11 +25,6 @@ from recollect.experiments.results import Summary
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
 
-__all__ = [
-    "ScorePanels", "TransferData", "draw_memory", "draw_tiny_memories", "draw_transfer", "memory",
-    "tiny_memories", "transfer",
-]  # fmt: skip
-
 VARIANTS = ("er-ring", "er-kmeans", "er-mof", "er-hybrid")
 COMPARED = ("er", *VARIANTS, "derpp")
 NAMES_OF_ER = {"er": "ER (reservoir)"}
@@ -65,8 +60,13 @@ def memory(material: Material) -> Panels:
         raise InputError(
             "no results of methods with a memory: run recollect reproduce BENCHMARK first"
         )
-    made = panels(found, lambda run: float(run.memory_bytes))
-    return Panels(tuple(each for each in made if _stores(each)))
+    return Panels(
+        tuple(
+            panel
+            for panel in panels(found, lambda run: float(run.memory_bytes))
+            if any(point.x > 0 for line in panel.lines for point in line.points)
+        )
+    )
 
 
 def draw_memory(drawn: Panels) -> Drawing:
@@ -76,10 +76,7 @@ def draw_memory(drawn: Panels) -> Drawing:
         "Bytes are counted from the state of a run after its last task, without the network that "
         "all share.\nConnected points: growing buffers. Dashed and dotted horizontal lines: methods"
         f" that store nothing. Mean and standard deviation over {_seeds(drawn.panels)}.",
-        [
-            Plot(each.title, partial(_bytes_panel, each), each.benchmark, variant=each.variant)
-            for each in drawn.panels
-        ],
+        [Plot.of(panel, _bytes_panel) for panel in drawn.panels],
         columns=3,
         size=(3.7, 3.4),
     )
@@ -112,10 +109,7 @@ def draw_tiny_memories(drawn: Panels) -> Drawing:
         "DER++ and ER with tiny memories",
         "Accuracy after the last task, with the buffer sizes of ER's memory variants. "
         f"Mean and standard deviation over {_seeds(drawn.panels)}.",
-        [
-            Plot(each.title, partial(_sizes_panel, each), each.benchmark, variant=each.variant)
-            for each in drawn.panels
-        ],
+        [Plot.of(panel, _sizes_panel) for panel in drawn.panels],
         columns=2,
         size=(5.8, 4.2),
     )
@@ -134,24 +128,17 @@ def transfer(material: Material) -> TransferData:
 
 def draw_transfer(drawn: TransferData) -> Drawing:
     """Draw one row per method and one marker per buffer."""
-    every = [
-        (SCORE_TITLES[score.metric], panel) for score in drawn.scores for panel in score.panels
-    ]
-    shown = [panel for _, panel in every]
+    shown = [panel for score in drawn.scores for panel in score.panels]
+    plots = []
+    for score in drawn.scores:
+        title = SCORE_TITLES[score.metric]
+        draw = partial(_score_panel, title)
+        plots += [Plot.of(panel, draw, view=title) for panel in score.panels]
     return Drawing(
         "Forgetting and transfer",
         "The larger the buffer, the larger the mark. Less forgetting and more transfer are better. "
         f"Mean and standard deviation over {_seeds(shown)}.",
-        [
-            Plot(
-                panel.title,
-                partial(_score_panel, title, panel),
-                panel.benchmark,
-                view=title,
-                variant=panel.variant,
-            )
-            for title, panel in every
-        ],
+        plots,
         columns=3,
         size=(3.8, 1.0 + 0.2 * max(len(panel.lines) for panel in shown)),
     )
@@ -163,10 +150,6 @@ def _in_memory_figure(summary: Summary) -> bool:
     usual = paper.buffers(known.paper, "er") if known and known.stands_in is None else ()
     tiny = run.buffer is not None and bool(usual) and run.buffer < min(usual)
     return run.method not in VARIANTS and not tiny
-
-
-def _stores(panel: Panel) -> bool:
-    return any(point.x > 0 for line in panel.lines for point in line.points)
 
 
 def _seeds(shown: Iterable[Panel]) -> str:

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from recollect.methods import Method, Needs, Replay, Step, Task
 
-__all__ = ["DERAtEnds", "DERppAtEnds"]
-
 
 @final
 @dataclass(frozen=True)

@@ -13,11 +13,10 @@ from recollect.errors import DataError, InputError
 from recollect.experiments.choices import variants
 from recollect.experiments.figures.chart import Chart
 from recollect.experiments.figures.drawing import Drawing, Plot
-from recollect.experiments.figures.runs import Material, in_order
+from recollect.experiments.figures.runs import Material
+from recollect.experiments.labels import known_first
 from recollect.methods import METHODS
 from recollect.train import Result
-
-__all__ = ["Bar", "TimePanel", "WallClockData", "data", "drawing", "from_bench"]
 
 VARIANTS = "er-"
 HEAD = re.compile(r"^(?P<what>.+, batches of \d+, replays of \d+, memory \d+, .+)$")
@@ -81,7 +80,7 @@ def data(material: Material) -> WallClockData:
         )
     panels = []
     for (benchmark, device, which), of in times.items():
-        bars = tuple(_bar(of[method]) for method in in_order(of))
+        bars = tuple(_bar(of[method]) for method in known_first(of, METHODS))
         title = ", ".join(filter(None, (benchmark, device, which)))
         panels.append(TimePanel(title, "seconds per run", bars, benchmark, which))
     return WallClockData(
@@ -108,7 +107,9 @@ def from_bench(path: Path) -> WallClockData:
             if not name.startswith(VARIANTS):
                 bars[name] = Bar(name, cost, cost)
     panels = [
-        TimePanel(title, "µs per run and step", tuple(found[name] for name in in_order(found)))
+        TimePanel(
+            title, "µs per run and step", tuple(found[name] for name in known_first(found, METHODS))
+        )
         for title, found in tables.items()
         if found
     ]

@@ -2,6 +2,6 @@
 
 from recollect.experiments.report.build import build
 from recollect.experiments.report.figures import drawn_in
-from recollect.experiments.report.page import render, write
+from recollect.experiments.report.page import render
 
-__all__ = ["build", "drawn_in", "render", "write"]
+__all__ = ["build", "drawn_in", "render"]

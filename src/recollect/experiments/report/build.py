@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -11,10 +10,11 @@ from typing import Any
 
 from recollect import __version__
 from recollect.errors import InputError
+from recollect.experiments import paper
 from recollect.experiments.choices import choices, usual
 from recollect.experiments.figures.chart import style_of
-from recollect.experiments.files import Stored
 from recollect.experiments.labels import (
+    SCORES,
     SETTINGS,
     known_first,
     meaningful,
@@ -22,50 +22,45 @@ from recollect.experiments.labels import (
     of_classes,
     setting_title,
 )
-from recollect.experiments.paper import Published, Verdict
-from recollect.experiments.report.commands import again
-from recollect.experiments.report.compared import METRICS, Compared, compared, tallies
+from recollect.experiments.paper import Verdict
 from recollect.experiments.report.figures import figures_of
-from recollect.experiments.report.recorded import recorded, recorded_by
-from recollect.experiments.results import Mean, Results, Summary, optimiser_words
+from recollect.experiments.report.recorded import recorded
+from recollect.experiments.report.rows import METRICS, Compared, Texts, row
+from recollect.experiments.reproduce import SINGLE, compare, metric_of
+from recollect.experiments.results import Results, Summary
 from recollect.experiments.store import newest_code
 from recollect.methods import METHODS
-from recollect.streams import BENCHMARKS
+from recollect.streams import BENCHMARKS, Benchmark
 from recollect.train import Result
-from recollect.train.provenance import Provenance
-
-__all__ = ["build"]
 
 
-def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def build(runs: Sequence[Result], drawn: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Build the data of the report page from runs and from figures made separately.
 
     Percentages of single runs are stored as integer hundredths. Means are rounded to hundredths,
     after the verdicts are computed. Strings shared by many runs are stored as indices into `texts`.
     """
-    others = len(rows)
-    rows = [row for row in rows if of_classes(row.result)]
-    if not rows and others:
+    if not runs:
+        raise InputError("there are no runs to report: train some with `recollect reproduce`")
+    shown = [run for run in runs if of_classes(run)]
+    if not shown:
         raise InputError(
-            f"the report supports classification only, and {others} runs are regression or "
+            f"the report supports classification only, and {len(runs)} runs are regression or "
             f"multi-label: use `recollect results` and `recollect compare` for them"
         )
-    if not rows:
-        raise InputError("there are no runs to report: train some with `recollect reproduce`")
-    kept = newest_code(rows)
-    made = {id(row.result): row.provenance for row in kept}
-    found = _ordered(Results([row.result for row in kept]).summaries())
+    kept = newest_code(shown)
+    found = _ordered(Results(kept).summaries())
     grouped = choices(found)
     why = {id(each.shown): each.why for each in grouped}
     variant = {id(each): one.variant for one in grouped for each in one.configurations}
-    texts = _Texts()
+    texts = Texts()
     names = _names(found)
-    verdicts = [compared(each) for each in found]
+    verdicts = [_compared(each) for each in found]
     titles = {each.first.method: method_title(each.first) for each in found}
     return {
         "version": __version__,
         "runs": len(kept),
-        "repeated": len(rows) - len(kept),
+        "repeated": len(shown) - len(kept),
         "settings": {
             setting: setting_title(setting)
             for setting in known_first(
@@ -81,116 +76,83 @@ def build(rows: Sequence[Stored], drawn: Mapping[str, Any] | None = None) -> dic
             name: _benchmark(name)
             for name in known_first((each.first.benchmark for each in found), BENCHMARKS)
         },
-        "tallies": tallies(found, verdicts),
+        "tallies": _tallies(found, verdicts),
         "rows": [
-            _row(each, name, verdict, made, texts)
+            row(each, name, verdict, texts)
             | {"variant": variant[id(each)], "why": why.get(id(each), "")}
             for each, name, verdict in zip(found, names, verdicts, strict=True)
         ],
         "texts": list(texts),
         "recorded": recorded(dict(zip(names, found, strict=True))),
-        "figures": figures_of([row.result for row in kept], drawn or {}),
+        "figures": figures_of(kept, drawn or {}),
     }
 
 
-class _Texts(dict[str, int]):
-    """Maps each string to an index, adding new strings on demand."""
+def _compared(each: Summary) -> Compared:
+    """Compare a configuration with the published results, by setting and metric.
 
-    def __missing__(self, text: str) -> int:
-        return self.setdefault(text, len(self))
-
-
-def _row(
-    each: Summary,
-    name: str,
-    verdicts: Compared,
-    provenance: Mapping[int, Provenance],
-    texts: _Texts,
-) -> dict[str, Any]:
-    run, low = each.first, each.far_below
-    made = [provenance[id(run)] for run in each.runs]
+    Empty for a validation split, for substitute data, for a custom network and for a benchmark that
+    is not in the paper.
+    """
+    run = each.first
+    known = BENCHMARKS.get(run.benchmark)
+    if known is None or run.validation or run.network_class:
+        return {}
     return {
-        "id": name,
-        "benchmark": run.benchmark,
-        "method": run.method,
-        "buffer": run.buffer,
-        "epochs": run.epochs,
-        "validation": run.validation,
-        "hyperparameters": dict(run.hyperparameters),
-        "apart": each.apart,
-        "optimiser": dict(word.split(" ", 1) for word in optimiser_words(run)),
-        "usual": usual(run),
-        "steps": run.steps,
-        "bytes": max(run.memory_bytes for run in each.runs),
-        "seconds": _rounded(each.seconds, 4),
-        "commands": [texts[line] for line in dict.fromkeys(m.command for m in made) if line],
-        "again": again(run, [run.seed for run in each.runs]),
-        "scores": {
-            setting: {metric: _mean(each.mean(metric, setting)) for metric in METRICS}
-            for setting in meaningful(each.settings)
-        },
-        "paper": {
-            setting: {
-                metric: _paper(one.paper, one.verdict)
-                for metric, one in by_metric.items()
-                if one.paper
-            }
-            for setting, by_metric in verdicts.items()
-        },
-        "runs": [
-            _run(run, where, run in low, texts) for run, where in zip(each.runs, made, strict=True)
-        ],
+        setting: {
+            metric: compare(known, each, setting, metric)
+            for metric in SCORES
+            if each.mean(metric, setting)
+        }
+        for setting in meaningful(each.settings)
     }
 
 
-def _paper(theirs: Published, verdict: Verdict | None) -> list[Any]:
-    """Return the published mean and standard deviation, and the fields of the verdict, if any."""
-    judged = [verdict.kind, verdict.weak, round(verdict.allowed, 2)] if verdict else [None]
-    return [theirs.mean, theirs.std, *judged]
+def _tallies(found: Sequence[Summary], verdicts: Sequence[Compared]) -> list[dict[str, Any]]:
+    """Count the verdicts for each benchmark and table of the paper.
+
+    Equal and close cells count as reproduced, and weak verdicts are counted too. Each cell counts
+    once: of several configurations, the one with the paper's hyper-parameters is used, or else the
+    one with the most seeds.
+    """
+    counted: dict[tuple[str, str], dict[tuple[object, ...], Verdict]] = {}
+    pairs = sorted(
+        zip(found, verdicts, strict=True),
+        key=lambda pair: (not usual(pair[0].first), -len(pair[0].runs)),
+    )
+    for summary, compared_by_setting in pairs:
+        run = summary.first
+        for setting, by_metric in compared_by_setting.items():
+            for metric, one in by_metric.items():
+                if one.verdict is not None:
+                    table = metric
+                    if metric == "accuracy":
+                        table = metric_of(BENCHMARKS[run.benchmark], run.epochs) or ""
+                    cells = counted.setdefault((run.benchmark, table), {})
+                    cells.setdefault((setting, run.method, run.buffer), one.verdict)
+    return [
+        {
+            "benchmark": name,
+            "metric": table,
+            "printed": _printed(BENCHMARKS[name], table),
+            "reproduced": sum(each.reproduced for each in judged.values()),
+            **{kind: sum(each.kind == kind for each in judged.values()) for kind in paper.MARKS},
+            "weak": sum(each.weak for each in judged.values()),
+        }
+        for name in BENCHMARKS
+        for table in (*SCORES, SINGLE)
+        if (judged := counted.get((name, table)))
+    ]
 
 
-def _run(run: Result, made: Provenance, far_below: bool, texts: _Texts) -> dict[str, Any]:
-    kept = recorded_by(run)
-    return {
-        "seed": run.seed,
-        **({"recorded": kept} if kept else {}),
-        "seconds": _rounded(run.train_seconds, 4),
-        "diverged": run.diverged,
-        "farBelow": far_below,
-        "where": texts[": ".join(filter(None, (run.device, run.execution)))],
-        "machine": texts["" if made.machine == run.device else made.machine],
-        "code": texts[_code(run, made)],
-        "precision": texts[made.precision],
-        "data": texts[run.stream],
-        "network": texts[run.network],
-        "created": texts[made.created],
-        "command": texts[made.command],
-        "again": again(run, [run.seed]),
-        "scores": {
-            setting: [_hundredths(getattr(run, metric).get(setting)) for metric in METRICS]
-            for setting in meaningful(run.accuracy)
-        },
-        "matrix": {
-            setting: [
-                _without_tail([_hundredths(value) for value in line])
-                for line in run.matrix[setting]
-            ]
-            for setting in meaningful(run.matrix)
-        },
-        "untrained": {
-            setting: [_hundredths(value) for value in line]
-            for setting, line in (run.untrained or {}).items()
-        },
-    }
-
-
-def _code(run: Result, made: Provenance) -> str:
-    """Describe the version of the code that trained a run; empty if unknown."""
-    if not made.version:
-        return ""
-    facts = {"code": run.code, "commit": made.commit, "PyTorch": made.torch}
-    known = [f"{name} {value}" for name, value in facts.items() if value]
-    return ", ".join([f"recollect {made.version}", *known])
+def _printed(known: Benchmark, table: str) -> int:
+    """Number of published results for a benchmark in one of the paper's tables."""
+    return sum(
+        paper.published(known.paper, setting, method, buffer, table) is not None
+        for method in METHODS
+        for buffer in (None, *paper.buffers(known.paper, method))
+        for setting in SETTINGS
+    )
 
 
 def _benchmark(name: str) -> dict[str, Any]:
@@ -229,24 +191,3 @@ def _names(found: Sequence[Summary]) -> list[str]:
         taken[name] += 1
         names.append(name if taken[name] == 1 else f"{name}~{taken[name]}")
     return names
-
-
-def _mean(found: Mean | None) -> list[float | int] | None:
-    if found is None or not math.isfinite(found.mean):
-        return None
-    return [round(found.mean, 2), round(found.std, 2), found.seeds]
-
-
-def _hundredths(value: float | None) -> int | None:
-    return None if value is None or not math.isfinite(value) else round(100 * value)
-
-
-def _rounded(value: float, digits: int) -> float | None:
-    return round(value, digits) if math.isfinite(value) else None
-
-
-def _without_tail(line: list[int | None]) -> list[int | None]:
-    """Drop trailing empty entries; the page restores them from the longest line."""
-    while line and line[-1] is None:
-        line.pop()
-    return line

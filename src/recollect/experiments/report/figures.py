@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from types import UnionType
+from typing import Any, get_args, get_origin, get_type_hints
 
-from recollect.errors import InputError, MissingExtraError
+from recollect.errors import DataError, InputError, MissingExtraError
+from recollect.experiments.checks import Check, number, text, whole
 from recollect.experiments.figures import FIGURES, Material, check_matplotlib, over_time
 from recollect.experiments.figures.drawing import pictures
-from recollect.experiments.figures.examples import ArrivalsData
-from recollect.experiments.figures.files import read
+from recollect.experiments.figures.examples import ArrivalsData, BatchesData
+from recollect.experiments.figures.fisher import FisherData
+from recollect.experiments.figures.wall_clock import WallClockData
 from recollect.experiments.report.page import packed
 from recollect.train import Result
 
-__all__ = ["drawn_in", "figures_of"]
-
-# Figures whose data are not in runs; so are those of a benchmark's examples.
-APART = ("wall-clock", "fisher", "mnist-360")
+# Figures whose data are not in runs, besides those of a benchmark's examples.
+APART = {"wall-clock": WallClockData, "fisher": FisherData, "mnist-360": BatchesData}
+PLAIN: dict[Any, Check] = {
+    int: whole(0),
+    float: number,
+    str: text,
+    type(None): lambda value: value is None,
+}
 # Figures in which each point is the mean of one configuration.
 OF_CONFIGURATIONS = ("memory", "tiny-memories", "over-time", "curves", "transfer")
 
@@ -34,9 +44,7 @@ def figures_of(results: Sequence[Result], apart: Mapping[str, Any]) -> dict[str,
     material = Material(results=results)
     names = ("memory", "time", *apart, "tiny-memories", "over-time", "curves", "transfer")
     drawn = [found for name in names if (found := _figure(name, material, apart))]
-    if not drawn:
-        return {"missing": "", "drawn": ""}
-    return {"missing": "", "drawn": packed(drawn)}
+    return {"missing": "", "drawn": packed(drawn) if drawn else ""}
 
 
 def drawn_in(folder: Path) -> dict[str, Any]:
@@ -44,9 +52,9 @@ def drawn_in(folder: Path) -> dict[str, Any]:
     if not folder.is_dir():
         raise InputError(f"there is no folder {str(folder)!r}: correct --figures")
     found = {
-        name: read(folder / f"{name}.json", figure.kind)
-        for name, figure in FIGURES.items()
-        if (name in APART or figure.kind is ArrivalsData) and (folder / f"{name}.json").exists()
+        name: _read(folder / f"{name}.json", APART.get(name, ArrivalsData))
+        for name in FIGURES
+        if name not in OF_CONFIGURATIONS and (folder / f"{name}.json").exists()
     }
     if not found:
         raise InputError(
@@ -75,3 +83,48 @@ def _over_time(material: Material) -> over_time.OverTimeData:
     sizes = {run.buffer for run in material.results if run.buffer is not None}
     usual = over_time.BUFFER
     return over_time.data(material, None, usual if usual in sizes else min(sizes, default=usual))
+
+
+def _read(path: Path, kind: type[Any]) -> Any:
+    """Read figure data as a dataclass of this type; errors name the damaged field."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise DataError(f"{path} cannot be read as JSON") from None
+    try:
+        return _dataclass(kind, data)
+    except ValueError as error:
+        raise DataError(f"{path} is not a file of recollect figures: {error}") from None
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    if get_origin(kind) is tuple:
+        if not isinstance(value, list) or not value:
+            raise ValueError("expected a non-empty list")
+        return tuple(_typed(get_args(kind)[0], each) for each in value)
+    if isinstance(kind, UnionType):
+        *others, last = get_args(kind)
+        for each in others:
+            with suppress(ValueError):
+                return _typed(each, value)
+        return _typed(last, value)
+    if kind not in PLAIN:
+        return _dataclass(kind, value)
+    if not PLAIN[kind](value):
+        raise ValueError(f"{ascii(value)[:40]} is not a valid value")
+    return value
+
+
+def _dataclass(kind: Any, value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise ValueError("expected an object")
+    types, made = get_type_hints(kind), {}
+    for name in (field.name for field in fields(kind)):
+        if name in value:
+            try:
+                made[name] = _typed(types[name], value[name])
+            except ValueError as error:
+                raise ValueError(f"{name!r}: {error}") from None
+        elif name not in vars(kind):  # it has no default
+            raise ValueError(f"{name!r} is missing")
+    return kind(**made)

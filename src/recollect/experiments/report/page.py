@@ -8,22 +8,12 @@ import json
 import zlib
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Any
-
-from recollect.files import write_text
-
-__all__ = ["packed", "render", "write"]
 
 SCRIPTS = (
     "dom.js", "data.js", "state.js", "card.js", "tables.js", "plot.js", "figures.js", "compare.js",
     "recorded.js", "detail.js", "main.js",
 )  # fmt: skip
-
-
-def write(data: Mapping[str, Any], path: Path | str) -> None:
-    """Write the page atomically."""
-    write_text(path, render(data))
 
 
 def render(data: Mapping[str, Any]) -> str:

@@ -28,8 +28,6 @@ from recollect.experiments.results import Summary
 from recollect.train import Result
 from recollect.train.curves import Curves
 
-__all__ = ["recorded", "recorded_by"]
-
 MEAN = "mean"
 THIN = 0.9
 WHITE = 255
@@ -56,7 +54,9 @@ def recorded(found: Mapping[str, Summary]) -> str:
     for name, each in found.items():
         asked = {kind for run in each.runs for kind in recorded_by(run)}
         if "curves" in asked and draw:
-            made.setdefault(name, {})["curves"] = pictures(_drawing(each))
+            made.setdefault(name, {})["curves"] = pictures(
+                Drawing("", "", [*_plots(each)], columns=2, size=(3.6, 2.8))
+            )
         if "confusion" in asked:
             made.setdefault(name, {})["confusion"] = _counts(each)
     return packed(made) if made else ""
@@ -66,10 +66,6 @@ def _counts(each: Summary) -> dict[str, dict[int, Sequence[Sequence[int]]]]:
     counts = {run.seed: run.confusion for run in each.runs if run.confusion is not None}
     settings = dict.fromkeys(s for by_setting in counts.values() for s in meaningful(by_setting))
     return {s: {seed: of[s] for seed, of in counts.items() if s in of} for s in settings}
-
-
-def _drawing(each: Summary) -> Drawing:
-    return Drawing("", "", list(_plots(each)), columns=2, size=(3.6, 2.8))
 
 
 def _plots(each: Summary) -> Iterator[Plot]:
