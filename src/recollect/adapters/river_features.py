@@ -93,13 +93,12 @@ def rows_of(
     x: Mapping[Any, Any] | pd.DataFrame, inputs: Mapping[Hashable, int], width: int
 ) -> np.ndarray:
     """Convert an example, or a data frame with a column per feature, to inputs `[n, width]`."""
-    single = isinstance(x, Mapping)
-    if not single and not x.columns.is_unique:
+    if not isinstance(x, Mapping) and not x.columns.is_unique:
         raise InputError("the data frame has two columns of the same name: rename one of them")
-    rows = np.zeros((1 if single else len(x), width))
+    rows = np.zeros((1 if isinstance(x, Mapping) else len(x), width))
     for name in x:
         if name in inputs:
-            if single:
+            if isinstance(x, Mapping):
                 rows[0, inputs[name]] = _number(name, x[name])
                 continue
             column = x[name].to_numpy()

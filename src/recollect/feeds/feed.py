@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -32,13 +32,13 @@ COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Handling):
     """Options for reading sources; options that are None are inferred from the sources.
 
     `follow` waits for more data at the end of the last source. `replayed` means that standard input
     starts from its beginning, so that the part that was read before is skipped. `say` is called
-    with messages, such as that a followed file was replaced. `Handling` describes the options for
-    categories, text and missing values. With `labelled=False`, no column is a label: the labels
+    with messages, such as that a followed file was replaced. The options for categories, text and
+    missing values are those of `Handling`. With `labelled=False`, no column is a label: the labels
     come from another source.
     """
 
@@ -53,14 +53,6 @@ class Reading:
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
-    missing: Literal["auto", "impute", "refuse"] = "auto"
-    categorical: Sequence[str] = ()
-    categories: int = 32
-    drop_text: bool = False
-    id: str | None = None
-    keep: Sequence[str] = ()
-    say: Callable[[str], None] = field(default=lambda text: None, compare=False)
-    labelled: bool = True
 
 
 @final
@@ -156,25 +148,20 @@ def open_feed(
             raise InputError(f"{kind} cannot be read from standard input: give a path")
         lines = InputLines(how.replayed, stopping.is_set)
     columns = how.features, how.ignore
-    handling = Handling(
-        how.missing, how.categorical, how.categories, how.drop_text, how.id, how.keep, how.say,
-        how.labelled,
-    )  # fmt: skip
+    common: dict[str, Any] = {"faults": faults, "layout": layout, "how": how}
     reader: Format
     if kind == "csv":
         tabs = all(Path(source).suffix.lower() == ".tsv" for source in names)
         delimiter = how.delimiter or ("\t" if tabs else ",")
-        reader = Delimited(
-            how.label, *columns, delimiter, how.header, lines, faults, layout, handling
-        )
+        reader = Delimited(how.label, *columns, delimiter, how.header, source=lines, **common)
     elif kind == "jsonl":
-        reader = JSONLines(how.label or "label", *columns, lines, faults, layout, handling)
+        reader = JSONLines(how.label or "label", *columns, source=lines, **common)
     elif kind == "images":
         reader = ImageFolder(how.order, how.size, followed, faults, layout)
     elif followed is not None:
         raise InputError("a Parquet file cannot be followed: leave out follow=True")
     else:
-        reader = Parquet(how.label, *columns, faults, layout, handling)
+        reader = Parquet(how.label, *columns, **common)
     return Feed(names, kind, reader, faults, how.id is not None, stopping=stopping)
 
 

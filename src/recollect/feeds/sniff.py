@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from recollect.errors import InputError
 from recollect.feeds.cells import as_text, is_missing, kind_of, leaves
-from recollect.feeds.columns import Column
+from recollect.feeds.columns import Column, column_of, listed
 
-__all__ = ["CELLS", "ROWS", "Handling", "inferred_columns", "look_ahead"]
+__all__ = ["CELLS", "ROWS", "Handling", "inferred_columns"]
 
 ROWS, CELLS = 1000, 100_000  # how much is read before the first record is returned
 FEW = 20  # a text column with at most this many distinct values is always categorical
 SHOWN = 30
 WITH_COMMAS = re.compile(r"[+-]?\d+([ .']\d+)*(,\d+)+(\.\d+)?")  # 1,5 or 1.234,5 or 1,234.5
 
-Item = TypeVar("Item")
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Handling:
     """Options for missing values, categorical columns, text columns, and columns to pass through.
 
@@ -63,34 +61,10 @@ class Handling:
         )  # fmt: skip
 
 
-def look_ahead(
-    items: Iterator[Item | None], cells: Callable[[Item], int]
-) -> Generator[None, None, list[Item]]:
-    """Collect the first items that are available: at most `ROWS`, or about `CELLS` cells.
-
-    This generator yields None until an item arrives, and returns the list.
-    """
-    found: list[Item] = []
-    total = 0
-    for item in items:
-        if item is None:
-            if found:
-                break
-            yield None
-            continue
-        found.append(item)
-        total += cells(item)
-        if len(found) >= ROWS or total >= CELLS:
-            break
-    return found
-
-
 def inferred_columns(
     names: Sequence[str],
     columns: Mapping[int, Sequence[Any]],
     how: Handling,
-    categorical: Iterable[int],
-    kept: Iterable[int],
     *,
     untyped: bool,
 ) -> dict[int, Column]:
@@ -99,7 +73,9 @@ def inferred_columns(
     Raises `InputError` for a column of text or times, unless it is dropped or passed through.
     """
     found: dict[int, Column] = {}
-    named, passed = {*categorical}, {*kept}
+    named, passed = (
+        {column_of(name, names) for name in each} for each in (how.categorical, how.keep)
+    )
     for number, values in columns.items():
         column = _column(values, how, number in named, untyped)
         if isinstance(column, Column):
@@ -108,7 +84,7 @@ def inferred_columns(
             raise InputError(_advice(names[number], column, values))
     if not found:
         raise InputError(
-            f"none of the columns {_shortened(names)} is a feature: they are ignored, or left out "
+            f"none of the columns {listed(names)} is a feature: they are ignored, or left out "
             f"as text or times"
         )
     return found
@@ -156,7 +132,3 @@ def _advice(name: str, what: str, values: Sequence[Any]) -> str:
             f"({different} different values in {len(known)} rows)"
         )
     return text
-
-
-def _shortened(names: Sequence[str]) -> str:
-    return ", ".join([*names[:12], "..."] if len(names) > 12 else names)

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
-from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves
+from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves, numbers
 from recollect.feeds.columns import Column
 from recollect.feeds.recent import Recent, Window
 from recollect.feeds.recent import as_text as window_text
 from recollect.feeds.record import Malformed
-from recollect.feeds.rows import numbers
 from recollect.feeds.sniff import Handling
 
 __all__ = ["Table", "TableState", "table_of"]
@@ -73,7 +72,7 @@ class Table:
         self._words: list[dict[str, int]] = [{} for _ in self._slots]
         imputes = how.missing != "refuse" and not self._sole and self.numbers > 0
         self._recent = Recent(self.numbers) if imputes else None
-        self._reported: set[str] = set()
+        self._reported = False
 
     def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
         """Return the features of a row; raise `Malformed`, without any change, if it is bad."""
@@ -195,11 +194,11 @@ class Table:
             own = np.zeros(self.numbers, bool)
             own[self._indicated] = True
             if (hole & ~own).any():
-                first = self._first(hole & ~own)
-                self._reported.add(first)
+                self._reported = True
                 self._how.say(
-                    f"{first} has its first missing value: it is imputed, without a missing-value "
-                    f"indicator (missing='impute' adds one for every column)"
+                    f"{self._first(hole & ~own)} has its first missing value: it is imputed, "
+                    f"without a missing-value indicator (missing='impute' adds one for every "
+                    f"column)"
                 )
 
 
