@@ -12,7 +12,7 @@ from recollect.feeds import Feed, Record
 from recollect.feeds.labels import labels_of
 from recollect.feeds.record import Malformed, Position
 from recollect.live.batches import Source
-from recollect.live.joined import Joined, LabelCounts
+from recollect.live.joined import Joined
 
 __all__ = ["LabelRow", "LateLabels", "late_labels", "settings_of"]
 
@@ -35,11 +35,6 @@ class LateLabels:
         self.feed, self.joined = feed, Joined(most)
         self.positions: dict[str, Position] = {}
         self._skipped = 0
-
-    @property
-    def counts(self) -> LabelCounts:
-        """The counts of labels so far."""
-        return self.joined.counts
 
     def row(self, record: Record, wrong: Callable[[Hashable, str], str | None]) -> LabelRow | None:
         """Check a record with a label; None, and a fault, if it has no id or no valid label.

@@ -1,4 +1,4 @@
-"""Check the rows of a live stream, predict them, and format the predictions."""
+"""Check the rows of a live stream and convert their labels; predict them; write predictions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from recollect.feeds.record import Malformed
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
 from recollect.learner.targets.labels import as_number, no_class
-from recollect.live.answers import displayed_label, target_error
+from recollect.learner.targets.values import LARGEST
 
 __all__ = [
     "StreamRow",
@@ -24,8 +24,10 @@ __all__ = [
     "predict",
     "prediction_line",
     "report_columns",
+    "target_value",
 ]
 
+BETWEEN = "|"
 OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 
 
@@ -97,10 +99,22 @@ def prediction_line(
             name if name not in OWN else f"{name}_": _plain(kept)
             for name, kept in record.kept.items()
         },
-        "label": displayed_label(record.label, target),
+        "label": _displayed(record.label, target),
         "predicted": prediction[0],
         "probability": prediction[1],
     }
+
+
+def _displayed(label: Hashable, target: str) -> Any:
+    """Convert a label to the form in which predictions are written.
+
+    >>> _displayed("1.5", "regression"), _displayed("round|red", "labels")
+    (1.5, ['red', 'round'])
+    """
+    if label is None:
+        return None
+    answer = target_value(label, target)
+    return sorted(answer) if isinstance(answer, frozenset) else answer
 
 
 def _plain(value: Any) -> Any:
@@ -126,9 +140,42 @@ def label_error(learner: Learner, label: Hashable, kind: str) -> str | None:
     if label is None or learner.knows(label):
         return None
     if learner.target != "class":
-        return target_error(label, learner)
+        try:
+            answer = target_value(label, learner.target)
+        except Malformed as why:
+            return str(why)
+        if not isinstance(answer, frozenset) or not learner.fixed_classes:
+            return None
+        new = sorted(str(each) for each in answer if not learner.knows(each))
+        return f"the label {new[0]!r} is not one of the given classes" if new else None
     if isinstance(label, tuple):
         return f"a label must be text or a number, not {[*label]!r:.40} (several: target='labels')"
     if learner.fixed_classes:
         return f"the label {label!r} is not one of the given classes"
     return no_class(as_number(label) if kind == "csv" else label)
+
+
+def target_value(label: Hashable, target: str) -> Hashable:
+    """Convert a label to a target: unchanged, a number, or the set of labels in a list or text.
+
+    In a text, labels are separated by `|`.
+
+    >>> target_value("cat", "class"), target_value("1.5", "regression")
+    ('cat', 1.5)
+    >>> sorted(target_value("red|round", "labels")), target_value(("red",), "labels")
+    (['red', 'round'], frozenset({'red'}))
+    """
+    if target == "class":
+        return label
+    if target == "labels":
+        parts = label if isinstance(label, tuple) else str(label).split(BETWEEN)
+        return frozenset(part for each in parts if (part := str(each).strip()))
+    try:
+        found = float(str(label))
+    except ValueError:
+        raise Malformed(f"the label {label!r:.60} is not a number") from None
+    if not math.isfinite(found):
+        raise Malformed(f"the label {label!r:.60} is not a finite number")
+    if abs(found) > LARGEST:
+        raise Malformed(f"the label {label!r:.60} is beyond ±{LARGEST:g}: use other units")
+    return found

@@ -18,7 +18,6 @@ from recollect.feeds.record import Position
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
 from recollect.live import rows
-from recollect.live.answers import target_value
 from recollect.live.batches import Source, batches_in_turn
 from recollect.live.joined import LabelCounts
 from recollect.live.late import LabelRow, late_labels, settings_of
@@ -108,7 +107,7 @@ class LiveStream:
     @property
     def late(self) -> LabelCounts | None:
         """The counts of labels in the `labels` feed; None without one."""
-        return None if self._late is None else self._late.counts
+        return None if self._late is None else self._late.joined.counts
 
     @property
     def _left_out(self) -> int:
@@ -259,7 +258,7 @@ class LiveStream:
         assert self.learner is not None
         seen, steps = self.learner.seen, self.learner.steps
         target, named = self.learner.target, [*ids] if self.feed.has_id else None
-        answers = [target_value(label, target) for label in labels]
+        answers = [rows.target_value(label, target) for label in labels]
         try:
             self.learner.observe(x, answers, predicted=before, ids=named)
         except RecollectError:  # after the step, if it reports that an earlier checkpoint failed
