@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from recollect.errors import DataError
 from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves, numbers
 from recollect.feeds.columns import Column
-from recollect.feeds.recent import Recent, Window
-from recollect.feeds.recent import as_text as window_text
+from recollect.feeds.recent import Recent
 from recollect.feeds.record import Malformed
 from recollect.feeds.sniff import Handling
 
@@ -24,12 +23,12 @@ PLAIN = frozenset({int, float, bool})
 class TableState(NamedTuple):
     """An immutable snapshot of the state of a table."""
 
-    window: Window | None
+    recent: Recent | None
     words: tuple[Mapping[str, int], ...]
 
     def saved(self) -> dict[str, Any]:
         """Return the state as plain data, for a file."""
-        recent = None if self.window is None else window_text(self.window)
+        recent = None if self.recent is None else self.recent.saved()
         return {"recent": recent, "words": [[*known] for known in self.words]}
 
 
@@ -71,7 +70,7 @@ class Table:
         self.plain = self.size == self.numbers and all(c.kind == "number" for c in columns)
         self._words: list[dict[str, int]] = [{} for _ in self._slots]
         imputes = how.missing != "refuse" and not self._sole and self.numbers > 0
-        self._recent = Recent(self.numbers) if imputes else None
+        self._recent = Recent.of(self.numbers) if imputes else None
         self._reported = False
 
     def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
@@ -103,7 +102,7 @@ class Table:
         if self.plain and np.vdot(wide, wide) <= LARGEST:
             x = wide.astype(np.float32)
             if self._recent is not None:
-                self._recent.add(x)
+                self._recent = self._recent.with_row(x)
             return x
         x = self._filled(wide)
         return x if self.plain else self._with_categories(x, [])
@@ -115,7 +114,7 @@ class Table:
 
     def now(self) -> TableState:
         """Return a snapshot of the state after the rows so far."""
-        return TableState(self._recent and self._recent.now(), tuple(self._words))
+        return TableState(self._recent, tuple(self._words))
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Restore a state that `TableState.saved` returned."""
@@ -130,7 +129,7 @@ class Table:
             raise DataError("the saved categories do not match the categorical columns")
         self._words = words
         if self._recent is not None and recent is not None:
-            self._recent.restore(recent)
+            self._recent = self._recent.restored(recent)
 
     def _number(self, name: str, value: Any, truth: bool) -> float:
         if is_missing(value):
@@ -160,10 +159,10 @@ class Table:
         if hole.any():
             if self._recent is None:
                 raise Malformed(f"{self._first(hole)} is missing: missing='impute' imputes it")
-            x = self._recent.filled(x)
+            x, self._recent = self._recent.filled(x)
             self._report_imputed(hole)
         elif self._recent is not None:
-            self._recent.add(x)
+            self._recent = self._recent.with_row(x)
         if self.plain:
             return x
         whole = np.zeros(self.size, np.float32)

@@ -9,7 +9,7 @@ import torch
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
-from recollect.feeds.labels import labels_of
+from recollect.feeds.feed import labels_of
 from recollect.feeds.record import Malformed, Position
 from recollect.live.batches import Source
 from recollect.live.joined import Joined

@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
-from recollect.feeds.labels import key_of
+from recollect.feeds.feed import key_of
 from recollect.feeds.record import Malformed
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
