@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 
-from recollect.core.targets import CLASS, LARGEST_WEIGHT, TARGETS, Target, target_named
+from recollect.core.targets import CLASS, LARGEST_WEIGHT, TARGETS, Target
 from recollect.errors import InputError
-from recollect.streams.checks import Array, numbers_of
+from recollect.streams.checks import Array, finite, numbers_of
+from recollect.streams.stream import Stream
 
-__all__ = ["check_scenario", "checked_weights", "target_of", "values_of", "without_weights"]
-
-NOT_FOR = ("class",)
-
-
-class Scored(Protocol):
-    """Interface of objects with an evaluation setting."""
-
-    @property
-    def setting(self) -> str:
-        """Evaluation setting."""
+__all__ = ["checked_weights", "target_of", "values_of", "without_weights"]
 
 
-def target_of(stream: Scored) -> Target:
+def target_of(stream: Stream) -> Target:
     """Return the target type of a stream, from its setting.
 
     >>> from recollect.streams import benchmark
@@ -33,15 +22,6 @@ def target_of(stream: Scored) -> Target:
     """
     found = TARGETS.get(stream.setting, CLASS)
     return found.with_weights() if getattr(stream, "weighted", False) else found
-
-
-def check_scenario(target: str, scenario: str) -> None:
-    """Refuse a scenario that splits classes for targets without classes."""
-    if target_named(target) is not CLASS and scenario in NOT_FOR:
-        raise InputError(
-            f"scenario {scenario!r} gives every task some of the classes, and the target "
-            f"{target!r} has none: choose 'domain' with task_ids, or 'arrival'"
-        )
 
 
 def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
@@ -60,7 +40,7 @@ def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
             f"{name} has the shape {list(found.shape)} for {length} examples: it must be {each}"
         )
     if target == "regression":
-        return _finite(found.to(torch.float32), name)
+        return finite(found.to(torch.float32), name)
     if not bool(((found == 0) | (found == 1)).all()):
         raise InputError(f"{name} must be 1 where an example has a label, and 0 elsewhere")
     return found.to(torch.int8)
@@ -74,7 +54,7 @@ def checked_weights(weights: Array, length: int) -> Tensor:
             f"weights have the shape {list(found.shape)}, but one number for each of the {length} "
             f"examples is expected: [{length}]"
         )
-    _finite(found, "weights")
+    finite(found, "weights")
     if not bool(((found > 0) & (found <= LARGEST_WEIGHT)).all()):
         raise InputError(
             f"weights must be above 0, and at most {LARGEST_WEIGHT:g}: leave examples without a "
@@ -95,9 +75,3 @@ def without_weights(y: Tensor, like: Tensor) -> Tensor:
         return y
     plain = y[:, 1] if like.dim() == 1 else y[:, 1:]
     return plain.to(like.dtype)
-
-
-def _finite(values: Tensor, name: str) -> Tensor:
-    if not bool(values.isfinite().all()):
-        raise InputError(f"{name} has values that are NaN or infinite: remove or replace them")
-    return values

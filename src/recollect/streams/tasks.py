@@ -21,7 +21,7 @@ from recollect.streams.pixels import PixelMap, View, pixel_map, through
 from recollect.streams.stream import ABSENT_IF_NONE, Batch, Copies, Setting, shuffled, take
 from recollect.streams.targets import without_weights
 
-__all__ = ["TaskStream", "examples_of"]
+__all__ = ["TaskStream", "examples_of", "reordered"]
 
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
@@ -188,11 +188,11 @@ class TaskStream:
 
     @cached_property
     def _train_order(self) -> ClassOrder:
-        return ClassOrder.of(self.train_y)
+        return ClassOrder(self.train_y)
 
     @cached_property
     def _test_order(self) -> ClassOrder:
-        return ClassOrder.of(self.test_y)
+        return ClassOrder(self.test_y)
 
     @cached_property
     def _train(self) -> Copies:
@@ -206,3 +206,15 @@ class TaskStream:
             return Copies(self.test_x, self.test_y)
         # Pixels are the first axis in memory, so a view copies whole rows, faster than a gather.
         return Copies(self.test_x.flatten(1).t().contiguous(), self.test_y)
+
+
+def reordered(stream: TaskStream) -> TaskStream:
+    """Return the stream with a random class order per seed, and only the examples that it uses."""
+    train_ids, test_ids = (
+        tuple(ids[order.used[ids]] for ids in tasks)
+        for order, tasks in (
+            (ClassOrder(stream.train_y), stream.train_ids),
+            (ClassOrder(stream.test_y), stream.test_ids),
+        )
+    )
+    return replace(stream, view="reordered", train_ids=train_ids, test_ids=test_ids)

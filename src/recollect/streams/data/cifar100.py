@@ -59,47 +59,42 @@ def _find(folder: Path) -> Original | None:
     for root in (folder / each for each in ROOTS):
         # Many data sets have folders train and test; few have this class.
         if all((root / part / "aquarium_fish").is_dir() for part in PARTS):
-            check = partial(_pictures, root)
-            return Original(root, check, lambda report, root=root: _read(root, report))
+            return Original(root, partial(_pictures, root), partial(_read, root))
     return None
 
 
 def _read(root: Path, report: Report) -> Dataset:
     """Decode all pictures in the folders."""
     found = _pictures(root)
-    parts = [[name for _, name in part] for part in found]
+    names = [[name for _, name in part] for part in found]
     read = lambda name: (root / name).read_bytes()  # noqa: E731
-    arrays = decode_all(parts, read, IMAGE, "cifar100", root, report)
+    arrays = decode_all(names, read, IMAGE, "cifar100", root, report)
     labels = [np.array([label for label, _ in part], dtype=np.uint8) for part in found]
     return _sorted(*zip(arrays, labels, strict=True))
 
 
 def _pictures(root: Path) -> list[list[tuple[int, str]]]:
-    """List the labels and names of the training and test pictures; check their number per class."""
-    return [
-        _part(root, part, size)
-        for part, size in zip(PARTS, (CIFAR100.train, CIFAR100.test), strict=True)
-    ]
-
-
-def _part(root: Path, part: str, size: int) -> list[tuple[int, str]]:
-    folder, expected = root / part, size // CIFAR100.classes
-    classes = sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
-    if len(classes) != CIFAR100.classes:
-        raise DataError(
-            f"{folder} has {len(classes)} folders and {CIFAR100.classes} were expected, one for "
-            "each class; complete them, or name another folder"
-        )
-    found = []
-    for label, each in enumerate(classes):
-        files = [path for path in each.iterdir() if path.suffix.lower() == ".png"]
-        if len(files) != expected:
+    """List the labels and names of training and test pictures, and check the number per class."""
+    parts = []
+    for part, size in zip(PARTS, (CIFAR100.train, CIFAR100.test), strict=True):
+        folder, expected = root / part, size // CIFAR100.classes
+        classes = sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
+        if len(classes) != CIFAR100.classes:
             raise DataError(
-                f"{each} has {len(files)} PNG files and {expected} were expected; complete them, "
-                "or name another folder"
+                f"{folder} has {len(classes)} folders and {CIFAR100.classes} were expected, one "
+                "for each class; complete them, or name another folder"
             )
-        found += [(label, path.relative_to(root).as_posix()) for path in files]
-    return found
+        found = []
+        for label, each in enumerate(classes):
+            files = [path for path in each.iterdir() if path.suffix.lower() == ".png"]
+            if len(files) != expected:
+                raise DataError(
+                    f"{each} has {len(files)} PNG files and {expected} were expected; complete "
+                    "them, or name another folder"
+                )
+            found += [(label, path.relative_to(root).as_posix()) for path in files]
+        parts.append(found)
+    return parts
 
 
 def _sorted(*parts: Part) -> Dataset:
