@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.errors import InputError
-from recollect.feeds.columns import Column
+from recollect.feeds.columns import Column, Handling, inferred_columns
 from recollect.feeds.record import Malformed
-from recollect.feeds.sniff import Handling, inferred_columns
 from recollect.feeds.table import Table
 
 NAMES = ["speed", "on", "colour", "weight"]

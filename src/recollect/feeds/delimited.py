@@ -10,11 +10,10 @@ from typing import ClassVar, final
 
 from recollect.errors import DataError, InputError
 from recollect.feeds.cells import is_missing, is_number
-from recollect.feeds.columns import column_of, saved_kinds
+from recollect.feeds.columns import column_of, inferred_columns, saved_kinds
 from recollect.feeds.lines import NEW_FILE, STDIN, decoded_line, numbered
 from recollect.feeds.reader import LineReader, Row
 from recollect.feeds.record import Layout, Malformed, Record
-from recollect.feeds.sniff import inferred_columns
 
 __all__ = ["Delimited"]
 

@@ -9,14 +9,13 @@ from threading import Event
 from typing import Any, Literal, final
 
 from recollect.errors import InputError
-from recollect.feeds.columns import described
+from recollect.feeds.columns import Handling, described
 from recollect.feeds.delimited import Delimited
 from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Malformed, Position, Record
-from recollect.feeds.sniff import Handling
 from recollect.feeds.table import TableState
 
 __all__ = ["KINDS", "Feed", "Reading", "key_of", "labels_of", "open_feed", "open_labels"]

@@ -14,7 +14,7 @@ from recollect.errors import DataError
 from recollect.extras import needs
 from recollect.feeds.cells import plain_label
 from recollect.feeds.columns import column_of
-from recollect.feeds.reader import TableReader
+from recollect.feeds.reader import CELLS, TableReader
 from recollect.feeds.record import (
     OTHER_FILE,
     Layout,
@@ -23,7 +23,6 @@ from recollect.feeds.record import (
     Record,
     position_parts,
 )
-from recollect.feeds.sniff import CELLS
 from recollect.feeds.table import Table, table_of
 
 __all__ = ["Parquet"]

@@ -9,13 +9,20 @@ from typing import Any, ClassVar, NamedTuple
 
 from recollect.errors import InputError
 from recollect.feeds.cells import kind_of, numbers
-from recollect.feeds.columns import chosen_columns, column_of, saved_kinds
+from recollect.feeds.columns import (
+    Handling,
+    chosen_columns,
+    column_of,
+    inferred_columns,
+    saved_kinds,
+)
 from recollect.feeds.lines import FileLines, Lines
 from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
-from recollect.feeds.sniff import CELLS, ROWS, Handling, inferred_columns
 from recollect.feeds.table import Table, table_of
 
-__all__ = ["LineReader", "Row", "TableReader"]
+__all__ = ["CELLS", "LineReader", "Row", "TableReader"]
+
+ROWS, CELLS = 1000, 100_000  # how much is read before the first record is returned
 
 
 @dataclass

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves, numbers
-from recollect.feeds.columns import Column
+from recollect.feeds.columns import Column, Handling
 from recollect.feeds.recent import Recent
 from recollect.feeds.record import Malformed
-from recollect.feeds.sniff import Handling
 
 __all__ = ["Table", "TableState", "table_of"]
 
@@ -93,8 +92,7 @@ class Table:
                 found += _list_values(name, value, column.size)
             else:
                 found.append(self._number(name, value, column.kind == "boolean"))
-        x = self._filled(np.array(found, np.float64))
-        return x if self.plain else self._with_categories(x, texts)
+        return self._filled(np.array(found, np.float64), texts)
 
     def of_numbers(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the features of a purely numeric row `[F]`, in which NaN is a missing value."""
@@ -104,8 +102,7 @@ class Table:
             if self._recent is not None:
                 self._recent = self._recent.with_row(x)
             return x
-        x = self._filled(wide)
-        return x if self.plain else self._with_categories(x, [])
+        return self._filled(wide, [])
 
     @property
     def has_categories(self) -> bool:
@@ -150,8 +147,10 @@ class Table:
             )
         return found
 
-    def _filled(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Impute NaN, and append the indicators and zeros for the categories: `[F]`."""
+    def _filled(
+        self, wide: NDArray[np.float64], texts: Sequence[str | None]
+    ) -> NDArray[np.float32]:
+        """Impute NaN, and append the indicators and the one-hot categories: `[F]`."""
         hole = np.isnan(wide)
         if not bool((np.abs(wide[~hole]) <= LARGEST).all()):
             raise Malformed("a feature is not a finite 32-bit number")
@@ -167,20 +166,17 @@ class Table:
             return x
         whole = np.zeros(self.size, np.float32)
         whole[: self.numbers] = x
-        whole[self.numbers : self.numbers + len(self._indicated)] = hole[self._indicated]
-        return whole
-
-    def _with_categories(self, x: NDArray[np.float32], texts: list[str | None]) -> Any:
         start = self.numbers + len(self._indicated)
+        whole[self.numbers : start] = hole[self._indicated]
         for number, text in enumerate(texts):
             most, known = self._slots[number], self._words[number]
             if text is not None:
                 if text not in known and len(known) < most:
                     # A new dictionary: snapshots share the old one.
                     known = self._words[number] = {**known, text: len(known)}
-                x[start + known.get(text, most)] = 1
+                whole[start + known.get(text, most)] = 1
             start += most + 1
-        return x
+        return whole
 
     def _first(self, hole: NDArray[np.bool_]) -> str:
         sizes = [c.size if c.kind == "list" else 1 for c in self.columns if _numeric(c)]

@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, NamedTuple, final
+from typing import Any, final
 
 import torch
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
-from recollect.feeds.feed import labels_of
-from recollect.feeds.record import Malformed, Position
+from recollect.feeds.record import Position
 from recollect.live.batches import Source
 from recollect.live.joined import Joined
+from recollect.live.rows import StreamRow
 
-__all__ = ["LabelRow", "LateLabels", "late_labels", "settings_of"]
+__all__ = ["LateLabels", "late_labels", "settings_of"]
 
 PENDING = "pending.x"
-
-
-class LabelRow(NamedTuple):
-    """A record with a label, its id as text, and the number of bad rows before it."""
-
-    record: Record
-    key: str
-    skipped: int
 
 
 @final
@@ -36,27 +28,12 @@ class LateLabels:
         self.positions: dict[str, Position] = {}
         self._skipped = 0
 
-    def row(self, record: Record, wrong: Callable[[Hashable, str], str | None]) -> LabelRow | None:
-        """Check a record with a label; None, and a fault, if it has no id or no valid label.
-
-        `wrong` returns why a label is not valid, or None.
-        """
-        try:
-            key, label = labels_of(record)
-            why = wrong(label, self.feed.kind)
-            if why is not None:
-                raise Malformed(why)
-        except Malformed as error:
-            self.feed.faults.meet(self.feed.where(record), error)
-            return None
-        return LabelRow(record, key, self.feed.faults.count)
-
     def source(
         self,
         size: int,
-        take: Callable[[Record, int], LabelRow | None],
+        take: Callable[[Record, int], StreamRow | None],
         held: Callable[[], bool],
-    ) -> Source[LabelRow]:
+    ) -> Source:
         """Return the batches of labels; raise `InputError` at once if a column does not exist."""
         found = Source(self.feed, self.positions, size, take, held)
         try:
@@ -67,11 +44,11 @@ class LateLabels:
 
     def learn(
         self,
-        batch: Sequence[LabelRow],
+        batch: Sequence[StreamRow],
         observe: Callable[[Any, list[Hashable], list[Hashable] | None, Sequence[Hashable]], None],
     ) -> None:
         """Learn the labels of waiting examples in one step; metrics use their first predictions."""
-        matched = self.joined.look_up([(row.key, row.record.label) for row in batch])
+        matched = self.joined.look_up([(str(row.key), row.record.label) for row in batch])
         found = matched.batch
         if found is not None:
             observe(found.x, found.labels, found.answers, found.ids)

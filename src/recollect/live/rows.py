@@ -10,7 +10,7 @@ import numpy as np
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
-from recollect.feeds.feed import key_of
+from recollect.feeds.feed import key_of, labels_of
 from recollect.feeds.record import Malformed
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
@@ -19,8 +19,8 @@ from recollect.learner.targets.values import LARGEST
 
 __all__ = [
     "StreamRow",
+    "checked_label",
     "checked_row",
-    "label_error",
     "predict",
     "prediction_line",
     "report_columns",
@@ -34,7 +34,8 @@ OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 class StreamRow(NamedTuple):
     """A record, its number in the stream, and the state of the feed after it.
 
-    Bad rows are numbered too, so that leaving them out does not change the numbers of others.
+    Bad rows are numbered too, so that leaving them out does not change the numbers of others. Rows
+    of a feed of labels have no number.
     """
 
     record: Record
@@ -66,6 +67,18 @@ def checked_row(
         return None
     skipped = feed.faults.count
     return StreamRow(record, number + skipped, skipped, feed.now(), key)
+
+
+def checked_label(record: Record, feed: Feed, learner: Learner) -> StreamRow | None:
+    """Check a record with a label; None, and a fault, if it has no id or no valid label."""
+    try:
+        key, label = labels_of(record)
+        if (why := label_error(learner, label, feed.kind)) is not None:
+            raise Malformed(why)
+    except Malformed as error:
+        feed.faults.meet(feed.where(record), error)
+        return None
+    return StreamRow(record, 0, feed.faults.count, None, key)
 
 
 def predict(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:

@@ -20,7 +20,7 @@ from recollect.learner import Learner
 from recollect.live import rows
 from recollect.live.batches import Source, batches_in_turn
 from recollect.live.joined import LabelCounts
-from recollect.live.late import LabelRow, late_labels, settings_of
+from recollect.live.late import late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
 
 __all__ = ["LiveStream"]
@@ -181,7 +181,7 @@ class LiveStream:
 
     def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
         """Learn batches of examples and of labels in turn until they end or it is stopped."""
-        requests: Source[Any] = Source(self.feed, self._positions, self._batch, self._request)
+        requests: Source = Source(self.feed, self._positions, self._batch, self._request)
         sources = [requests]
         if self._late is not None:
             held = partial(self._labels_held, requests)
@@ -205,7 +205,7 @@ class LiveStream:
             if self._saving.due():
                 self._save()
 
-    def _labels_held(self, requests: Source[Any]) -> bool:
+    def _labels_held(self, requests: Source) -> bool:
         """Return whether to read examples before labels: first, or if too many labels wait."""
         assert self._late is not None
         more = not (requests.ended or requests.waits)
@@ -219,10 +219,10 @@ class LiveStream:
         number, joined = self.count + before + 1, self._late is not None
         return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
 
-    def _label(self, record: Record, before: int) -> LabelRow | None:
+    def _label(self, record: Record, before: int) -> rows.StreamRow | None:
         assert self.learner is not None
         assert self._late is not None
-        return self._late.row(record, partial(rows.label_error, self.learner))
+        return rows.checked_label(record, self._late.feed, self.learner)
 
     def _take(self, batch: list[rows.StreamRow]) -> None:
         """Predict a batch, learn it, and write the predictions."""

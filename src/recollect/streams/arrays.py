@@ -13,12 +13,11 @@ from recollect.core.targets import CLASS, target_named, with_weights
 from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
 from recollect.streams.augment import Statistics, augmentation
-from recollect.streams.checks import Array, Parts
+from recollect.streams.checks import Array, Parts, checked_weights, values_of
 from recollect.streams.class_order import Order, class_groups
 from recollect.streams.pixels import View
 from recollect.streams.splits import Examples, check_tested, distinct, examples, split
 from recollect.streams.stream import Setting
-from recollect.streams.targets import checked_weights, values_of
 from recollect.streams.tasks import TaskStream, examples_of, reordered
 
 __all__ = ["SCENARIOS", "Options", "Scenario", "from_arrays"]

@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from recollect.core.packing import STORED, Packing
+from recollect.core.targets import LARGEST_WEIGHT
 from recollect.errors import InputError
 
 __all__ = [
-    "Array", "Parts", "finite", "inputs_of", "integers_of", "is_parts", "labels_of", "numbers_of",
-    "packed",
+    "Array", "Parts", "checked_weights", "inputs_of", "integers_of", "is_parts", "labels_of",
+    "packed", "values_of",
 ]  # fmt: skip
 
 Array = npt.NDArray[Any] | Tensor
@@ -24,7 +25,7 @@ Parts = Mapping[str, Any] | tuple[Any, ...]
 
 def inputs_of(x: Array, name: str) -> Tensor:
     """Validate and copy single-tensor examples `[N, ...]`: uint8, or floats as float32."""
-    inputs = numbers_of(x, name)
+    inputs = _numbers(x, name)
     if inputs.dim() < 2:
         raise InputError(
             f"{name} needs two dimensions or more (examples first), but its shape is "
@@ -39,7 +40,7 @@ def inputs_of(x: Array, name: str) -> Tensor:
             f"{name} holds {inputs.dtype}, but uint8 or floating-point values are expected: "
             "convert it first"
         )
-    return finite(inputs.float(), name) if inputs.is_floating_point() else inputs
+    return _finite(inputs.float(), name) if inputs.is_floating_point() else inputs
 
 
 def labels_of(y: Array, name: str, length: int) -> Tensor:
@@ -57,7 +58,7 @@ def integers_of(values: Array, name: str, length: int) -> Tensor:
             f"{name} holds {values.dtype}, but numbers are expected: "
             f"np.unique({name.split()[-1]}, return_inverse=True)[1] counts them from 0"
         )
-    tensor = numbers_of(values, name)
+    tensor = _numbers(values, name)
     if tensor.dim() != 1 or len(tensor) != length:
         raise InputError(
             f"{name} has the shape {list(tensor.shape)}, but one number for each of the "
@@ -70,6 +71,45 @@ def integers_of(values: Array, name: str, length: int) -> Tensor:
             f"values to be estimated, pass target='regression'"
         )
     return tensor.to(torch.int64)
+
+
+def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
+    """Validate regression targets `[N, D]` or label indicators `[N, C]`.
+
+    >>> import numpy as np
+    >>> values_of(np.array([0.5, 1.5]), "regression", "y", 2)
+    tensor([[0.5000],
+            [1.5000]])
+    """
+    found = _numbers(y, name)
+    found = found.unsqueeze(1) if found.dim() == 1 and target == "regression" else found
+    if found.dim() != 2 or len(found) != length or not found.shape[1]:
+        each = "[N] or [N, D]" if target == "regression" else "[N, C], a column for every label"
+        raise InputError(
+            f"{name} has the shape {list(found.shape)} for {length} examples: it must be {each}"
+        )
+    if target == "regression":
+        return _finite(found.to(torch.float32), name)
+    if not bool(((found == 0) | (found == 1)).all()):
+        raise InputError(f"{name} must be 1 where an example has a label, and 0 elsewhere")
+    return found.to(torch.int8)
+
+
+def checked_weights(weights: Array, length: int) -> Tensor:
+    """Validate example weights `[N]`: all must be above 0 and at most a million."""
+    found = _numbers(weights, "weights").to(torch.float32)
+    if found.shape != (length,):
+        raise InputError(
+            f"weights have the shape {list(found.shape)}, but one number for each of the {length} "
+            f"examples is expected: [{length}]"
+        )
+    _finite(found, "weights")
+    if not bool(((found > 0) & (found <= LARGEST_WEIGHT)).all()):
+        raise InputError(
+            f"weights must be above 0, and at most {LARGEST_WEIGHT:g}: leave examples without a "
+            f"weight out, and divide large ones by their mean"
+        )
+    return found
 
 
 def packed(x: Parts, name: str, like: Packing | None = None) -> tuple[Packing, Tensor]:
@@ -114,7 +154,7 @@ def is_parts(example: object) -> bool:
 
 
 def _part(values: Array, name: str) -> Tensor:
-    found = numbers_of(values, name, integers=STORED)
+    found = _numbers(values, name, integers=STORED)
     if not found.dim() or not found.numel():
         raise InputError(
             f"{name} has the shape {list(found.shape)}: at least one example is needed, along the "
@@ -123,11 +163,11 @@ def _part(values: Array, name: str) -> Tensor:
     if found.is_complex():
         raise InputError(f"{name} holds {found.dtype}, but numbers are expected")
     if found.is_floating_point():
-        return finite(found.float(), name)
+        return _finite(found.float(), name)
     return found if found.dtype in STORED else found.long()
 
 
-def numbers_of(
+def _numbers(
     values: Array, name: str, integers: Sequence[torch.dtype] = (torch.uint8, torch.bool)
 ) -> Tensor:
     """Copy an array to the CPU, so that later changes to the user's array have no effect.
@@ -150,7 +190,7 @@ def numbers_of(
     return found if found.dtype in integers else found.long()
 
 
-def finite(values: Tensor, name: str) -> Tensor:
+def _finite(values: Tensor, name: str) -> Tensor:
     """Return the values `[N, ...]`, and refuse NaN and infinity."""
     bad = (~values.isfinite()).reshape(len(values), -1).any(1).nonzero().flatten()
     if len(bad):
