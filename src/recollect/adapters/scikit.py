@@ -22,7 +22,8 @@ class SklearnClassifier(ClassifierMixin, Rows):  # type: ignore[misc]
 
     `fit` trains a new network for `epochs` passes over the shuffled data. `partial_fit` continues
     training on batches of `batch` rows, in the given order. New classes may appear at any call of
-    `partial_fit`, unless the first call lists all `classes`. A call that fails changes nothing.
+    `partial_fit`, unless the first call lists all `classes`. A call that fails changes nothing. The
+    arguments from `momentum` to `decay_factor` are those of `recollect.Learner`.
 
     Args:
         hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
@@ -41,18 +42,6 @@ class SklearnClassifier(ClassifierMixin, Rows):  # type: ignore[misc]
             the examples seen so far, and clip them to 3 standard deviations.
         random_state: Random seed or `RandomState`, for reproducible results.
         device: Device to train and predict on, such as "cpu" or "cuda".
-        momentum: Momentum factor of SGD.
-        nesterov: If True, use Nesterov momentum with SGD.
-        weight_decay: Weight decay of SGD, Adam or AdamW.
-        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
-        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
-        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
-        clip: Maximum gradient norm; larger gradients are scaled down to it.
-        schedule: Learning rate schedule: "constant", "step" or "cosine".
-        schedule_steps: Number of steps over which the schedule runs.
-        warmup: Number of steps of linear learning rate warmup.
-        decay_every: Number of steps between two decays of the "step" schedule.
-        decay_factor: Factor of each decay of the "step" schedule.
 
     Attributes:
         classes_: Sorted class labels; the columns of `predict_proba` follow this order.

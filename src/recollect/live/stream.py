@@ -19,8 +19,7 @@ from recollect.feeds.table import TableState
 from recollect.learner import Learner
 from recollect.live import rows
 from recollect.live.batches import Source, batches_in_turn
-from recollect.live.joined import LabelCounts
-from recollect.live.late import late_labels, settings_of
+from recollect.live.joined import LabelCounts, late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
 
 __all__ = ["LiveStream"]
