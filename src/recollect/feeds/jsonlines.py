@@ -73,7 +73,7 @@ class JSONLines(LineReader):
             for key in keys:
                 if key not in found:
                     raise Malformed(f"it has no key {key!r}")
-        self._report_new_keys(found, f"{source}, line {row.end[1]}")
+        self._report_new_keys(row, source)
         label = plain_label(found.get(self.label)) if self.how.labelled else None
         x = self.table.features([found.get(key) for key in keys])
         passed = {key: found.get(key) for key in self.how.passed}
@@ -110,16 +110,18 @@ class JSONLines(LineReader):
                  for v in values]  # fmt: skip
         self._table = table_of({**self.layout, "kinds": kinds}, keys, self.how)
 
-    def _report_new_keys(self, found: dict[str, Any], where: str) -> None:
+    def _report_new_keys(self, row: Row, source: str) -> None:
         """Report each key that the first records did not have, once."""
         assert self.layout is not None
+        found = row.found
         if not self._known:  # the first record after a stream was resumed
             self._known = {*found, *self.layout["keys"]}
         if not found.keys() <= self._known and self._reported < MOST_NOTICES:
             for key in found.keys() - self._known:
                 self._reported += 1
                 self.how.say(
-                    f"{where}: the new key {key!r:.60} is ignored; start over to learn from it"
+                    f"{source}, line {row.end[1]}: the new key {key!r:.60} is ignored; start over "
+                    f"to learn from it"
                 )
             self._known |= found.keys()
 
