@@ -36,7 +36,7 @@ class Handling:
     categorical, such as numeric codes. Every categorical column has an input for each of its first
     `categories` categories, and one for all others. Columns of text or times raise an error, or are
     left out with `drop_text`. `id` and `keep` name columns to pass through to the records; the id
-    is not a feature. With `labelled=False`, no column is a label.
+    is not a feature. With `labelled=False`, no column is a label: labels come from another source.
     """
 
     missing: Literal["auto", "impute", "refuse"] = "auto"

@@ -37,9 +37,8 @@ class Reading(Handling):
 
     `follow` waits for more data at the end of the last source. `replayed` means that standard input
     starts from its beginning, so that the part that was read before is skipped. `say` is called
-    with messages, such as that a followed file was replaced. The options for categories, text and
-    missing values are those of `Handling`. With `labelled=False`, no column is a label: the labels
-    come from another source.
+    with messages, such as that a followed file was replaced. The options for categories, text,
+    missing values and labels are those of `Handling`.
     """
 
     kind: Kind | None = None

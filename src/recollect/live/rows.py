@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +23,6 @@ __all__ = [
     "checked_row",
     "predict",
     "prediction_line",
-    "report_columns",
     "target_value",
 ]
 
@@ -139,13 +138,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {str(name): _plain(each) for name, each in value.items()}
     return value
-
-
-def report_columns(feed: Feed, say: Callable[[str], None]) -> None:
-    """Report the feature columns of a feed, if it has columns."""
-    columns = feed.described()
-    if columns is not None:
-        say(columns)
 
 
 def label_error(learner: Learner, label: Hashable, kind: str) -> str | None:

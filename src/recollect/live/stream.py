@@ -173,10 +173,14 @@ class LiveStream:
             self._folder.check_output(self._output, self._force)
         self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
-        rows.report_columns(self.feed, self._say)
+        self._say_columns()
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
+
+    def _say_columns(self) -> None:
+        if columns := self.feed.described():
+            self._say(columns)
 
     def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
         """Learn batches of examples and of labels in turn until they end or it is stopped."""
@@ -214,7 +218,7 @@ class LiveStream:
         """Check a record and number it; `before` is the number of records in its batch so far."""
         if self.learner is None:
             self.learner = self._made(record.x)
-            rows.report_columns(self.feed, self._say)
+            self._say_columns()
         number, joined = self.count + before + 1, self._late is not None
         return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
 
