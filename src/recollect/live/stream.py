@@ -184,11 +184,20 @@ class LiveStream:
 
     def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
         """Learn batches of examples and of labels in turn until they end or it is stopped."""
-        requests: Source = Source(self.feed, self._positions, self._batch, self._request)
+        requests = Source(self.feed, self._positions, self._batch, self._request)
         sources = [requests]
-        if self._late is not None:
-            held = partial(self._labels_held, requests)
-            sources.append(self._late.source(self._batch, self._label, held))
+        late = self._late
+        if late is not None:
+
+            def held() -> bool:  # examples are read first, and if too many labels wait for them
+                more = not (requests.ended or requests.waits)
+                return self._predictions is None or (late.joined.full and more)
+
+            def label(record: Record, before: int) -> rows.StreamRow | None:
+                assert self.learner is not None
+                return rows.checked_label(record, late.feed, self.learner)
+
+            sources.append(late.source(self._batch, label, held))
 
         def enough() -> bool:
             report(self)
@@ -199,20 +208,14 @@ class LiveStream:
         for number, batch in batches_in_turn(sources, self._turn, lambda: self.stopped, enough):
             if number == 0:
                 self._take(batch)
-            elif self._late is not None:
-                self._late.learn(batch, self._observe)
+            elif late is not None:
+                late.learn(batch, self._observe)
             self._turn = (number + 1) % len(sources)
             self._whole = True
             self._saving.count()
             report(self)
             if self._saving.due():
                 self._save()
-
-    def _labels_held(self, requests: Source) -> bool:
-        """Return whether to read examples before labels: first, or if too many labels wait."""
-        assert self._late is not None
-        more = not (requests.ended or requests.waits)
-        return self._predictions is None or (self._late.joined.full and more)
 
     def _request(self, record: Record, before: int) -> rows.StreamRow | None:
         """Check a record and number it; `before` is the number of records in its batch so far."""
@@ -221,11 +224,6 @@ class LiveStream:
             self._say_columns()
         number, joined = self.count + before + 1, self._late is not None
         return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
-
-    def _label(self, record: Record, before: int) -> rows.StreamRow | None:
-        assert self.learner is not None
-        assert self._late is not None
-        return rows.checked_label(record, self._late.feed, self.learner)
 
     def _take(self, batch: list[rows.StreamRow]) -> None:
         """Predict a batch, learn it, and write the predictions."""
