@@ -87,11 +87,8 @@ def write_json(path: Path | str, data: object) -> None:
     """Write data as indented JSON to a path given by the user, with number lists on one line."""
     text = json.dumps(data, indent=1, allow_nan=False)
     # No string in the data can match, because its line breaks would be escaped.
-    write_text(path, re.sub(r"\[\n[^\[\]{}\"]*\]", _on_one_line, text))
-
-
-def _on_one_line(found: re.Match[str]) -> str:
-    return f"[{' '.join(found[0][1:-1].split())}]"
+    one_line = lambda found: f"[{' '.join(found[0][1:-1].split())}]"  # noqa: E731
+    write_text(path, re.sub(r"\[\n[^\[\]{}\"]*\]", one_line, text))
 
 
 def check_new(path: Path | str, force: bool = False, option: str = "force=True") -> None:

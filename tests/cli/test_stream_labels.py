@@ -20,7 +20,7 @@ from torch import nn
 from recollect import MLP, DERpp, InputError, Learner, LiveStream
 from recollect.cli.main import main
 from recollect.feeds import Reading, open_feed, open_labels
-from recollect.live.late import LateLabels
+from recollect.live.joined import LateLabels
 from recollect.live.state import Predictions
 from recollect.nets import Standardise
 

@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from recollect.errors import InputError
-from recollect.feeds.columns import Column
+from recollect.feeds.columns import Column, Handling, inferred_columns
 from recollect.feeds.record import Malformed
-from recollect.feeds.sniff import Handling, inferred_columns
 from recollect.feeds.table import Table
 
 NAMES = ["speed", "on", "colour", "weight"]
@@ -90,12 +89,12 @@ def test_a_row_that_is_refused_changes_nothing() -> None:
     ],
 )
 def test_the_first_values_say_what_a_column_is(values: list[str], kind: Column) -> None:
-    assert inferred_columns(["a"], {0: values}, Handling(), [], [], untyped=True) == {0: kind}
+    assert inferred_columns(["a"], {0: values}, Handling(), untyped=True) == {0: kind}
 
 
 @pytest.mark.parametrize("value", ["1,5", "-0,25", "1.234,5", "1,234.5", "1 234,5", "1,234,567"])
 def test_numbers_with_commas_are_no_categories(value: str) -> None:
     with pytest.raises(InputError, match=f"numbers with commas, such as '{value}'"):
-        inferred_columns(["a"], {0: [value] * 9}, Handling(), [], [], untyped=True)
-    found = inferred_columns(["a"], {0: [value] * 9}, Handling(), [0], [], untyped=True)
+        inferred_columns(["a"], {0: [value] * 9}, Handling(), untyped=True)
+    found = inferred_columns(["a"], {0: [value] * 9}, Handling(categorical=["a"]), untyped=True)
     assert found == {0: Column("category", 32)}

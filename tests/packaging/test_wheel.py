@@ -33,7 +33,7 @@ import numpy as np, recollect
 for found in pkgutil.walk_packages(recollect.__path__, "recollect."):
     try:
         importlib.import_module(found.name)
-    except recollect.RecollectError as error:
+    except ModuleNotFoundError:
         print(found.name)
 y = np.arange(120) % 4
 stream = recollect.from_arrays(np.eye(4)[y], y, tasks=2)
@@ -92,10 +92,7 @@ def test_without_extras_the_command_works_and_all_but_adapters_can_be_imported(
     assert "pip install 'recollect[digits]'" in said
     assert not (bare.work / "cache").exists()
     refused = bare.python(EVERY_MODULE).split()
-    assert refused == [
-        f"recollect.adapters.{name}"
-        for name in ("river", "river_regressor", "scikit", "scikit_regressor")
-    ]
+    assert refused == [f"recollect.adapters.{name}" for name in ("river", "rows", "scikit")]
 
 
 def test_the_readmes_python_runs_with_the_extra_that_it_names(environment: Get) -> None:

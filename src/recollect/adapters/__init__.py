@@ -9,27 +9,22 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from recollect.extras import needs
+
 if TYPE_CHECKING:
-    from recollect.adapters.river import RiverClassifier
-    from recollect.adapters.river_regressor import RiverRegressor
-    from recollect.adapters.scikit import SklearnClassifier
-    from recollect.adapters.scikit_regressor import SklearnRegressor
+    from recollect.adapters.river import RiverClassifier, RiverRegressor
+    from recollect.adapters.scikit import SklearnClassifier, SklearnRegressor
 
 __all__ = ["RiverClassifier", "RiverRegressor", "SklearnClassifier", "SklearnRegressor"]
 
-HOMES = {
-    "RiverClassifier": "recollect.adapters.river",
-    "RiverRegressor": "recollect.adapters.river_regressor",
-    "SklearnClassifier": "recollect.adapters.scikit",
-    "SklearnRegressor": "recollect.adapters.scikit_regressor",
-}
-
 
 def __getattr__(name: str) -> Any:
-    if name not in HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(HOMES[name]), name)
+    library, module = ("river", "river") if name.startswith("River") else ("sklearn", "scikit")
+    with needs(library, extra=library, what=name):
+        return getattr(import_module(f"recollect.adapters.{module}"), name)
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *HOMES]
+    return [*globals(), *__all__]

@@ -93,7 +93,9 @@ def network_for(arguments: Arguments, inputs: int, outputs: int, seed: int) -> n
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if arguments.module is None:
-            given = _usual_hidden(arguments) if arguments.hidden is None else arguments.hidden
+            given = arguments.hidden
+            if given is None:  # a closed-form head would never train hidden layers
+                given = () if isinstance(_method(arguments.method), ClosedForm) else HIDDEN
             if not isinstance(given, Iterable):
                 raise InputError(f"hidden must be a list of layer sizes, not {given!r}")
             hidden = [whole(size, "a size in hidden") for size in given]
@@ -121,11 +123,6 @@ def whole(number: object, name: str) -> int:
     if not isinstance(found, int) or isinstance(found, bool) or found < 1:
         raise InputError(f"{name} must be a whole number of at least 1, not {number!r}")
     return found
-
-
-def _usual_hidden(arguments: Arguments) -> Sequence[int]:
-    """Default hidden layers; none for closed-form heads, as these would never be trained."""
-    return () if isinstance(_method(arguments.method), ClosedForm) else HIDDEN
 
 
 def _method(given: str | Method | None) -> Method:

@@ -1,21 +1,78 @@
-"""River classifier around `recollect.Learner`."""
+"""River estimators around `recollect.Learner`."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+import secrets
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, final
 
-from recollect.adapters.river_features import Features, row_of, rows_of
-from recollect.extras import needs
+import numpy as np
+from river import base
 
-with needs("river", extra="river", what="RiverClassifier"):
-    from river import base
+from recollect.adapters.build import Arguments, learner_for, whole
+from recollect.errors import InputError
+from recollect.learner import Learner
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RiverClassifier"]
+__all__ = ["RiverClassifier", "RiverRegressor"]
+
+
+@dataclass(eq=False, repr=False)
+class Features(Arguments):
+    """Base of the River estimators: a learner whose network inputs are assigned to features."""
+
+    features: int | None = field(default=None, kw_only=True)
+    seed: int | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        # River's clone reads the first element of every tuple argument, and fails on an empty one.
+        self.hidden = [] if self.hidden is not None and not len(self.hidden) else self.hidden
+        self._learner: Learner | None = None
+        self._inputs: dict[Hashable, int] = {}
+        self._width = 0
+
+    @property
+    def learner(self) -> Learner | None:
+        """The underlying `recollect.Learner`; None before the first example."""
+        return self._learner
+
+    @property
+    def feature_names(self) -> list[Hashable]:
+        """Names of the features in use, in the order of the network's inputs."""
+        return list(self._inputs)
+
+    def _learn(
+        self,
+        x: Mapping[Any, Any] | pd.DataFrame,
+        labels: list[Any],
+        weight: Any = 1.0,
+        target: str = "class",
+    ) -> None:
+        """Take one training step on an example or a data frame; a failure changes nothing."""
+        inputs, width, learner = self._inputs, self._width, self._learner
+        if learner is None:
+            width = len([*x]) if self.features is None else whole(self.features, "features")
+            if not width:
+                raise InputError("the first example has no features: it must have at least one")
+            seed = secrets.randbelow(2**31) if self.seed is None else self.seed
+            outputs = 1 if target == "regression" else len(set(labels)) or 1
+            learner = learner_for(self, width, outputs, seed=seed, target=target)
+        if len(inputs) < width:
+            inputs = _with_new(inputs, x, width)
+        if isinstance(weight, int | float) and weight == 1:
+            weight = None
+        learner.observe(_rows_of(x, inputs, width), labels, weight=weight)
+        self._learner, self._inputs, self._width = learner, inputs, width
+
+    def _unit_test_skips(self) -> set[str]:
+        # A frame is one step, not one for every row, as in River's own models of this kind.
+        return {"check_learn_many_matches_learn_one"}
+
+    def _rows(self, x: Mapping[Any, Any] | pd.DataFrame) -> np.ndarray:
+        return _rows_of(x, self._inputs, self._width)
 
 
 @final
@@ -29,7 +86,8 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
     is assigned.
 
     Labels are any hashable values, and new ones may appear at any time. `learn_one` takes one
-    training step for an example, `learn_many` one step for a whole data frame.
+    training step for an example, `learn_many` one step for a whole data frame. The arguments from
+    `momentum` to `decay_factor` are those of `recollect.Learner`.
 
     Args:
         hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
@@ -47,18 +105,6 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
             the examples seen so far, and clip them to 3 standard deviations.
         seed: Random seed, for reproducible results. If None, it is random.
         device: Device to train and predict on, such as "cpu" or "cuda".
-        momentum: Momentum factor of SGD.
-        nesterov: If True, use Nesterov momentum with SGD.
-        weight_decay: Weight decay of SGD, Adam or AdamW.
-        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
-        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
-        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
-        clip: Maximum gradient norm; larger gradients are scaled down to it.
-        schedule: Learning rate schedule: "constant", "step" or "cosine".
-        schedule_steps: Number of steps over which the schedule runs.
-        warmup: Number of steps of linear learning rate warmup.
-        decay_every: Number of steps between two decays of the "step" schedule.
-        decay_factor: Factor of each decay of the "step" schedule.
 
     >>> model = RiverClassifier(seed=0)
     >>> model.predict_one({"warm": 1.0, "wet": 0.0}) is None
@@ -72,13 +118,13 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
 
     def learn_one(self, x: Mapping[Any, Any], y: Hashable, w: float = 1.0) -> None:
         """Learn from one example; `w` multiplies its loss."""
-        self._learn(x, lambda inputs, width: row_of(x, inputs, width), [y], w)
+        self._learn(x, [y], w)
 
     def predict_proba_one(self, x: Mapping[Any, Any], **kwargs: Any) -> dict[Any, float]:
         """Predict the probability of each known label; empty before the first example."""
         if self._learner is None:
             return {}
-        shares = self._learner.predict_proba(row_of(x, self._inputs, self._width))[0]
+        shares = self._learner.predict_proba(self._rows(x))[0]
         return dict(zip(self._learner.classes, shares.tolist(), strict=True))
 
     def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> Any:
@@ -88,7 +134,7 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = 1.0) -> None:  # noqa: N803
         """Learn from a data frame with one column per feature, in one training step."""
-        self._learn(X.columns, lambda inputs, width: rows_of(X, inputs, width), list(y), w)
+        self._learn(X, list(y), w)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
         """Predict the label of each row; None before the first example."""
@@ -107,13 +153,103 @@ class RiverClassifier(Features, base.MiniBatchClassifier):
         known = self._learner.classes if self._learner else []
         if self._learner is None or not len(X):
             return pd.DataFrame(index=X.index, columns=known, dtype=float)
-        shares = self._learner.predict_proba(rows_of(X, self._inputs, self._width))
+        shares = self._learner.predict_proba(self._rows(X))
         return pd.DataFrame(shares, index=X.index, columns=known)
 
     @property
     def _multiclass(self) -> bool:
         return True
 
-    def _unit_test_skips(self) -> set[str]:
-        # A frame is one step, not one for every row, as in River's own models of this kind.
-        return {"check_learn_many_matches_learn_one"}
+
+@final
+@dataclass(eq=False, repr=False)
+class RiverRegressor(Features, base.MiniBatchRegressor):
+    """Continual learning regressor for River: a neural network with replay.
+
+    The arguments are those of `RiverClassifier`, and features are handled in the same way. Targets
+    are standardised with the statistics of the examples seen so far.
+
+    >>> model = RiverRegressor(seed=0)
+    >>> for n in range(200):
+    ...     model.learn_one({"size": n % 10}, 50.0 + 3 * (n % 10))
+    >>> 60 < model.predict_one({"size": 6}) < 76
+    True
+    """
+
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+        """Learn from one example; `w` multiplies its loss."""
+        self._learn(x, _single([y]), w, "regression")
+
+    def predict_one(self, x: Mapping[Any, Any], **kwargs: Any) -> float:
+        """Predict the target of one example; 0 before the first example."""
+        if self._learner is None or not self._learner.steps:
+            return 0.0
+        return float(self._learner.predict(self._rows(x))[0])
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: Any = 1.0) -> None:  # noqa: N803
+        """Learn from a data frame with one column per feature, in one training step."""
+        self._learn(X, _single(list(y)), w, "regression")
+
+    def predict_many(self, X: pd.DataFrame) -> pd.Series:  # noqa: N803
+        """Predict the target of each row; 0 before the first example."""
+        import pandas as pd
+
+        if self._learner is None or not self._learner.steps or not len(X):
+            return pd.Series(0.0, index=X.index)
+        return pd.Series(self._learner.predict(self._rows(X)), index=X.index)
+
+
+def _single(values: list[Any]) -> list[Any]:
+    """Refuse targets that are not scalars: River has a separate class for several targets."""
+    for value in values:
+        if np.ndim(value):
+            raise InputError(
+                f"RiverRegressor needs one number as the target of an example, not {value!r:.60}"
+            )
+    return values
+
+
+def _with_new(
+    inputs: Mapping[Hashable, int], names: Iterable[Hashable], width: int
+) -> dict[Hashable, int]:
+    """Assign unused inputs to new features.
+
+    New features are sorted by name, so that the order of a dictionary does not matter.
+
+    >>> _with_new({"b": 0}, ["d", "b", "c", "a"], 3)
+    {'b': 0, 'a': 1, 'c': 2}
+    """
+    new = [name for name in names if name not in inputs]
+    new.sort(key=lambda name: (type(name).__name__, str(name)))
+    return {name: index for index, name in enumerate([*inputs, *new][:width])}
+
+
+def _rows_of(
+    x: Mapping[Any, Any] | pd.DataFrame, inputs: Mapping[Hashable, int], width: int
+) -> np.ndarray:
+    """Convert an example, or a data frame with a column per feature, to inputs `[n, width]`."""
+    if not isinstance(x, Mapping) and not x.columns.is_unique:
+        raise InputError("the data frame has two columns of the same name: rename one of them")
+    rows = np.zeros((1 if isinstance(x, Mapping) else len(x), width))
+    for name in x:
+        if name in inputs:
+            if isinstance(x, Mapping):
+                rows[0, inputs[name]] = _number(name, x[name])
+                continue
+            column = x[name].to_numpy()
+            if column.dtype.kind not in "fiub":
+                column = np.array([_number(name, value) for value in column])
+            rows[:, inputs[name]] = column
+    return rows
+
+
+def _number(name: Hashable, value: Any) -> float:
+    if isinstance(value, str | bytes):
+        raise InputError(
+            f"the feature {name!r} must be a number, not {value!r}: encode it first, for example "
+            f"with river.preprocessing.OneHotEncoder"
+        )
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"the feature {name!r} must be a number, not {value!r}") from None

@@ -1,17 +1,84 @@
-"""Train on weighted rows in batches: code common to the scikit-learn adapters."""
+"""Train on weighted rows in batches: the base of the scikit-learn estimators."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from recollect.adapters.build import Arguments, learner_for, whole
 from recollect.errors import InputError
 from recollect.learner import Learner
 
-__all__ = ["continued", "narrow", "observe", "weighted", "whole_or_not"]
+__all__ = ["Rows", "whole_or_not"]
+
+
+@dataclass(eq=False, repr=False)
+class Rows(Arguments, BaseEstimator):  # type: ignore[misc]
+    """Base of the scikit-learn estimators: a learner that is trained on batches of rows."""
+
+    batch: int = field(default=10, kw_only=True)
+    epochs: int = field(default=10, kw_only=True)
+    random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        """Check and convert validated targets."""
+        raise NotImplementedError
+
+    def _checked(
+        self,
+        X: Any,  # noqa: N803
+        y: Any,
+        weight: Any,
+        *,
+        reset: bool,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Return the rows and targets to learn, and their weights unless all are 1."""
+        rows, found = validate_data(
+            self, X, y, dtype=[np.float64, np.float32], reset=reset, multi_output=True
+        )
+        return _weighted(_narrow(rows), self._targets(found), weight)
+
+    def _to_predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        check_is_fitted(self)
+        return _narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+
+    def _train_new(
+        self,
+        rows: np.ndarray,
+        targets: np.ndarray,
+        weights: np.ndarray | None,
+        outputs: int,
+        epochs: int,
+        **options: Any,
+    ) -> None:
+        """Train a new learner: `epochs` shuffled passes, or if 0 one pass in order."""
+        size = whole(self.batch, "batch")
+        random = check_random_state(self.random_state)
+        seed = int(random.randint(2**31 - 1))
+        learner = learner_for(self, rows.shape[1], outputs, seed=seed, **options)
+        for _ in range(epochs or 1):
+            order = random.permutation(len(rows)) if epochs else np.arange(len(rows))
+            _observe(learner, rows, targets, weights, size, order)
+        self.learner_: Learner = learner
+
+    def _continue(self, rows: np.ndarray, targets: np.ndarray, weights: np.ndarray | None) -> None:
+        """Train on the rows in order; if a step fails, undo the earlier steps too."""
+        size, learner = whole(self.batch, "batch"), self.learner_
+        # The failing step itself changes nothing, but the steps before it did.
+        again, state = learner.__reduce__() if len(rows) > size else (None, ())
+        try:
+            _observe(learner, rows, targets, weights, size, np.arange(len(rows)))
+        except BaseException:
+            if again is not None:  # restore in place: others may hold this object
+                learner.__dict__.update(vars(again(*state)))
+            raise
 
 
 @contextmanager
@@ -26,7 +93,7 @@ def whole_or_not(estimator: Any) -> Iterator[None]:
         raise
 
 
-def narrow(rows: np.ndarray) -> np.ndarray:
+def _narrow(rows: np.ndarray) -> np.ndarray:
     """Convert rows to float32, the type that a learner stores."""
     with np.errstate(over="ignore"):
         found = rows.astype(np.float32, copy=False)
@@ -35,7 +102,7 @@ def narrow(rows: np.ndarray) -> np.ndarray:
     return found
 
 
-def weighted(
+def _weighted(
     rows: np.ndarray, y: np.ndarray, weight: Any
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Check sample weights and drop rows of weight 0; the weights are None if all are 1."""
@@ -61,31 +128,18 @@ def weighted(
     return rows, y, None if bool((found == 1).all()) else found
 
 
-def observe(
+def _observe(
     learner: Learner,
     rows: np.ndarray,
-    targets: Any,
+    targets: np.ndarray,
+    weights: np.ndarray | None,
     size: int,
-    weights: np.ndarray | None = None,
-    order: np.ndarray | None = None,
+    order: np.ndarray,
 ) -> None:
-    """Train on batches of `size` rows, in the given order (default: the order of the rows)."""
-    indices = np.arange(len(rows)) if order is None else order
+    """Train on batches of `size` rows, in the given order."""
     for start in range(0, len(rows), size):
-        some = indices[start : start + size]
-        y = targets[some] if isinstance(targets, np.ndarray) else [targets[n] for n in some]
+        some = order[start : start + size]
+        y: Any = targets[some]
+        if learner.target == "labels":  # one set of columns per row of an indicator matrix
+            y = [set(np.flatnonzero(row).tolist()) for row in y]
         learner.observe(rows[some], y, weight=None if weights is None else weights[some])
-
-
-def continued(
-    learner: Learner, rows: np.ndarray, targets: Any, size: int, weights: np.ndarray | None
-) -> None:
-    """Train on the rows in order; if a step fails, undo the earlier steps too."""
-    # The failing step itself changes nothing, but the steps before it did.
-    again, state = learner.__reduce__() if len(rows) > size else (None, ())
-    try:
-        observe(learner, rows, targets, size, weights)
-    except BaseException:
-        if again is not None:  # restore in place: others may hold this object
-            learner.__dict__.update(vars(again(*state)))
-        raise

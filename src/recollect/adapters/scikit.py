@@ -1,35 +1,29 @@
-"""Scikit-learn classifier around `recollect.Learner`."""
+"""Scikit-learn estimators around `recollect.Learner`."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
+from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from recollect.adapters.build import Arguments, learner_for, whole
-from recollect.adapters.rows import continued, narrow, observe, weighted, whole_or_not
+from recollect.adapters.build import whole
+from recollect.adapters.rows import Rows, whole_or_not
 from recollect.errors import InputError
-from recollect.extras import needs
-from recollect.learner import Learner
 
-with needs("sklearn", extra="sklearn", what="SklearnClassifier"):
-    from sklearn.base import BaseEstimator, ClassifierMixin
-    from sklearn.utils import check_random_state, column_or_1d
-    from sklearn.utils.multiclass import check_classification_targets, type_of_target
-    from sklearn.utils.validation import check_is_fitted, validate_data
-
-__all__ = ["SklearnClassifier"]
+__all__ = ["SklearnClassifier", "SklearnRegressor"]
 
 
 @final
-@dataclass(eq=False, repr=False)
-class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ignore[misc]
+class SklearnClassifier(ClassifierMixin, Rows):  # type: ignore[misc]
     """Continual learning classifier for scikit-learn: a neural network with replay.
 
     `fit` trains a new network for `epochs` passes over the shuffled data. `partial_fit` continues
     training on batches of `batch` rows, in the given order. New classes may appear at any call of
-    `partial_fit`, unless the first call lists all `classes`. A call that fails changes nothing.
+    `partial_fit`, unless the first call lists all `classes`. A call that fails changes nothing. The
+    arguments from `momentum` to `decay_factor` are those of `recollect.Learner`.
 
     Args:
         hidden: Sizes of the hidden layers of the default network, an MLP. If None, two layers of
@@ -48,18 +42,6 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
             the examples seen so far, and clip them to 3 standard deviations.
         random_state: Random seed or `RandomState`, for reproducible results.
         device: Device to train and predict on, such as "cpu" or "cuda".
-        momentum: Momentum factor of SGD.
-        nesterov: If True, use Nesterov momentum with SGD.
-        weight_decay: Weight decay of SGD, Adam or AdamW.
-        beta1: Decay rate of the running mean of gradients, for Adam and AdamW.
-        beta2: Decay rate of the running mean of squared gradients, for Adam and AdamW.
-        eps: Term added to the denominator for numerical stability, for Adam and AdamW.
-        clip: Maximum gradient norm; larger gradients are scaled down to it.
-        schedule: Learning rate schedule: "constant", "step" or "cosine".
-        schedule_steps: Number of steps over which the schedule runs.
-        warmup: Number of steps of linear learning rate warmup.
-        decay_every: Number of steps between two decays of the "step" schedule.
-        decay_factor: Factor of each decay of the "step" schedule.
 
     Attributes:
         classes_: Sorted class labels; the columns of `predict_proba` follow this order.
@@ -72,10 +54,6 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
     >>> SklearnClassifier(epochs=5, random_state=0).fit(x, y).score(x, y) > 0.9
     True
     """
-
-    batch: int = field(default=10, kw_only=True)
-    epochs: int = field(default=10, kw_only=True)
-    random_state: int | np.random.RandomState | None = field(default=None, kw_only=True)
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
         """Train a new network on rows `[n, features]` with labels `[n]`.
@@ -115,30 +93,19 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
     ) -> None:
         """Train a new learner: `epochs` shuffled passes, or if 0 one pass in order."""
         rows, labels, weights = self._checked(X, y, weight, reset=True)
-        size = whole(self.batch, "batch")
-        if labels.ndim == 2:
-            known = np.arange(labels.shape[1])
-            classes, target = known, "labels"
+        target = "class" if labels.ndim == 1 else "labels"
+        if target == "labels":
+            known = classes = np.arange(labels.shape[1])
         else:
-            target = "class"
             known = np.unique(labels if classes is None else np.asarray(classes))
             _refuse_unknown(labels, known)
         listed = None if classes is None else known.tolist()
-        random = check_random_state(self.random_state)
-        seed = int(random.randint(2**31 - 1))
-        learner = learner_for(
-            self, rows.shape[1], len(known), seed=seed, classes=listed, target=target
-        )
-        for _ in range(epochs or 1):
-            order = random.permutation(len(rows)) if epochs else np.arange(len(rows))
-            observe(learner, rows, self._targets(labels), size, weights, order)
-        self.learner_: Learner = learner
+        self._train_new(rows, labels, weights, len(known), epochs, classes=listed, target=target)
         self.classes_: np.ndarray = known
         self._listed = listed is not None
 
     def _go_on(self, X: Any, y: Any, weight: Any, classes: Any) -> None:  # noqa: N803
         rows, labels, weights = self._checked(X, y, weight, reset=False)
-        size = whole(self.batch, "batch")
         if (labels.ndim == 2) != (self.learner_.target == "labels"):
             raise InputError(
                 "y must have the same form as in earlier calls: labels [n], or a binary indicator "
@@ -156,15 +123,9 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
             )
         if self._listed and labels.ndim == 1:
             _refuse_unknown(labels, self.classes_)
-        continued(self.learner_, rows, self._targets(labels), size, weights)
+        self._continue(rows, labels, weights)
         if labels.ndim == 1:
             self.classes_ = np.union1d(self.classes_, labels)
-
-    def _targets(self, labels: np.ndarray) -> Any:
-        """Return labels `[n]` unchanged, and an indicator matrix as one set of columns per row."""
-        if labels.ndim == 1:
-            return labels
-        return [set(np.flatnonzero(row).tolist()) for row in labels]
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predict labels `[n]`, or for multi-label data an indicator matrix `[n, labels]`."""
@@ -176,8 +137,7 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
         """Predict class probabilities `[n, classes]`, in the order of `classes_`."""
-        check_is_fitted(self)
-        rows = narrow(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        rows = self._to_predict(X)
         columns = {label: column for column, label in enumerate(self.classes_.tolist())}
         shares = np.zeros((len(rows), len(columns)))
         shares[:, [columns[label] for label in self.learner_.classes]] = (
@@ -185,21 +145,10 @@ class SklearnClassifier(ClassifierMixin, Arguments, BaseEstimator):  # type: ign
         )
         return shares
 
-    def _checked(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        weight: Any,
-        *,
-        reset: bool,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        rows, labels = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], reset=reset, multi_output=True
-        )
-        check_classification_targets(labels)
-        several = type_of_target(labels) == "multilabel-indicator"
-        labels = np.asarray(labels) if several else column_or_1d(labels, warn=True)
-        return weighted(narrow(rows), labels, weight)
+    def _targets(self, y: Any) -> np.ndarray:
+        check_classification_targets(y)
+        several = type_of_target(y) == "multilabel-indicator"
+        return np.asarray(y) if several else column_or_1d(y, warn=True)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -214,3 +163,67 @@ def _refuse_unknown(labels: np.ndarray, known: np.ndarray) -> None:
             f"the label {new[0]!r} is not one of the classes given to the first call of "
             f"partial_fit: {known.tolist()}"
         )
+
+
+@final
+class SklearnRegressor(RegressorMixin, Rows):  # type: ignore[misc]
+    """Continual learning regressor for scikit-learn: a neural network with replay.
+
+    `fit` trains a new network for `epochs` passes over the shuffled data. `partial_fit` continues
+    training on batches of `batch` rows, in the given order. A call that fails changes nothing. The
+    arguments are those of `SklearnClassifier`.
+
+    Attributes:
+        learner_: The underlying `recollect.Learner`, for metrics or for saving.
+        n_features_in_: Number of features seen during `fit`.
+        feature_names_in_: Names of the features, if the data was a data frame.
+
+    >>> from sklearn.datasets import load_diabetes
+    >>> x, y = load_diabetes(return_X_y=True)
+    >>> SklearnRegressor(epochs=5, random_state=0).fit(x, y).score(x, y) > 0.4
+    True
+    """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Train a new network on rows `[n, features]` with targets `[n]` or `[n, outputs]`.
+
+        `sample_weight` `[n]` multiplies the losses of the rows; rows of weight 0 are skipped.
+        """
+        with whole_or_not(self):
+            self._begin(X, y, sample_weight, whole(self.epochs, "epochs"))
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:  # noqa: N803
+        """Continue training on rows `[n, features]` with targets `[n]` or `[n, outputs]`."""
+        with whole_or_not(self):
+            if not hasattr(self, "learner_"):
+                self._begin(X, y, sample_weight)
+                return self
+            rows, values, weights = self._checked(X, y, sample_weight, reset=False)
+            if values.shape[1:] != self._shape:
+                shape = ", ".join(["n", *map(str, self._shape)])
+                raise InputError(
+                    f"y must have the shape [{shape}] as in earlier calls, not {list(values.shape)}"
+                )
+            self._continue(rows, values, weights)
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """Predict targets, `[n]` or `[n, outputs]` as in training."""
+        rows = self._to_predict(X)
+        found: np.ndarray = self.learner_.predict(rows)
+        return found.reshape(len(rows), *self._shape)
+
+    def _begin(self, X: Any, y: Any, weight: Any, epochs: int = 0) -> None:  # noqa: N803
+        rows, values, weights = self._checked(X, y, weight, reset=True)
+        outputs = values.shape[1] if values.ndim == 2 else 1
+        self._train_new(rows, values, weights, outputs, epochs, target="regression")
+        self._shape: tuple[int, ...] = values.shape[1:]
+
+    def _targets(self, y: Any) -> np.ndarray:
+        return np.asarray(y, dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

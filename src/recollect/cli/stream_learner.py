@@ -121,8 +121,9 @@ class StreamSetup:
         return Reading(
             chosen.format, chosen.label, chosen.features, chosen.ignore, delimiter, chosen.header,
             chosen.order, chosen.size, chosen.follow, chosen.skip_bad, chosen.replayed,
-            chosen.missing, chosen.categorical, chosen.categories, chosen.drop_text, chosen.id,
-            chosen.keep, say, labelled=chosen.label is not None or not self.labels,
+            missing=chosen.missing, categorical=chosen.categorical, categories=chosen.categories,
+            drop_text=chosen.drop_text, id=chosen.id, keep=chosen.keep, say=say,
+            labelled=chosen.label is not None or not self.labels,
         )  # fmt: skip
 
     def threads(self) -> AbstractContextManager[None]:

@@ -1,17 +1,23 @@
-"""Detect the type of a single cell: number, boolean, text, time, list or missing value."""
+"""Detect the type of a single cell, and convert numbers and labels."""
 
 from __future__ import annotations
 
 import datetime
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-__all__ = ["LARGEST", "as_text", "as_truth", "is_missing", "kind_of", "leaves"]
+from recollect.feeds.record import Label, Malformed
+
+__all__ = [
+    "LARGEST", "as_text", "as_truth", "is_missing", "is_number", "kind_of", "leaves", "numbers",
+    "plain_label",
+]  # fmt: skip
 
 LARGEST = float(np.finfo(np.float32).max)
 # Words that mean "missing", in any case. A category cannot have one of these names.
@@ -42,7 +48,7 @@ def kind_of(value: Any, untyped: bool) -> Kind:
     ('number', 'text', 'boolean', 'time')
     """
     if isinstance(value, str):
-        if untyped and _reads_as_number(value):
+        if untyped and is_number(value):
             return "missing" if is_missing(value) else "number"
         word = value.strip().lower()
         if word in MISSING:
@@ -93,9 +99,56 @@ def leaves(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _reads_as_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether a text reads as a number."""
     try:
         float(text)
     except ValueError:
         return False
     return True
+
+
+def numbers(values: Any, shape: Sequence[int] | None = None) -> NDArray[np.float32]:
+    """Convert numbers to float32; raise `Malformed` on overflow, NaN or a wrong shape.
+
+    >>> numbers([1, 2.5])
+    array([1. , 2.5], dtype=float32)
+    """
+    try:
+        wide = np.asarray(values, dtype=np.float64)
+    except OverflowError:
+        raise Malformed("a number is too large") from None
+    except (TypeError, ValueError):
+        raise Malformed("its features are not numbers, or their lists differ in length") from None
+    # A comparison with NaN is false, so one test covers overflow and NaN. The sum of squares is a
+    # fast test that all but extreme rows pass.
+    if not np.vdot(wide, wide) <= LARGEST and not bool((np.abs(wide) <= LARGEST).all()):
+        raise Malformed("a feature is not a finite 32-bit number")
+    if shape is not None and wide.shape != tuple(shape):
+        raise Malformed(f"its features have the shape {[*wide.shape]}, not {[*shape]}")
+    return wide.astype(np.float32)
+
+
+def plain_label(value: Any) -> Label | None:
+    """Return a label as text or a number, 3.0 as 3; None if it is missing.
+
+    A list of labels becomes a tuple.
+
+    >>> plain_label(3.0), plain_label("b"), plain_label(""), plain_label(float("nan"))
+    (3, 'b', None, None)
+    >>> plain_label(["red", "round"])
+    ('red', 'round')
+    """
+    if isinstance(value, list):
+        found = [plain_label(each) for each in value]
+        plain = tuple(each for each in found if each is not None and not isinstance(each, tuple))
+        if len(plain) < len(found):
+            raise Malformed(f"a list of labels must have text and numbers, not {value!r:.40}")
+        return plain
+    if value is None or value == "" or value != value:  # NaN marks a missing cell
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise Malformed(f"a label must be text or a number, not {value!r:.40}")

@@ -1,25 +1,24 @@
-"""Open sources of one format as a single stream of records."""
+"""Open sources of one format as a single stream of records, or of ids and labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 from typing import Any, Literal, final
 
 from recollect.errors import InputError
-from recollect.feeds.columns import described
+from recollect.feeds.columns import Handling, described
 from recollect.feeds.delimited import Delimited
 from recollect.feeds.image_folder import ImageFolder
 from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
-from recollect.feeds.record import Faults, Format, Layout, Position, Record
-from recollect.feeds.sniff import Handling
+from recollect.feeds.record import Faults, Format, Layout, Malformed, Position, Record
 from recollect.feeds.table import TableState
 
-__all__ = ["KINDS", "Feed", "Reading", "open_feed"]
+__all__ = ["KINDS", "Feed", "Reading", "key_of", "labels_of", "open_feed", "open_labels"]
 
 Kind = Literal["csv", "jsonl", "parquet", "images"]
 
@@ -28,18 +27,18 @@ ENDINGS: dict[str, Kind] = {
     ".csv": "csv", ".tsv": "csv", ".txt": "csv", ".data": "csv", ".jsonl": "jsonl",
     ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
+LONGEST = 1000
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Handling):
     """Options for reading sources; options that are None are inferred from the sources.
 
     `follow` waits for more data at the end of the last source. `replayed` means that standard input
     starts from its beginning, so that the part that was read before is skipped. `say` is called
-    with messages, such as that a followed file was replaced. `Handling` describes the options for
-    categories, text and missing values. With `labelled=False`, no column is a label: the labels
-    come from another source.
+    with messages, such as that a followed file was replaced. The options for categories, text,
+    missing values and labels are those of `Handling`.
     """
 
     kind: Kind | None = None
@@ -53,14 +52,6 @@ class Reading:
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
-    missing: Literal["auto", "impute", "refuse"] = "auto"
-    categorical: Sequence[str] = ()
-    categories: int = 32
-    drop_text: bool = False
-    id: str | None = None
-    keep: Sequence[str] = ()
-    say: Callable[[str], None] = field(default=lambda text: None, compare=False)
-    labelled: bool = True
 
 
 @final
@@ -156,25 +147,20 @@ def open_feed(
             raise InputError(f"{kind} cannot be read from standard input: give a path")
         lines = InputLines(how.replayed, stopping.is_set)
     columns = how.features, how.ignore
-    handling = Handling(
-        how.missing, how.categorical, how.categories, how.drop_text, how.id, how.keep, how.say,
-        how.labelled,
-    )  # fmt: skip
+    common: dict[str, Any] = {"faults": faults, "layout": layout, "how": how}
     reader: Format
     if kind == "csv":
         tabs = all(Path(source).suffix.lower() == ".tsv" for source in names)
         delimiter = how.delimiter or ("\t" if tabs else ",")
-        reader = Delimited(
-            how.label, *columns, delimiter, how.header, lines, faults, layout, handling
-        )
+        reader = Delimited(how.label, *columns, delimiter, how.header, source=lines, **common)
     elif kind == "jsonl":
-        reader = JSONLines(how.label or "label", *columns, lines, faults, layout, handling)
+        reader = JSONLines(how.label or "label", *columns, source=lines, **common)
     elif kind == "images":
         reader = ImageFolder(how.order, how.size, followed, faults, layout)
     elif followed is not None:
         raise InputError("a Parquet file cannot be followed: leave out follow=True")
     else:
-        reader = Parquet(how.label, *columns, faults, layout, handling)
+        reader = Parquet(how.label, *columns, **common)
     return Feed(names, kind, reader, faults, how.id is not None, stopping=stopping)
 
 
@@ -201,3 +187,56 @@ def _kind(sources: Sequence[str]) -> Kind:
             f"all sources must have the same format: {' and '.join(kinds.values())} differ"
         )
     return next(iter(kinds))
+
+
+def open_labels(sources: str | Path | Sequence[str | Path], reading: Reading) -> Feed:
+    """Open a feed of ids and labels, for the `labels` argument of `LiveStream`.
+
+    `reading.id` names the id column, and `reading.label` the label column; its default is the last
+    column, or the key "label" in JSON lines. Other columns are ignored.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "labels.csv"
+    ...     _ = path.write_text("request,when,outcome\\nr1,Monday,late\\nr2,Monday,in time\\n")
+    ...     feed = open_labels(path, Reading(id="request"))
+    ...     [labels_of(record) for record in feed.records() if record]
+    [('r1', 'late'), ('r2', 'in time')]
+    """
+    name = reading.id
+    if name is None:
+        raise InputError("labels are matched by id: give the id column, as in Reading(id='...')")
+    # The id is read as a category and passed through; these rows are not used as features.
+    how = replace(
+        reading, features=[name], ignore=(), missing="auto", categorical=[name], categories=1,
+        drop_text=False, id=None, keep=[name], labelled=True,
+    )  # fmt: skip
+    feed = open_feed(sources, how)
+    if feed.kind == "images":
+        raise InputError("labels must be CSV, JSON lines or Parquet, not images")
+    return replace(feed, of_labels=True)
+
+
+def labels_of(record: Record) -> tuple[str, Any]:
+    """Return the id and the label of a record; raise `Malformed` if one is missing."""
+    key = key_of(*record.kept.values())
+    if key is None:
+        raise Malformed("it has no id")
+    if record.label is None:
+        raise Malformed("it has no label")
+    return key, record.label
+
+
+def key_of(value: Any) -> str | None:
+    """Convert an id to text, which is compared across file formats; None if it is missing.
+
+    >>> key_of(7), key_of(7.0), key_of("7"), key_of(""), key_of(float("nan"))
+    ('7', '7', '7', None, None)
+    """
+    if value is None or value == "" or value != value:  # NaN marks a missing cell
+        return None
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, list | dict) or len(str(value)) > LONGEST:
+        raise Malformed(f"an id must be a number or a text of at most {LONGEST} characters")
+    return str(value)

@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Any, final
 
 from recollect.errors import InputError
-from recollect.feeds.cells import leaves
-from recollect.feeds.columns import saved_kinds
-from recollect.feeds.lines import FileLines, Lines, decoded_line, numbered
-from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
-from recollect.feeds.rows import chosen_columns, numbers, plain_label
-from recollect.feeds.sniff import Handling, inferred_columns, look_ahead
-from recollect.feeds.table import Table, table_of
+from recollect.feeds.cells import leaves, plain_label
+from recollect.feeds.lines import decoded_line, numbered
+from recollect.feeds.reader import LineReader, Row
+from recollect.feeds.record import Layout, Malformed, Record
+from recollect.feeds.table import table_of
 
 __all__ = ["JSONLines"]
 
 MOST_NOTICES = 5
 
-Row = tuple[dict[str, Any] | Malformed, tuple[int, int]]
-
 
 @final
 @dataclass
-class JSONLines:
+class JSONLines(LineReader):
     """Read one JSON object per line: one key holds the label, other keys the features.
 
     Without `features`, these are all keys of the first records, in order of appearance, except the
@@ -45,48 +40,11 @@ class JSONLines:
     """
 
     label: str = "label"
-    features: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    source: Lines = field(default_factory=FileLines)
-    faults: Faults = field(default_factory=Faults)
-    layout: Layout | None = None
-    how: Handling = field(default_factory=Handling)
-    _table: Table | None = field(default=None, init=False, repr=False, compare=False)
     _known: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
     _reported: int = field(default=0, init=False, repr=False, compare=False)
 
-    def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
-        """Yield the records after a position: the byte and the line at which a record ends."""
-        rows: Iterator[Row | None] = self._rows(source, *position_parts(source, position, int, int))
-        buffered: list[Row] = []
-        while self.layout is None:
-            more = yield from look_ahead(rows, lambda row: _cells(row[0]))
-            if not more:
-                break
-            buffered += more
-            self._infer_columns(buffered, source)
-        for each in chain(buffered, rows):
-            if each is None:
-                yield None
-                continue
-            row, end = each
-            try:
-                yield self._record(row, source, end)
-            except Malformed as why:
-                self.faults.meet(f"{source}, line {end[1]}", why)
-
-    @property
-    def table(self) -> Table | None:
-        """The table that converts rows to features."""
-        if self._table is None and self.layout is not None:
-            self._table = table_of(self.layout, self.layout["keys"], self.how)
-        return self._table
-
-    @property
-    def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The name of the label key and the names of the feature keys."""
-        label = self.label if self.how.labelled else None
-        return None if self.layout is None else (label, self.layout["keys"])
+    def _names(self, layout: Layout) -> tuple[str | None, list[str]]:
+        return self.label if self.how.labelled else None, layout["keys"]
 
     def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
         for raw, end in numbered(self.source, source, offset, number):
@@ -97,17 +55,14 @@ class JSONLines:
             try:
                 text = decoded_line(raw, first=end[0] == len(raw))
                 if text.strip():
-                    yield _object(text), end
+                    yield Row(_object(text), end)
             except Malformed as why:
-                yield why, end
+                yield Row(why, end)
             except RecursionError:
-                yield Malformed("it is nested too deeply"), end
+                yield Row(Malformed("it is nested too deeply"), end)
 
-    def _record(
-        self, found: dict[str, Any] | Malformed, source: str, end: tuple[int, int]
-    ) -> Record:
-        if isinstance(found, Malformed):
-            raise found
+    def _record(self, row: Row, source: str) -> Record:
+        found = row.found
         assert self.layout is not None
         self._infer_list_sizes(found)
         assert self.table is not None
@@ -118,20 +73,14 @@ class JSONLines:
             for key in keys:
                 if key not in found:
                     raise Malformed(f"it has no key {key!r}")
-        self._report_new_keys(found, source, end)
+        self._report_new_keys(row, source)
         label = plain_label(found.get(self.label)) if self.how.labelled else None
         x = self.table.features([found.get(key) for key in keys])
-        return Record(x, label, source, end, *self.how.parted({k: found.get(k) for k in
-                                                               self.how.passed}))  # fmt: skip
+        passed = {key: found.get(key) for key in self.how.passed}
+        return Record(x, label, source, row.end, *self.how.parted(passed))
 
-    def _infer_columns(self, buffered: list[Row], source: str) -> None:
-        """Infer the keys to read and their types from the first records."""
-        while buffered and isinstance(buffered[0][0], Malformed):
-            self.faults.meet(f"{source}, line {buffered[0][1][1]}", buffered[0][0])
-            del buffered[0]
-        rows = [row for row, _ in buffered if isinstance(row, dict)]
-        if not rows:
-            return
+    def _infer_columns(self, buffered: list[Row], source: str, *, final: bool) -> list[Row]:
+        rows = [row.found for row in buffered if isinstance(row.found, dict)]
         names = list(dict.fromkeys(key for row in rows for key in row))
         wanted = [*self.features, *self.ignore, *self.how.categorical, *self.how.passed]
         wanted += [self.label] if self.how.labelled else []
@@ -142,29 +91,13 @@ class JSONLines:
                     f"give label, features and ignore as they are spelled there, and write null "
                     f"for an unknown label"
                 )
-        ignored = [key for key in (*self.ignore, self.how.id) if key is not None]
-        _, chosen = chosen_columns(
-            names, self.label, self.features, ignored, labelled=self.how.labelled
-        )
+        _, chosen = self._chosen(names)
         wanted_keys = {names[number] for number in chosen}
         # A record with none of the keys is a bad row, not a row of missing values.
         rows = [row for row in rows if row.keys() & wanted_keys]
         values = {number: [row.get(names[number]) for row in rows] for number in chosen}
-        categorical, kept = (
-            [names.index(key) for key in each] for each in (self.how.categorical, self.how.keep)
-        )
-        columns = inferred_columns(names, values, self.how, categorical, kept, untyped=False)
-        keys = [names[number] for number in columns]
-        layout = {"keys": keys, **saved_kinds([*columns.values()])}
-        if [column.kind for column in columns.values()] == ["list"]:
-            first = next(row[keys[0]] for row in rows if isinstance(row.get(keys[0]), list))
-            try:
-                layout["shape"] = [*numbers(first).shape]
-            except Malformed as why:
-                raise InputError(f"the first record with {keys[0]!r}: {why}") from None
-        else:
-            layout["shape"] = [table_of(layout, keys, self.how).size]
-        self._known, self.layout = {*names}, layout
+        self._known, self.layout = {*names}, self._inferred("keys", names, values)
+        return buffered
 
     def _infer_list_sizes(self, found: dict[str, Any]) -> None:
         """Infer the lengths of lists for a layout that an earlier version saved without them."""
@@ -177,25 +110,20 @@ class JSONLines:
                  for v in values]  # fmt: skip
         self._table = table_of({**self.layout, "kinds": kinds}, keys, self.how)
 
-    def _report_new_keys(self, found: dict[str, Any], source: str, end: tuple[int, int]) -> None:
+    def _report_new_keys(self, row: Row, source: str) -> None:
         """Report each key that the first records did not have, once."""
         assert self.layout is not None
+        found = row.found
         if not self._known:  # the first record after a stream was resumed
             self._known = {*found, *self.layout["keys"]}
         if not found.keys() <= self._known and self._reported < MOST_NOTICES:
             for key in found.keys() - self._known:
                 self._reported += 1
                 self.how.say(
-                    f"{source}, line {end[1]}: the new key {key!r:.60} is ignored; start over to "
-                    f"learn from it"
+                    f"{source}, line {row.end[1]}: the new key {key!r:.60} is ignored; start over "
+                    f"to learn from it"
                 )
             self._known |= found.keys()
-
-
-def _cells(row: dict[str, Any] | Malformed) -> int:
-    if isinstance(row, Malformed):
-        return 1
-    return sum(len(value) if isinstance(value, list) else 1 for value in row.values())
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, final
@@ -10,21 +10,19 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.errors import DataError, InputError
+from recollect.errors import DataError
 from recollect.extras import needs
-from recollect.feeds.cells import kind_of
-from recollect.feeds.columns import saved_kinds
+from recollect.feeds.cells import plain_label
+from recollect.feeds.columns import column_of
+from recollect.feeds.reader import CELLS, TableReader
 from recollect.feeds.record import (
     OTHER_FILE,
-    Faults,
     Layout,
     Malformed,
     Position,
     Record,
     position_parts,
 )
-from recollect.feeds.rows import chosen_columns, column_of, numbers, plain_label
-from recollect.feeds.sniff import CELLS, Handling, inferred_columns
 from recollect.feeds.table import Table, table_of
 
 __all__ = ["Parquet"]
@@ -34,7 +32,7 @@ ROWS = 1024
 
 @final
 @dataclass
-class Parquet:
+class Parquet(TableReader):
     """Read a Parquet file: one column is the label, the other columns are the features.
 
     Columns are given by name or by number, starting at 1. The default label is the last column. The
@@ -43,13 +41,6 @@ class Parquet:
     This needs pyarrow: `pip install "recollect[parquet]"`.
     """
 
-    label: str | None = None
-    features: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    faults: Faults = field(default_factory=Faults)
-    layout: Layout | None = None
-    how: Handling = field(default_factory=Handling)
-    _table: Table | None = field(default=None, init=False, repr=False, compare=False)
     _all: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
@@ -66,26 +57,21 @@ class Parquet:
     @property
     def table(self) -> Table | None:
         """The table that converts rows to features."""
-        if self._table is None and self.layout is not None:
-            layout = dict(self.layout)
-            if "kinds" not in layout and layout.get("shape") not in (None, [len(self._names)]):
-                layout["kinds"] = [["list", 0]]  # a layout that an earlier version saved
-            self._table = table_of(layout, self._names, self.how)
-        return self._table
+        layout = self.layout or {"kinds": []}
+        if self._table is None and "kinds" not in layout:
+            names = layout["features"]
+            if layout.get("shape") not in (None, [len(names)]):  # as an earlier version wrote it
+                self._table = table_of({**layout, "kinds": [["list", 0]]}, names, self.how)
+        return super().table
+
+    def _names(self, layout: Layout) -> tuple[str | None, list[str]]:
+        return layout["label"], layout["features"]
 
     @property
-    def columns(self) -> tuple[str | None, Sequence[str]] | None:
-        """The name of the label column and the names of the feature columns."""
-        return None if self.layout is None else (self.layout["label"], self._names)
-
-    @property
-    def _names(self) -> list[str]:
-        return list(self.layout["features"]) if self.layout is not None else []
-
-    @property
-    def _labels(self) -> list[str]:
-        label = self.layout["label"] if self.layout is not None else None
-        return [] if label is None else [label]
+    def _wanted(self) -> list[str]:
+        """The feature columns, and the label column if there is one."""
+        label, features = self.columns or (None, [])
+        return [*features, *([] if label is None else [label])]
 
     def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
         if file.metadata.num_rows < start:
@@ -95,10 +81,9 @@ class Parquet:
         if self.layout is None:
             self._infer_columns(file)
         self._check(source, file.schema_arrow)
-        assert self.layout is not None
         names = file.schema_arrow.names
         passed = [names[column_of(name, names)] for name in self.how.passed]
-        wanted = list(dict.fromkeys([*self._names, *self._labels, *passed]))
+        wanted = list(dict.fromkeys([*self._wanted, *passed]))
         row = 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -119,42 +104,21 @@ class Parquet:
     def _infer_columns(self, file: Any) -> None:
         """Infer the columns from the schema and the first rows."""
         names: list[str] = file.schema_arrow.names
-        ignored = [*self.ignore, *([self.how.id] if self.how.id is not None else [])]
-        label, chosen = chosen_columns(
-            names, self.label, self.features, ignored, labelled=self.how.labelled
-        )
-        categorical, kept = (
-            [column_of(name, names) for name in each]
-            for each in (self.how.categorical, self.how.keep)
-        )
+        label, chosen = self._chosen(names)
         few = max(min(ROWS, CELLS // len(names)), 1)
         sample = next(file.iter_batches(few, columns=[names[number] for number in chosen]))
         found = dict(zip(chosen, sample.to_pydict().values(), strict=True))
-        columns = inferred_columns(names, found, self.how, categorical, kept, untyped=False)
-        features = [names[number] for number in columns]
-        layout = {
-            "label": None if label is None else names[label], "features": features,
-            **saved_kinds([*columns.values()]),
-        }  # fmt: skip
-        if [column.kind for column in columns.values()] == ["list"]:
-            first = next(v for v in found[next(iter(columns))] if kind_of(v, False) == "list")
-            try:
-                layout["shape"] = [*numbers(first).shape]
-            except Malformed as why:
-                raise InputError(f"column {features[0]!r}: {why}") from None
-        else:
-            layout["shape"] = [table_of(layout, features, self.how).size]
-        self.layout, self._all = layout, {*names}
+        label_name = None if label is None else names[label]
+        self.layout = {"label": label_name, **self._inferred("features", names, found)}
+        self._all = {*names}
 
     def _check(self, source: str, schema: Any) -> None:
         """Raise `DataError` if a column is missing or has an incompatible type."""
-        assert self.layout is not None
         assert self.table is not None
         names: list[str] = schema.names
-        missing = {*self._labels, *self._names} - {*names}
-        if missing:
+        if missing := {*self._wanted} - {*names}:
             raise DataError(f"{source} has no column {min(missing)!r} (it has: {', '.join(names)})")
-        for name, column in zip(self._names, self.table.columns, strict=True):
+        for name, column in zip(self.table.names, self.table.columns, strict=True):
             if column.kind == "number" and not _may_be_number(schema.field(name).type):
                 raise DataError(
                     f"column {name!r} of {source} has the type {schema.field(name).type}, but the "
@@ -171,19 +135,17 @@ class Parquet:
 
         The feature function is the fast one for purely numeric rows where possible.
         """
-        table = self.table
-        assert self.layout is not None
-        assert table is not None
-        labels: list[Any] = [None] * len(batch)
-        for name in self._labels:
-            labels = batch.column(name).to_pylist()
-        through: Iterable[tuple[Any, ...]] = repeat((), len(labels))
+        assert self.columns is not None
+        assert self.table is not None
+        label, features = self.columns
+        labels = [None] * len(batch) if label is None else batch.column(label).to_pylist()
+        through: Iterable[tuple[Any, ...]] = repeat((), len(batch))
         if passed:
             others = zip(*(batch.column(name).to_pylist() for name in passed), strict=True)
             through = [
                 self.how.parted(dict(zip(self.how.passed, row, strict=True))) for row in others
             ]
-        columns = [batch.column(name) for name in self._names]
+        table, columns = self.table, [batch.column(name) for name in features]
         if all(_is_number(each.type) for each in columns) and not table.has_categories:
             wide = [each.cast("double").to_numpy(zero_copy_only=False) for each in columns]
             yield from zip(repeat(table.of_numbers), np.stack(wide, 1), labels, through)

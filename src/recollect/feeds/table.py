@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
-from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves
-from recollect.feeds.columns import Column
-from recollect.feeds.recent import Recent, Window
-from recollect.feeds.recent import as_text as window_text
+from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves, numbers
+from recollect.feeds.columns import Column, Handling
+from recollect.feeds.recent import Recent
 from recollect.feeds.record import Malformed
-from recollect.feeds.rows import numbers
-from recollect.feeds.sniff import Handling
 
 __all__ = ["Table", "TableState", "table_of"]
 
@@ -25,12 +22,12 @@ PLAIN = frozenset({int, float, bool})
 class TableState(NamedTuple):
     """An immutable snapshot of the state of a table."""
 
-    window: Window | None
+    recent: Recent | None
     words: tuple[Mapping[str, int], ...]
 
     def saved(self) -> dict[str, Any]:
         """Return the state as plain data, for a file."""
-        recent = None if self.window is None else window_text(self.window)
+        recent = None if self.recent is None else self.recent.saved()
         return {"recent": recent, "words": [[*known] for known in self.words]}
 
 
@@ -72,8 +69,8 @@ class Table:
         self.plain = self.size == self.numbers and all(c.kind == "number" for c in columns)
         self._words: list[dict[str, int]] = [{} for _ in self._slots]
         imputes = how.missing != "refuse" and not self._sole and self.numbers > 0
-        self._recent = Recent(self.numbers) if imputes else None
-        self._reported: set[str] = set()
+        self._recent = Recent.of(self.numbers) if imputes else None
+        self._reported = False
 
     def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
         """Return the features of a row; raise `Malformed`, without any change, if it is bad."""
@@ -95,8 +92,7 @@ class Table:
                 found += _list_values(name, value, column.size)
             else:
                 found.append(self._number(name, value, column.kind == "boolean"))
-        x = self._filled(np.array(found, np.float64))
-        return x if self.plain else self._with_categories(x, texts)
+        return self._filled(np.array(found, np.float64), texts)
 
     def of_numbers(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
         """Return the features of a purely numeric row `[F]`, in which NaN is a missing value."""
@@ -104,10 +100,9 @@ class Table:
         if self.plain and np.vdot(wide, wide) <= LARGEST:
             x = wide.astype(np.float32)
             if self._recent is not None:
-                self._recent.add(x)
+                self._recent = self._recent.with_row(x)
             return x
-        x = self._filled(wide)
-        return x if self.plain else self._with_categories(x, [])
+        return self._filled(wide, [])
 
     @property
     def has_categories(self) -> bool:
@@ -116,7 +111,7 @@ class Table:
 
     def now(self) -> TableState:
         """Return a snapshot of the state after the rows so far."""
-        return TableState(self._recent and self._recent.now(), tuple(self._words))
+        return TableState(self._recent, tuple(self._words))
 
     def restore(self, saved: Mapping[str, Any]) -> None:
         """Restore a state that `TableState.saved` returned."""
@@ -131,7 +126,7 @@ class Table:
             raise DataError("the saved categories do not match the categorical columns")
         self._words = words
         if self._recent is not None and recent is not None:
-            self._recent.restore(recent)
+            self._recent = self._recent.restored(recent)
 
     def _number(self, name: str, value: Any, truth: bool) -> float:
         if is_missing(value):
@@ -152,8 +147,10 @@ class Table:
             )
         return found
 
-    def _filled(self, wide: NDArray[np.float64]) -> NDArray[np.float32]:
-        """Impute NaN, and append the indicators and zeros for the categories: `[F]`."""
+    def _filled(
+        self, wide: NDArray[np.float64], texts: Sequence[str | None]
+    ) -> NDArray[np.float32]:
+        """Impute NaN, and append the indicators and the one-hot categories: `[F]`."""
         hole = np.isnan(wide)
         if not bool((np.abs(wide[~hole]) <= LARGEST).all()):
             raise Malformed("a feature is not a finite 32-bit number")
@@ -161,28 +158,25 @@ class Table:
         if hole.any():
             if self._recent is None:
                 raise Malformed(f"{self._first(hole)} is missing: missing='impute' imputes it")
-            x = self._recent.filled(x)
+            x, self._recent = self._recent.filled(x)
             self._report_imputed(hole)
         elif self._recent is not None:
-            self._recent.add(x)
+            self._recent = self._recent.with_row(x)
         if self.plain:
             return x
         whole = np.zeros(self.size, np.float32)
         whole[: self.numbers] = x
-        whole[self.numbers : self.numbers + len(self._indicated)] = hole[self._indicated]
-        return whole
-
-    def _with_categories(self, x: NDArray[np.float32], texts: list[str | None]) -> Any:
         start = self.numbers + len(self._indicated)
+        whole[self.numbers : start] = hole[self._indicated]
         for number, text in enumerate(texts):
             most, known = self._slots[number], self._words[number]
             if text is not None:
                 if text not in known and len(known) < most:
                     # A new dictionary: snapshots share the old one.
                     known = self._words[number] = {**known, text: len(known)}
-                x[start + known.get(text, most)] = 1
+                whole[start + known.get(text, most)] = 1
             start += most + 1
-        return x
+        return whole
 
     def _first(self, hole: NDArray[np.bool_]) -> str:
         sizes = [c.size if c.kind == "list" else 1 for c in self.columns if _numeric(c)]
@@ -195,11 +189,11 @@ class Table:
             own = np.zeros(self.numbers, bool)
             own[self._indicated] = True
             if (hole & ~own).any():
-                first = self._first(hole & ~own)
-                self._reported.add(first)
+                self._reported = True
                 self._how.say(
-                    f"{first} has its first missing value: it is imputed, without a missing-value "
-                    f"indicator (missing='impute' adds one for every column)"
+                    f"{self._first(hole & ~own)} has its first missing value: it is imputed, "
+                    f"without a missing-value indicator (missing='impute' adds one for every "
+                    f"column)"
                 )
 
 

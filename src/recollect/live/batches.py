@@ -5,20 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Generic, TypeVar, final
+from typing import final
 
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Position
+from recollect.live.rows import StreamRow
 
 __all__ = ["Source", "batches_in_turn"]
 
 SILENCE = 0.5
 
-Item = TypeVar("Item")
-
 
 @final
-class Source(Generic[Item]):
+class Source:
     """Collect the records of a feed in batches.
 
     `take(record, count)` converts a record, given the number of items in the batch so far; records
@@ -31,7 +30,7 @@ class Source(Generic[Item]):
         feed: Feed,
         positions: Mapping[str, Position],
         size: int,
-        take: Callable[[Record, int], Item | None],
+        take: Callable[[Record, int], StreamRow | None],
         held: Callable[[], bool] = lambda: False,
     ) -> None:
         self.feed, self.held = feed, held
@@ -39,13 +38,13 @@ class Source(Generic[Item]):
         self.last = self._asked = time.monotonic()
         self._records: Iterator[Record | None] = feed.records(positions)
         self._take, self._size = take, size
-        self._batch: list[Item] = []
+        self._batch: list[StreamRow] = []
 
     def worth_asking(self) -> bool:
         """Return whether to poll it while others have data: polling an idle source blocks."""
         return not self.waits or time.monotonic() - self._asked >= SILENCE
 
-    def pull(self) -> list[Item]:
+    def pull(self) -> list[StreamRow]:
         """Return the next batch; empty if there is none yet, or at the end."""
         for record in self._records:
             now = time.monotonic()
@@ -67,25 +66,25 @@ class Source(Generic[Item]):
             self._records = chain([record], self._records)
             return
 
-    def rest(self) -> list[Item]:
+    def rest(self) -> list[StreamRow]:
         """Return and clear the incomplete batch."""
         batch, self._batch = self._batch, []
         return batch
 
 
 def batches_in_turn(
-    sources: Sequence[Source[Item]],
+    sources: Sequence[Source],
     first: int,
     stopped: Callable[[], bool],
     enough: Callable[[], bool],
-) -> Iterator[tuple[int, list[Item]]]:
+) -> Iterator[tuple[int, list[StreamRow]]]:
     """Yield the index of a source and its next batch, for every source in turn from `first`.
 
     It ends with the sources, or when no data arrives and `enough()` is True. Once `stopped()` is
     True, only standard input is read on: its data would be lost, but files can be read again.
     """
 
-    def left(source: Source[Item]) -> bool:
+    def left(source: Source) -> bool:
         return not source.ended and not (stopped() and source.feed.lasting)
 
     busy = False

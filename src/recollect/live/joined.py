@@ -1,17 +1,23 @@
-"""Match predictions and labels by id, whichever arrives first."""
+"""Learn labels from a separate feed, matched by id with predictions, whichever arrives first."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple, final
 
 from torch import Tensor
 
+from recollect.errors import InputError
+from recollect.feeds import Feed, Record
+from recollect.feeds.record import Position
 from recollect.learner.late.pending import Batch, Pending
 from recollect.learner.targets.labels import decoded, encoded
+from recollect.live.batches import Source
+from recollect.live.rows import StreamRow
 
-__all__ = ["Joined", "LabelCounts", "Matched"]
+__all__ = ["Joined", "LabelCounts", "LateLabels", "Matched", "late_labels", "settings_of"]
 
+PENDING = "pending.x"
 NOW = 0.0  # predictions never expire by age: files do not say when a row was written
 PATIENCE = 2  # an early label is given up after `PATIENCE * most` other labels were learned
 
@@ -163,3 +169,89 @@ class Joined:
         found._early = {key: (decoded(label), at) for key, label, at in facts["early"]}
         found._learned, found._repeated, found._expired, found._unknown = facts["counts"]
         return found
+
+
+@final
+class LateLabels:
+    """A feed of labels, its positions, and the examples and labels that wait for each other."""
+
+    def __init__(self, feed: Feed, most: int) -> None:
+        self.feed, self.joined = feed, Joined(most)
+        self.positions: dict[str, Position] = {}
+        self._skipped = 0
+
+    def source(
+        self,
+        size: int,
+        take: Callable[[Record, int], StreamRow | None],
+        held: Callable[[], bool],
+    ) -> Source:
+        """Return the batches of labels; raise `InputError` at once if a column does not exist."""
+        found = Source(self.feed, self.positions, size, take, held)
+        try:
+            found.begin()
+        except InputError as error:
+            raise InputError(f"the labels in {', '.join(self.feed.sources)}: {error}") from None
+        return found
+
+    def learn(
+        self,
+        batch: Sequence[StreamRow],
+        observe: Callable[[Any, list[Hashable], list[Hashable] | None, Sequence[Hashable]], None],
+    ) -> None:
+        """Learn the labels of waiting examples in one step; metrics use their first predictions."""
+        matched = self.joined.look_up([(str(row.key), row.record.label) for row in batch])
+        found = matched.batch
+        if found is not None:
+            observe(found.x, found.labels, found.answers, found.ids)
+        self.joined.settle(matched)
+        self.positions.update({row.record.source: row.record.position for row in batch})
+        self._skipped = batch[-1].skipped
+
+    def notes(self) -> dict[str, Any]:
+        """Return the state for the notes of a checkpoint."""
+        facts, tensors = self.joined.state()
+        noted = {
+            "places": dict(self.positions),
+            "skipped": self._skipped,
+            "layout": self.feed.reader.layout,
+            **facts,
+        }
+        # Examples are tensors, which a checkpoint stores separately from plain data.
+        return {"labels": noted, **({PENDING: tensors["x"]} if tensors else {})}
+
+    def continue_from(self, notes: Mapping[str, Any]) -> None:
+        """Restore the state that `notes` returned."""
+        noted = notes["labels"]
+        x: Tensor | None = notes.get(PENDING)
+        self.joined = Joined.restored(noted, {} if x is None else {"x": x})
+        self.positions = {source: tuple(at) for source, at in noted["places"].items()}
+        self.feed.continue_from(noted["layout"], None)
+        self._skipped = self.feed.faults.count = noted["skipped"]
+
+
+def settings_of(labels: Feed | None, most: int) -> dict[str, Any]:
+    """Return the settings that a resumed stream must share; None without labels.
+
+    States that were saved before label feeds existed have None too.
+    """
+    if labels is None:
+        return {"labels": None, "labels_format": None, "pending": None}
+    return {"labels": True, "labels_format": labels.kind, "pending": most}
+
+
+def late_labels(feed: Feed, labels: Feed | None, most: int) -> LateLabels | None:
+    """Create the label feed of a stream, if any; raise `InputError` if ids cannot be matched."""
+    if labels is None:
+        return None
+    if not feed.has_id:
+        raise InputError("labels are matched by id: open the examples with Reading(id='...')")
+    if not labels.of_labels:
+        raise InputError("labels must be a feed of ids and labels: open it with open_labels")
+    if not (feed.lasting or labels.lasting):
+        raise InputError(
+            "examples and labels cannot both be read from standard input: give a file for one"
+        )
+    if most < 1:
+        raise InputError(f"pending must be at least 1, not {most}")
+    return LateLabels(labels, most)

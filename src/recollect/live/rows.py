@@ -1,38 +1,40 @@
-"""Check the rows of a live stream, predict them, and format the predictions."""
+"""Check the rows of a live stream and convert their labels; predict them; write predictions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
-from recollect.feeds.labels import key_of
+from recollect.feeds.feed import key_of, labels_of
 from recollect.feeds.record import Malformed
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
 from recollect.learner.targets.labels import as_number, no_class
-from recollect.live.answers import displayed_label, target_error
+from recollect.learner.targets.values import LARGEST
 
 __all__ = [
     "StreamRow",
+    "checked_label",
     "checked_row",
-    "label_error",
     "predict",
     "prediction_line",
-    "report_columns",
+    "target_value",
 ]
 
+BETWEEN = "|"
 OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 
 
 class StreamRow(NamedTuple):
     """A record, its number in the stream, and the state of the feed after it.
 
-    Bad rows are numbered too, so that leaving them out does not change the numbers of others.
+    Bad rows are numbered too, so that leaving them out does not change the numbers of others. Rows
+    of a feed of labels have no number.
     """
 
     record: Record
@@ -66,6 +68,18 @@ def checked_row(
     return StreamRow(record, number + skipped, skipped, feed.now(), key)
 
 
+def checked_label(record: Record, feed: Feed, learner: Learner) -> StreamRow | None:
+    """Check a record with a label; None, and a fault, if it has no id or no valid label."""
+    try:
+        key, label = labels_of(record)
+        if (why := label_error(learner, label, feed.kind)) is not None:
+            raise Malformed(why)
+    except Malformed as error:
+        feed.faults.meet(feed.where(record), error)
+        return None
+    return StreamRow(record, 0, feed.faults.count, None, key)
+
+
 def predict(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:
     """Predict every example, and the probability of a predicted class (else None)."""
     if not learner.steps:
@@ -97,10 +111,22 @@ def prediction_line(
             name if name not in OWN else f"{name}_": _plain(kept)
             for name, kept in record.kept.items()
         },
-        "label": displayed_label(record.label, target),
+        "label": _displayed(record.label, target),
         "predicted": prediction[0],
         "probability": prediction[1],
     }
+
+
+def _displayed(label: Hashable, target: str) -> Any:
+    """Convert a label to the form in which predictions are written.
+
+    >>> _displayed("1.5", "regression"), _displayed("round|red", "labels")
+    (1.5, ['red', 'round'])
+    """
+    if label is None:
+        return None
+    answer = target_value(label, target)
+    return sorted(answer) if isinstance(answer, frozenset) else answer
 
 
 def _plain(value: Any) -> Any:
@@ -114,21 +140,47 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def report_columns(feed: Feed, say: Callable[[str], None]) -> None:
-    """Report the feature columns of a feed, if it has columns."""
-    columns = feed.described()
-    if columns is not None:
-        say(columns)
-
-
 def label_error(learner: Learner, label: Hashable, kind: str) -> str | None:
     """Return why a label of a feed of this kind is not valid; None if it is valid or missing."""
     if label is None or learner.knows(label):
         return None
     if learner.target != "class":
-        return target_error(label, learner)
+        try:
+            answer = target_value(label, learner.target)
+        except Malformed as why:
+            return str(why)
+        if not isinstance(answer, frozenset) or not learner.fixed_classes:
+            return None
+        new = sorted(str(each) for each in answer if not learner.knows(each))
+        return f"the label {new[0]!r} is not one of the given classes" if new else None
     if isinstance(label, tuple):
         return f"a label must be text or a number, not {[*label]!r:.40} (several: target='labels')"
     if learner.fixed_classes:
         return f"the label {label!r} is not one of the given classes"
     return no_class(as_number(label) if kind == "csv" else label)
+
+
+def target_value(label: Hashable, target: str) -> Hashable:
+    """Convert a label to a target: unchanged, a number, or the set of labels in a list or text.
+
+    In a text, labels are separated by `|`.
+
+    >>> target_value("cat", "class"), target_value("1.5", "regression")
+    ('cat', 1.5)
+    >>> sorted(target_value("red|round", "labels")), target_value(("red",), "labels")
+    (['red', 'round'], frozenset({'red'}))
+    """
+    if target == "class":
+        return label
+    if target == "labels":
+        parts = label if isinstance(label, tuple) else str(label).split(BETWEEN)
+        return frozenset(part for each in parts if (part := str(each).strip()))
+    try:
+        found = float(str(label))
+    except ValueError:
+        raise Malformed(f"the label {label!r:.60} is not a number") from None
+    if not math.isfinite(found):
+        raise Malformed(f"the label {label!r:.60} is not a finite number")
+    if abs(found) > LARGEST:
+        raise Malformed(f"the label {label!r:.60} is beyond ±{LARGEST:g}: use other units")
+    return found

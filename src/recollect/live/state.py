@@ -59,7 +59,7 @@ class StateFolder:
         if not any(self.path.glob(CHECKPOINTS)):
             return None
         try:
-            found: dict[str, Any] = json.loads((self.path / FACTS).read_text("utf-8"))
+            found = self._facts()
             if found["format"] != FORMAT or not {"layout", "shape", "image"} <= {*found}:
                 raise ValueError
             before = {name: found["settings"].get(name) for name in settings}
@@ -76,7 +76,7 @@ class StateFolder:
     def settings(self) -> dict[str, Any]:
         """Return the settings of the saved checkpoints; empty if there are none."""
         try:
-            found = json.loads((self.path / FACTS).read_text("utf-8"))["settings"]
+            found = self._facts()["settings"]
         except (OSError, ValueError, KeyError, TypeError):
             return {}
         return found if isinstance(found, dict) and any(self.path.glob(CHECKPOINTS)) else {}
@@ -95,29 +95,25 @@ class StateFolder:
                 f"cannot save the state in {self.path}: {error.strerror or error}"
             ) from None
 
-    def wrote(self, path: Path) -> bool:
-        """Return whether this stream created the prediction file at a path."""
-        return str(path) in self._written()
-
-    def note_written(self, path: Path) -> None:
-        """Record that this stream creates a prediction file; call it before that."""
-        if not self.wrote(path):
-            text = json.dumps([*self._written(), str(path)], indent=1)
-            with _naming_errors(self.path / WRITTEN):
-                write_bytes(self.path / WRITTEN, text.encode())
-
     def check_output(self, output: Path | BinaryIO | None, force: bool) -> None:
         """Raise an error if `output` would overwrite a file that this stream did not create."""
-        if isinstance(output, Path) and not self.wrote(output):
+        if isinstance(output, Path) and str(output) not in self._written():
             check_new(output, force)
 
     def opened(
         self, output: Path | BinaryIO | None, lengths: Mapping[str, int] | None = None
     ) -> Predictions:
         """Open the predictions for writing, after the given lengths in bytes."""
-        if isinstance(output, Path):
-            self.note_written(output)
+        before = self._written()
+        if isinstance(output, Path) and str(output) not in before:  # noted before it is created
+            text = json.dumps([*before, str(output)], indent=1)
+            with _naming_errors(self.path / WRITTEN):
+                write_bytes(self.path / WRITTEN, text.encode())
         return Predictions(output, lengths)
+
+    def _facts(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.path / FACTS).read_text("utf-8"))
+        return found
 
     def _written(self) -> list[str]:
         try:

@@ -18,10 +18,8 @@ from recollect.feeds.record import Position
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
 from recollect.live import rows
-from recollect.live.answers import target_value
 from recollect.live.batches import Source, batches_in_turn
-from recollect.live.joined import LabelCounts
-from recollect.live.late import LabelRow, late_labels, settings_of
+from recollect.live.joined import LabelCounts, late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
 
 __all__ = ["LiveStream"]
@@ -108,7 +106,7 @@ class LiveStream:
     @property
     def late(self) -> LabelCounts | None:
         """The counts of labels in the `labels` feed; None without one."""
-        return None if self._late is None else self._late.counts
+        return None if self._late is None else self._late.joined.counts
 
     @property
     def _left_out(self) -> int:
@@ -175,18 +173,31 @@ class LiveStream:
             self._folder.check_output(self._output, self._force)
         self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
-        rows.report_columns(self.feed, self._say)
+        self._say_columns()
 
     def _made(self, x: np.ndarray) -> Learner:
         return self._make if isinstance(self._make, Learner) else self._make(x)
 
+    def _say_columns(self) -> None:
+        if columns := self.feed.described():
+            self._say(columns)
+
     def _learn_all(self, report: Callable[[LiveStream], None]) -> None:
         """Learn batches of examples and of labels in turn until they end or it is stopped."""
-        requests: Source[Any] = Source(self.feed, self._positions, self._batch, self._request)
+        requests = Source(self.feed, self._positions, self._batch, self._request)
         sources = [requests]
-        if self._late is not None:
-            held = partial(self._labels_held, requests)
-            sources.append(self._late.source(self._batch, self._label, held))
+        late = self._late
+        if late is not None:
+
+            def held() -> bool:  # examples are read first, and if too many labels wait for them
+                more = not (requests.ended or requests.waits)
+                return self._predictions is None or (late.joined.full and more)
+
+            def label(record: Record, before: int) -> rows.StreamRow | None:
+                assert self.learner is not None
+                return rows.checked_label(record, late.feed, self.learner)
+
+            sources.append(late.source(self._batch, label, held))
 
         def enough() -> bool:
             report(self)
@@ -197,8 +208,8 @@ class LiveStream:
         for number, batch in batches_in_turn(sources, self._turn, lambda: self.stopped, enough):
             if number == 0:
                 self._take(batch)
-            elif self._late is not None:
-                self._late.learn(batch, self._observe)
+            elif late is not None:
+                late.learn(batch, self._observe)
             self._turn = (number + 1) % len(sources)
             self._whole = True
             self._saving.count()
@@ -206,24 +217,13 @@ class LiveStream:
             if self._saving.due():
                 self._save()
 
-    def _labels_held(self, requests: Source[Any]) -> bool:
-        """Return whether to read examples before labels: first, or if too many labels wait."""
-        assert self._late is not None
-        more = not (requests.ended or requests.waits)
-        return self._predictions is None or (self._late.joined.full and more)
-
     def _request(self, record: Record, before: int) -> rows.StreamRow | None:
         """Check a record and number it; `before` is the number of records in its batch so far."""
         if self.learner is None:
             self.learner = self._made(record.x)
-            rows.report_columns(self.feed, self._say)
+            self._say_columns()
         number, joined = self.count + before + 1, self._late is not None
         return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
-
-    def _label(self, record: Record, before: int) -> LabelRow | None:
-        assert self.learner is not None
-        assert self._late is not None
-        return self._late.row(record, partial(rows.label_error, self.learner))
 
     def _take(self, batch: list[rows.StreamRow]) -> None:
         """Predict a batch, learn it, and write the predictions."""
@@ -259,7 +259,7 @@ class LiveStream:
         assert self.learner is not None
         seen, steps = self.learner.seen, self.learner.steps
         target, named = self.learner.target, [*ids] if self.feed.has_id else None
-        answers = [target_value(label, target) for label in labels]
+        answers = [rows.target_value(label, target) for label in labels]
         try:
             self.learner.observe(x, answers, predicted=before, ids=named)
         except RecollectError:  # after the step, if it reports that an earlier checkpoint failed

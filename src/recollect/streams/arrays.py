@@ -9,18 +9,16 @@ from typing import Literal, TypedDict, cast
 import torch
 from torch import Tensor
 
-from recollect.core.targets import with_weights
+from recollect.core.targets import CLASS, target_named, with_weights
 from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
 from recollect.streams.augment import Statistics, augmentation
-from recollect.streams.checks import Array, Examples, examples
-from recollect.streams.class_order import Order, ordered, usable
-from recollect.streams.packed import Parts
+from recollect.streams.checks import Array, Parts, checked_weights, values_of
+from recollect.streams.class_order import Order, class_groups
 from recollect.streams.pixels import View
-from recollect.streams.splits import check_tested, distinct, split
+from recollect.streams.splits import Examples, check_tested, distinct, examples, split
 from recollect.streams.stream import Setting
-from recollect.streams.targets import check_scenario, checked_weights, values_of
-from recollect.streams.tasks import TaskStream, examples_of
+from recollect.streams.tasks import TaskStream, examples_of, reordered
 
 __all__ = ["SCENARIOS", "Options", "Scenario", "from_arrays"]
 
@@ -117,8 +115,12 @@ def from_arrays(
     if test is not None and (not isinstance(test, tuple | list) or len(test) != 2):
         raise InputError("test must be a pair: test=(x_test, y_test)")
     _check_task_ids(scenario, test is not None, task_ids, test_task_ids)
-    check_scenario(target, scenario)
-    plain = target == "class"
+    plain = target_named(target) is CLASS
+    if not plain and scenario == "class":
+        raise InputError(
+            f"scenario {scenario!r} gives every task some of the classes, and the target "
+            f"{target!r} has none: choose 'domain' with task_ids, or 'arrival'"
+        )
     values = None if plain else lambda y, name, size: values_of(y, target, name, size)
     train = examples(x, y, task_ids, values=values)
     if weights is not None:
@@ -139,11 +141,9 @@ def from_arrays(
 
     view: View = "plain"
     if scenario == "class":
-        groups = _class_groups(distinct(train.y), tasks, class_order)
+        groups = class_groups(distinct(train.y), tasks, class_order)
         train_ids = tuple(examples_of(train.y, group) for group in groups)
         test_ids = tuple(examples_of(tested.y, group) for group in groups)
-        if class_order == "seed":
-            view = "reordered"
     elif scenario in ("rotated", "permuted"):
         view = cast(View, scenario)
         count = _view_tasks(view, train, tasks)
@@ -163,21 +163,18 @@ def from_arrays(
         groups = found if scenario == "task" else [tuple(range(head))] * len(found)
     if not plain:
         groups = [tuple(range(head))] * len(groups)
-    exact = scenario in ("class", "task") and view != "reordered"
+    per_seed = class_order == "seed"
+    exact = scenario in ("class", "task") and not per_seed
     check_tested(tested, groups, test_ids, exact, plain)
-    if view == "reordered":
+    if per_seed:
         _check_reordered(train.y, tested.y)
-        train_ids, test_ids = (
-            tuple(ids[usable(labels)[ids]] for ids in found)
-            for labels, found in ((train.y, train_ids), (tested.y, test_ids))
-        )
     if plain and classes is None and (lowest := int(train.y.min())):
         warnings.warn(
             f"the lowest label is {lowest}, so {lowest} of {head} outputs are never used: subtract "
             f"it from the labels, or pass classes={head} if this is intended",
             stacklevel=2,
         )
-    return TaskStream(
+    stream = TaskStream(
         name=name,
         setting=SCENARIOS[scenario] if plain else cast(Setting, target),
         classes=head,
@@ -196,6 +193,7 @@ def from_arrays(
         ),
         packing=train.packing,
     )
+    return reordered(stream) if per_seed else stream
 
 
 def _view_tasks(view: View, train: Examples, tasks: int | Sequence[Sequence[int]] | None) -> int:
@@ -239,29 +237,3 @@ def _check_task_ids(
         )
     if test_task_ids is not None and not has_test:
         raise InputError("test_task_ids were given without test: pass test=(x_test, y_test)")
-
-
-def _class_groups(
-    labels: list[int], tasks: int | Sequence[Sequence[int]] | None, order: Order | None
-) -> list[tuple[int, ...]]:
-    """Return the classes of each task, from the number of tasks or as given."""
-    labels = ordered(labels, order)
-    if tasks is None or isinstance(tasks, int):
-        count = len(labels) // 2 if tasks is None else tasks
-        if count < 1 or len(labels) % count or (tasks is None and len(labels) % 2):
-            wanted = "tasks of two" if tasks is None else f"{tasks} equal tasks"
-            raise InputError(
-                f"{len(labels)} classes cannot be split into {wanted}: pass tasks=, a number that "
-                "divides them or the classes of each task"
-            )
-        size = len(labels) // count
-        return [tuple(labels[i : i + size]) for i in range(0, len(labels), size)]
-    if order not in (None, "seed"):
-        raise InputError("tasks= names the classes of each task: leave class_order out")
-    groups = [tuple(int(label) for label in group) for group in tasks]
-    if sorted(label for group in groups for label in group) != labels or not all(groups):
-        raise InputError(
-            f"tasks={[list(group) for group in groups]} must name every class of the training "
-            f"examples exactly once, with no task empty; the classes are {labels}"
-        )
-    return groups

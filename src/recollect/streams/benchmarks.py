@@ -13,12 +13,12 @@ import torch
 from recollect.core.images import Images
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError, unknown_name
-from recollect.streams.class_order import ordered, usable
+from recollect.streams.class_order import class_groups
 from recollect.streams.data import Dataset, load
 from recollect.streams.mnist360 import Mnist360
 from recollect.streams.pixels import View
 from recollect.streams.stream import Setting, Stream
-from recollect.streams.tasks import TaskStream, examples_of
+from recollect.streams.tasks import TaskStream, examples_of, reordered
 
 __all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out", "twin"]
 
@@ -143,16 +143,10 @@ def _tasks(
     """Build a stream whose tasks add classes, or show all classes in another view of the pixels."""
     groups = [tuple(range(dataset.classes))] * spec.tasks
     if spec.setting == "class":
-        size = dataset.classes // spec.tasks
-        labels = ordered(list(range(dataset.classes)), order)
-        groups = [tuple(labels[task * size : (task + 1) * size]) for task in range(spec.tasks)]
+        groups = class_groups(list(range(dataset.classes)), spec.tasks, order)
     ids = {group: examples_of(dataset.train_y, group) for group in groups}
     test_ids = {group: examples_of(dataset.test_y, group) for group in groups}
-    if order == "seed":
-        view = "reordered"
-        ids = {group: each[usable(dataset.train_y)[each]] for group, each in ids.items()}
-        test_ids = {group: each[usable(dataset.test_y)[each]] for group, each in test_ids.items()}
-    return TaskStream(
+    stream = TaskStream(
         name=spec.name,
         setting=spec.setting,
         classes=dataset.classes,
@@ -166,6 +160,7 @@ def _tasks(
         view=view,
         images=spec.images,
     )
+    return reordered(stream) if order == "seed" else stream
 
 
 def _turning(spec: Benchmark, dataset: Dataset) -> Stream:

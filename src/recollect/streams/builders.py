@@ -136,16 +136,14 @@ def recurring(
         )
     ids = list[Tensor]()
     for place, task in enumerate(visits):
-        whole, number, times = (
-            stream.train_ids[task],
-            visits[:place].count(task),
-            visits.count(task),
-        )
+        whole, times = stream.train_ids[task], visits.count(task)
         if not again:
             if len(whole) < times:
                 raise InputError(f"task {task} has fewer examples than visits: pass again=True")
             key = bits(torch.tensor([0]), Purpose.TASKS, VISIT, task)
-            part = permute(key, torch.arange(len(whole)), len(whole))[number::times]
+            part = permute(key, torch.arange(len(whole)), len(whole))[
+                visits[:place].count(task) :: times
+            ]
             whole = whole[part.sort().values]
         ids.append(whole)
     labels = tuple(stream.classes_of[task] for task in visits)

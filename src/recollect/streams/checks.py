@@ -1,122 +1,64 @@
-"""Validate the arrays of a custom stream."""
+"""Validate and copy the arrays of a custom stream."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from recollect.core.packing import Packing
+from recollect.core.packing import STORED, Packing
+from recollect.core.targets import LARGEST_WEIGHT
 from recollect.errors import InputError
-from recollect.streams.packed import Parts, packed
 
-__all__ = ["Array", "Examples", "examples", "numbers_of"]
+__all__ = [
+    "Array", "Parts", "checked_weights", "inputs_of", "integers_of", "is_parts", "labels_of",
+    "packed", "values_of",
+]  # fmt: skip
 
 Array = npt.NDArray[Any] | Tensor
+Parts = Mapping[str, Any] | tuple[Any, ...]
 
 
-class Examples(NamedTuple):
-    """Validated examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`.
-
-    For examples of several tensors, x contains packed rows.
-    """
-
-    x: Tensor
-    y: Tensor
-    task: Tensor
-    packing: Packing | None = None
-    weights: Tensor | None = None
-
-    def rows(self, chosen: Tensor) -> Examples:
-        """Return a subset of the examples."""
-        weights = None if self.weights is None else self.weights[chosen]
-        x, y, task = (tensor[chosen] for tensor in (self.x, self.y, self.task))
-        return Examples(x, y, task, self.packing, weights)
-
-
-def examples(
-    x: Array | Parts,
-    y: Array,
-    task_ids: Array | None,
-    *,
-    like: Examples | None = None,
-    values: Callable[[Array, str, int], Tensor] | None = None,
-) -> Examples:
-    """Validate and copy arrays; test examples must have the shape and type of `like`.
-
-    y are class labels, or targets that `values` converts.
-    """
-    prefix = "" if like is None else "test "
-    packing: Packing | None = None
-    if isinstance(x, Mapping | tuple):
-        packing, inputs = packed(x, f"{prefix}x", like and like.packing)
-    else:
-        inputs = _inputs(x, prefix)
-    labels = (values or _class_numbers)(y, f"{prefix}y", len(inputs))
-    task = torch.zeros(len(inputs), dtype=torch.int64)
-    if task_ids is not None:
-        task = _integers(task_ids, "task_ids" if like is None else "test_task_ids", len(inputs))
-    if like is not None and inputs.shape[1:] != like.x.shape[1:]:
-        raise InputError(
-            f"a test example has the shape {list(inputs.shape[1:])}, but a training example has "
-            f"{list(like.x.shape[1:])}: they must be alike"
-        )
-    if like is not None and inputs.dtype != like.x.dtype:
-        raise InputError(
-            f"test x holds {inputs.dtype}, but x holds {like.x.dtype}: they must be alike"
-        )
-    if like is not None and labels.shape[1:] != like.y.shape[1:]:
-        raise InputError(
-            f"test y has {labels.shape[1]} columns, and y has {like.y.shape[1]}: they must be alike"
-        )
-    return Examples(inputs, labels, task, packing)
-
-
-def _inputs(x: Array, prefix: str) -> Tensor:
-    inputs = numbers_of(x, f"{prefix}x")
+def inputs_of(x: Array, name: str) -> Tensor:
+    """Validate and copy single-tensor examples `[N, ...]`: uint8, or floats as float32."""
+    inputs = _numbers(x, name)
     if inputs.dim() < 2:
         raise InputError(
-            f"{prefix}x needs two dimensions or more (examples first), but its shape is "
+            f"{name} needs two dimensions or more (examples first), but its shape is "
             f"{list(inputs.shape)}: reshape it, for instance with x.reshape(len(x), -1)"
         )
     if inputs.numel() == 0:
         raise InputError(
-            f"{prefix}x is empty (shape {list(inputs.shape)}): at least one example is needed"
+            f"{name} is empty (shape {list(inputs.shape)}): at least one example is needed"
         )
     if inputs.dtype != torch.uint8 and not inputs.is_floating_point():
         raise InputError(
-            f"{prefix}x holds {inputs.dtype}, but uint8 or floating-point values are expected: "
+            f"{name} holds {inputs.dtype}, but uint8 or floating-point values are expected: "
             "convert it first"
         )
-    if inputs.is_floating_point():
-        inputs = inputs.to(torch.float32)
-        bad = (~inputs.isfinite()).flatten(1).any(1).nonzero().flatten()
-        if len(bad):
-            raise InputError(
-                f"{prefix}x has NaN or infinite values (as float32) in {len(bad)} examples, the "
-                f"first being example {int(bad[0])}: remove or replace them"
-            )
-    return inputs
+    return _finite(inputs.float(), name) if inputs.is_floating_point() else inputs
 
 
-def _class_numbers(y: Array, name: str, length: int) -> Tensor:
-    labels = _integers(y, name, length)
+def labels_of(y: Array, name: str, length: int) -> Tensor:
+    """Validate class labels `[N]`: integers from 0."""
+    labels = integers_of(y, name, length)
     if int(labels.min()) < 0:
         raise InputError(f"{name} has the negative label {int(labels.min())}: labels count from 0")
     return labels
 
 
-def _integers(values: Array, name: str, length: int) -> Tensor:
+def integers_of(values: Array, name: str, length: int) -> Tensor:
+    """Validate and copy integers `[N]`, one for each of `length` examples."""
     if isinstance(values, np.ndarray) and values.dtype.kind in "USO":
         raise InputError(
             f"{name} holds {values.dtype}, but numbers are expected: "
             f"np.unique({name.split()[-1]}, return_inverse=True)[1] counts them from 0"
         )
-    tensor = numbers_of(values, name)
+    tensor = _numbers(values, name)
     if tensor.dim() != 1 or len(tensor) != length:
         raise InputError(
             f"{name} has the shape {list(tensor.shape)}, but one number for each of the "
@@ -131,8 +73,107 @@ def _integers(values: Array, name: str, length: int) -> Tensor:
     return tensor.to(torch.int64)
 
 
-def numbers_of(values: Array, name: str) -> Tensor:
-    """Copy an array to the CPU, so that later changes to the user's array have no effect."""
+def values_of(y: Array, target: str, name: str, length: int) -> Tensor:
+    """Validate regression targets `[N, D]` or label indicators `[N, C]`.
+
+    >>> import numpy as np
+    >>> values_of(np.array([0.5, 1.5]), "regression", "y", 2)
+    tensor([[0.5000],
+            [1.5000]])
+    """
+    found = _numbers(y, name)
+    found = found.unsqueeze(1) if found.dim() == 1 and target == "regression" else found
+    if found.dim() != 2 or len(found) != length or not found.shape[1]:
+        each = "[N] or [N, D]" if target == "regression" else "[N, C], a column for every label"
+        raise InputError(
+            f"{name} has the shape {list(found.shape)} for {length} examples: it must be {each}"
+        )
+    if target == "regression":
+        return _finite(found.to(torch.float32), name)
+    if not bool(((found == 0) | (found == 1)).all()):
+        raise InputError(f"{name} must be 1 where an example has a label, and 0 elsewhere")
+    return found.to(torch.int8)
+
+
+def checked_weights(weights: Array, length: int) -> Tensor:
+    """Validate example weights `[N]`: all must be above 0 and at most a million."""
+    found = _numbers(weights, "weights").to(torch.float32)
+    if found.shape != (length,):
+        raise InputError(
+            f"weights have the shape {list(found.shape)}, but one number for each of the {length} "
+            f"examples is expected: [{length}]"
+        )
+    _finite(found, "weights")
+    if not bool(((found > 0) & (found <= LARGEST_WEIGHT)).all()):
+        raise InputError(
+            f"weights must be above 0, and at most {LARGEST_WEIGHT:g}: leave examples without a "
+            f"weight out, and divide large ones by their mean"
+        )
+    return found
+
+
+def packed(x: Parts, name: str, like: Packing | None = None) -> tuple[Packing, Tensor]:
+    """Pack arrays `[N, ...]` into rows `[N, words]`; test examples must match the packing `like`.
+
+    Floating-point numbers become float32, and integers of other sizes int64.
+
+    >>> packing, rows = packed({"ids": torch.tensor([[1, 2]]), "mask": torch.ones(1, 2) > 0}, "x")
+    >>> print(packing)
+    a mapping with 'ids' [2] of int64, 'mask' [2] of bool
+    """
+    given = x if isinstance(x, Mapping) else {str(n): part for n, part in enumerate(x)}
+    if not given:
+        raise InputError(f"{name} is empty: at least one array is needed")
+    batch = {}
+    for key, part in given.items():
+        if not isinstance(key, str):
+            raise InputError(f"{name} has the key {key!r}: the names of its arrays must be strings")
+        batch[key] = _part(part, f"{name}[{key if isinstance(x, tuple) else repr(key)}]")
+    sizes = {key: len(part) for key, part in batch.items()}
+    if len(set(sizes.values())) > 1:
+        raise InputError(f"the arrays of {name} have different numbers of examples: {sizes}")
+    packing = Packing.of(batch, named=isinstance(x, Mapping))
+    if like is not None:
+        like.check(packing)
+    return packing, packing.pack(batch)
+
+
+def is_parts(example: object) -> bool:
+    """Return True if an example has several tensors: a mapping, or a tuple of arrays.
+
+    A tuple that can be stacked into a single array counts as one tensor.
+    """
+    if isinstance(example, Mapping):
+        return True
+    if not isinstance(example, tuple) or not example:
+        return False
+    if not all(isinstance(part, Tensor | np.ndarray) for part in example):
+        return False
+    kinds = {(tuple(part.shape), str(part.dtype)) for part in example}
+    return len(kinds) > 1 or not any(word in kinds.pop()[1] for word in ("float", "uint8"))
+
+
+def _part(values: Array, name: str) -> Tensor:
+    found = _numbers(values, name, integers=STORED)
+    if not found.dim() or not found.numel():
+        raise InputError(
+            f"{name} has the shape {list(found.shape)}: at least one example is needed, along the "
+            f"first axis"
+        )
+    if found.is_complex():
+        raise InputError(f"{name} holds {found.dtype}, but numbers are expected")
+    if found.is_floating_point():
+        return _finite(found.float(), name)
+    return found if found.dtype in STORED else found.long()
+
+
+def _numbers(
+    values: Array, name: str, integers: Sequence[torch.dtype] = (torch.uint8, torch.bool)
+) -> Tensor:
+    """Copy an array to the CPU, so that later changes to the user's array have no effect.
+
+    A NumPy array becomes float32, one of the types of `integers`, or int64.
+    """
     if isinstance(values, Tensor):
         return values.detach().cpu().clone()
     if not isinstance(values, np.ndarray):
@@ -145,5 +186,16 @@ def numbers_of(values: Array, name: str) -> Tensor:
         # Convert in NumPy, which has wider floats than PyTorch.
         with np.errstate(over="ignore"):
             return torch.from_numpy(values.astype(np.float32))
-    native = values.dtype if values.dtype in (np.uint8, np.bool_) else np.dtype(np.int64)
-    return torch.from_numpy(values.astype(native))
+    found = torch.from_numpy(values.astype(values.dtype.newbyteorder("=")))
+    return found if found.dtype in integers else found.long()
+
+
+def _finite(values: Tensor, name: str) -> Tensor:
+    """Return the values `[N, ...]`, and refuse NaN and infinity."""
+    bad = (~values.isfinite()).reshape(len(values), -1).any(1).nonzero().flatten()
+    if len(bad):
+        raise InputError(
+            f"{name} has NaN or infinite values (as float32) in {len(bad)} examples, the first "
+            f"being example {int(bad[0])}: remove or replace them"
+        )
+    return values

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, final
 
 import torch
@@ -13,7 +12,7 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError
 from recollect.streams.stream import Copies, take
 
-__all__ = ["ClassOrder", "Order", "ordered", "usable"]
+__all__ = ["ClassOrder", "Order", "class_groups"]
 
 Order = Literal["seed"] | int | Sequence[int]
 
@@ -42,34 +41,43 @@ def ordered(labels: list[int], order: Order | str | None) -> list[int]:
     return found
 
 
-def usable(y: Tensor) -> Tensor:
-    """Mask `[N]` of the examples that a stream with a class order per seed uses.
-
-    All classes are cut to the size of the smallest, so that the stream length does not depend on
-    the seed.
-    """
-    order = ClassOrder.of(y)
-    return order.rank < order.by_class.shape[1]
+def class_groups(
+    labels: list[int], tasks: int | Sequence[Sequence[int]] | None, order: Order | str | None
+) -> list[tuple[int, ...]]:
+    """Return the classes of each task, from the number of tasks or as given."""
+    labels = ordered(labels, order)
+    if tasks is None or isinstance(tasks, int):
+        count = len(labels) // 2 if tasks is None else tasks
+        if count < 1 or len(labels) % count or (tasks is None and len(labels) % 2):
+            wanted = "tasks of two" if tasks is None else f"{tasks} equal tasks"
+            raise InputError(
+                f"{len(labels)} classes cannot be split into {wanted}: pass tasks=, a number that "
+                "divides them or the classes of each task"
+            )
+        size = len(labels) // count
+        return [tuple(labels[i : i + size]) for i in range(0, len(labels), size)]
+    if order not in (None, "seed"):
+        raise InputError("tasks= names the classes of each task: leave class_order out")
+    groups = [tuple(int(label) for label in group) for group in tasks]
+    if sorted(label for group in groups for label in group) != labels or not all(groups):
+        raise InputError(
+            f"tasks={[list(group) for group in groups]} must name every class of the training "
+            f"examples exactly once, with no task empty; the classes are {labels}"
+        )
+    return groups
 
 
 @final
-@dataclass(frozen=True, eq=False)
 class ClassOrder:
     """Map examples to those that replace them under the class order of a seed.
 
     The c-th class of a seed's order replaces the c-th class of the sorted labels, so every task has
     the same labels for every seed. The example of rank r in one class replaces that of rank r in
-    the other. `number` and `rank` are `[N]`, `by_class` is `[C, n]`.
+    the other. All classes are cut to the size of the smallest, so that the stream length does not
+    depend on the seed: `used` `[N]` is a mask of the examples that are left.
     """
 
-    number: Tensor
-    rank: Tensor
-    by_class: Tensor
-    copies: Copies
-
-    @classmethod
-    def of(cls, y: Tensor) -> ClassOrder:
-        """Build the mapping for examples with labels `[N]`."""
+    def __init__(self, y: Tensor) -> None:
         number = torch.unique(y, return_inverse=True)[1]
         members = [(number == c).nonzero().flatten() for c in range(int(number.max()) + 1)]
         smallest = min(map(len, members))
@@ -78,12 +86,12 @@ class ClassOrder:
             key = bits(torch.tensor([0]), Purpose.CLASSES, len(ids))
             rank[ids] = permute(key, torch.arange(len(ids)), len(ids))
         chosen = [ids[rank[ids].argsort()][:smallest] for ids in members]
-        by_class = torch.stack(chosen)
-        return cls(number, rank, by_class, Copies(number, rank, by_class))
+        self.used = rank < smallest
+        self._copies = Copies(number, rank, torch.stack(chosen))
 
     def rows(self, seeds: Tensor, ids: Tensor) -> Tensor:
         """Return the examples that replace `ids` `[K, n]` in the runs with these seeds."""
-        number, rank, by_class = self.copies.on(ids.device)
+        number, rank, by_class = self._copies.on(ids.device)
         order = _permutations(seeds, len(by_class))
         return by_class[order.gather(1, take(number, ids)), take(rank, ids)]
 

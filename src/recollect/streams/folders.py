@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Unpack
@@ -123,29 +125,28 @@ def _read(files: list[tuple[Path, int]], size: tuple[int, int] | None, grey: boo
 
 
 def _is_grey(file: Path) -> bool:
-    return bool(_opened(file, lambda image: image.mode in ("1", "L", "LA")))
+    with _opened(file) as image:
+        return image.mode in ("1", "L", "LA")
 
 
 def _pixels(file: Path, size: tuple[int, int] | None, grey: bool) -> Pixels:
-    def decoded(image: Any) -> Pixels:
+    with _opened(file) as image:
         shown = image.convert("L" if grey else "RGB")
         if size is not None:
             shown = shown.resize(size[::-1], _pillow().Resampling.BILINEAR)
         pixels = np.asarray(shown, np.uint8)
-        return pixels[None] if grey else pixels.transpose(2, 0, 1)
-
-    return np.asarray(_opened(file, decoded))
+    return pixels[None] if grey else pixels.transpose(2, 0, 1)
 
 
-def _opened(file: Path, use: Any) -> object:
-    """Open an image, apply a function to it, and close it."""
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     pillow = _pillow()
     try:
         with warnings.catch_warnings():
             # Pillow only warns about images of hundreds of megabytes.
             warnings.simplefilter("error", pillow.DecompressionBombWarning)
             with pillow.open(file) as image:
-                return use(image)
+                yield image
     except Exception as error:  # decoders raise undocumented exceptions for damaged files
         raise DataError(f"{file} is not an image that can be read ({error})") from None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import final
@@ -107,7 +106,11 @@ class Mnist360:
     @cached_property
     def _arrivals(self) -> list[Tensor]:
         """Digits that arrive in each of the 27 pairs; the same for every seed."""
-        groups = [_six_groups(count) for count in self._counts.tolist()]
+        # The sizes of the six groups of a digit differ by at most one.
+        groups = [
+            iter([(count + GROUPS - 1 - group) // GROUPS for group in range(GROUPS)])
+            for count in self._counts.tolist()
+        ]
         pairs = []
         for first in ROUNDS * [*range(DIGITS)]:
             second = (first + 1) % DIGITS
@@ -140,11 +143,6 @@ def _turns(digits: Tensor) -> Tensor:
         here = digits == digit
         turns[here] = torch.arange(int(here.sum()))
     return turns
-
-
-def _six_groups(count: int) -> Iterator[int]:
-    """Sizes of six groups of examples, which differ by at most one."""
-    return ((count + GROUPS - 1 - group) // GROUPS for group in range(GROUPS))
 
 
 def _interleaved(first: int, second: int) -> Tensor:

@@ -108,16 +108,10 @@ def pixel_map(
         seen = permutation(runs, numbers, height * width)
     else:
         seen = rotation(angle(runs, numbers), height, width)
-    return _to(_of_channels(seen, channels), torch.device(device))
-
-
-def _of_channels(seen: PixelMap, channels: int) -> PixelMap:
-    if channels == 1:
-        return seen
-    first = torch.arange(channels)[:, None] * seen.source.shape[-1]
+    first = torch.arange(channels)[:, None] * height * width
     source = (seen.source[..., None, :] + first).flatten(-2)
     inside = None if seen.inside is None else seen.inside.repeat(1, 1, channels)
-    return PixelMap(source, inside)
+    return _to(PixelMap(source, inside), torch.device(device))
 
 
 def _to(seen: PixelMap, device: torch.device) -> PixelMap:

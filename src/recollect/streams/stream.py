@@ -10,6 +10,7 @@ from torch import Tensor
 from recollect.core.images import Images
 from recollect.core.packing import Packing
 from recollect.core.random import Purpose, bits, permute
+from recollect.core.targets import CLASS, TARGETS, Target
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError
 
@@ -23,6 +24,7 @@ __all__ = [
     "packing_of",
     "shuffled",
     "take",
+    "target_of",
     "validation_of",
 ]
 
@@ -143,6 +145,17 @@ def packing_of(stream: object) -> Packing | None:
     """Return the packing of examples of several tensors; None for single tensors."""
     found: Packing | None = getattr(stream, "packing", None)
     return found
+
+
+def target_of(stream: Stream) -> Target:
+    """Return the target type of a stream, from its setting.
+
+    >>> from recollect.streams import benchmark
+    >>> target_of(benchmark("seq-digits")).name
+    'class'
+    """
+    found = TARGETS.get(stream.setting, CLASS)
+    return found.with_weights() if getattr(stream, "weighted", False) else found
 
 
 def validation_of(stream: object) -> Stream:

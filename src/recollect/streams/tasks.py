@@ -19,9 +19,8 @@ from recollect.streams.class_order import ClassOrder
 from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
 from recollect.streams.stream import ABSENT_IF_NONE, Batch, Copies, Setting, shuffled, take
-from recollect.streams.targets import without_weights
 
-__all__ = ["TaskStream", "examples_of"]
+__all__ = ["TaskStream", "examples_of", "reordered"]
 
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
@@ -148,7 +147,7 @@ class TaskStream:
         """
         if not 0 < share < 1:
             raise InputError(f"share must be above 0 and below 1, not {share}")
-        plain = without_weights(self.train_y, self.test_y)
+        plain = _without_weights(self.train_y, self.test_y)
         # Only class labels are stratified.
         groups, tested_on = (
             y if y.dim() == 1 else torch.zeros(len(y), dtype=torch.int64)
@@ -188,11 +187,11 @@ class TaskStream:
 
     @cached_property
     def _train_order(self) -> ClassOrder:
-        return ClassOrder.of(self.train_y)
+        return ClassOrder(self.train_y)
 
     @cached_property
     def _test_order(self) -> ClassOrder:
-        return ClassOrder.of(self.test_y)
+        return ClassOrder(self.test_y)
 
     @cached_property
     def _train(self) -> Copies:
@@ -206,3 +205,29 @@ class TaskStream:
             return Copies(self.test_x, self.test_y)
         # Pixels are the first axis in memory, so a view copies whole rows, faster than a gather.
         return Copies(self.test_x.flatten(1).t().contiguous(), self.test_y)
+
+
+def reordered(stream: TaskStream) -> TaskStream:
+    """Return the stream with a random class order per seed, and only the examples that it uses."""
+    train_ids, test_ids = (
+        tuple(ids[order.used[ids]] for ids in tasks)
+        for order, tasks in (
+            (ClassOrder(stream.train_y), stream.train_ids),
+            (ClassOrder(stream.test_y), stream.test_ids),
+        )
+    )
+    return replace(stream, view="reordered", train_ids=train_ids, test_ids=test_ids)
+
+
+def _without_weights(y: Tensor, like: Tensor) -> Tensor:
+    """Remove the column of weights from targets `[N, ...]`, to match those of the test set.
+
+    >>> from recollect.core.targets import with_weights
+    >>> y = with_weights(torch.tensor([2, 0]), torch.tensor([1.0, 0.5]))
+    >>> _without_weights(y, torch.tensor([1]))
+    tensor([2, 0])
+    """
+    if y.shape[1:] == like.shape[1:]:
+        return y
+    plain = y[:, 1] if like.dim() == 1 else y[:, 1:]
+    return plain.to(like.dtype)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.streams.arrays import Options, from_arrays
-from recollect.streams.packed import Parts, is_parts
+from recollect.streams.checks import Parts, is_parts
 from recollect.streams.reading import with_progress
 from recollect.streams.tasks import TaskStream
 

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
+import torch
+
+from recollect.core.targets import LABELS, REGRESSION, Target
+from recollect.errors import InputError
 from recollect.methods import Classifier, Method
 from recollect.testing import declared, runs
-from recollect.testing.check import Check, ConformanceError, make_check
-from recollect.testing.targets import targets
+from recollect.testing.check import Broken, Check, ConformanceError, make_check
+from recollect.testing.compare import difference, state_of
 from recollect.testing.trial import BATCH, NETS, Trial
+
+ADVICE = (
+    "only pass targets to step.criterion, or make it a subclass of recollect.methods.Classifier if "
+    "it uses step.y as class labels"
+)
+WITHIN = 1e-9
 
 
 def check_method(
@@ -81,7 +92,7 @@ def method_checks(
         check("task", declared.task_id, (trial,), skipped=no_task),
         check("tasks", declared.bounded_over_tasks, (trial,), skipped=joint),
         check("learns", runs.learns, (trial,)),
-        check("targets", targets, (trial,), skipped=classes),
+        check("targets", _targets, (trial,), skipped=classes),
     ]
 
 
@@ -96,3 +107,36 @@ def _made(method: type[Method] | Method) -> Method:
     except TypeError as error:
         sentence = f"it cannot be created without arguments ({error}): pass an instance"
         raise ConformanceError(given.__name__, "declarations", sentence) from None
+
+
+def _targets(trial: Trial) -> None:
+    """With regression and multi-label targets, a run is finite and independent of its fleet."""
+    for target in (REGRESSION, LABELS):
+        other = _with_values(trial, target)
+        try:
+            fleet = other.fleet(target=target)
+        except InputError:
+            continue  # it refuses: its memory policy uses classes, or it needs the task
+        try:
+            other.walked(fleet)
+        except Exception as error:
+            raise Broken(
+                f"it fails on the target {target.name!r} ({type(error).__name__}: "
+                f"{str(error).splitlines()[0] if str(error) else ''}): {ADVICE}"
+            ) from error
+        if not all(bool(weight.isfinite().all()) for weight in fleet.weights):
+            raise Broken(f"its weights are not finite on the target {target.name!r}")
+        alone = other.walked(other.fleet(runs=(1,), target=target))
+        if found := difference(state_of(fleet), state_of(alone), (1, 0), WITHIN):
+            raise Broken(
+                f"on the target {target.name!r} a run differs alone and in a fleet: {found}"
+            )
+
+
+def _with_values(trial: Trial, target: Target) -> Trial:
+    """The trial with one-hot targets."""
+    stream = trial.stream
+    dtype = torch.float32 if target is REGRESSION else torch.int8
+    y = torch.eye(stream.classes)[stream.train_y].to(dtype)
+    values = replace(stream, setting=target.name, train_y=y, test_y=y)  # type: ignore[arg-type]
+    return replace(trial, stream=values, lr=0.1 * trial.lr)

@@ -10,8 +10,7 @@ import torch
 from torch import Tensor
 
 from recollect.core.targets import TARGETS
-from recollect.streams.stream import Batch, Setting, Stream
-from recollect.streams.targets import target_of
+from recollect.streams.stream import Batch, Setting, Stream, target_of
 from recollect.testing import compare
 from recollect.testing.check import Broken, Check, make_check
 from recollect.testing.compare import SEEDS, shape_and_type

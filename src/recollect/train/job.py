@@ -14,8 +14,7 @@ from torch import nn
 from recollect.errors import InputError
 from recollect.methods import Method, Spec, recorded_values, setup_of, symbol
 from recollect.streams.joint import Joint
-from recollect.streams.stream import Stream, has_task_il
-from recollect.streams.targets import target_of
+from recollect.streams.stream import Stream, has_task_il, target_of
 from recollect.train.checks import check_target
 from recollect.train.code import code_fingerprint
 from recollect.train.details import Details

@@ -16,8 +16,7 @@ import torch
 from recollect.errors import TimeUp
 from recollect.memory import Clock
 from recollect.methods import Method
-from recollect.streams.stream import packing_of
-from recollect.streams.targets import target_of
+from recollect.streams.stream import packing_of, target_of
 from recollect.train.checkpoint import Checkpoints, Saved
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import Matrix, accuracy, plain, scores

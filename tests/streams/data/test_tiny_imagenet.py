@@ -15,7 +15,7 @@ from PIL import Image
 from tests.streams.data.some_files import described, fill, ignore
 
 from recollect.errors import DataError
-from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, tiny_imagenet
+from recollect.streams.data import CATALOGUE, Dataset, DataUnavailable, formats, tiny_imagenet
 from recollect.streams.data.conversions import locate, obtain
 from recollect.streams.data.formats import decode
 
@@ -234,7 +234,7 @@ def test_labels_in_another_order_are_an_error(tmp_path: Path, small: Path) -> No
 def test_progress_is_told_now_and_then(
     tmp_path: Path, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiny_imagenet, "PROGRESS", 4)
+    monkeypatch.setattr(formats, "PROGRESS", 4)
     messages: list[str] = []
     folder = fill(tmp_path / "mine" / "tiny-imagenet-200", USUAL)
     obtain(tiny_imagenet.TINY_IMAGENET, tmp_path / "mine", messages.append)

@@ -15,7 +15,8 @@ from recollect.streams.data.cifar10 import CIFAR10
 from recollect.streams.data.cifar100 import CIFAR100
 from recollect.streams.data.conversions import Conversion, locate, obtain
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import Finding, Report, named_folder
+from recollect.streams.data.files import Collection, Finding, Report, named_folder
+from recollect.streams.data.sources import survey
 from recollect.streams.data.tiny_imagenet import TINY_IMAGENET
 
 __all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
@@ -46,14 +47,20 @@ def _converted(known: Conversion) -> Entry:
     )  # fmt: skip
 
 
+def _four_files(name: str, files: Callable[[], Collection]) -> Entry:
+    return Entry(
+        name, 10, (28, 28), 60_000, 10_000,
+        lambda folder, report: mnist.read(files(), folder, report),
+        lambda folder: survey(files(), folder),
+    )  # fmt: skip
+
+
 CATALOGUE = {
     each.name: each
     for each in (
         Entry("digits", 10, (8, 8), digits.TRAIN, digits.TEST, digits.load, digits.look),
-        Entry("mnist", 10, (28, 28), 60_000, 10_000, mnist.load, mnist.look),
-        Entry(
-            "fashion-mnist", 10, (28, 28), 60_000, 10_000, mnist.load_fashion, mnist.look_fashion
-        ),
+        _four_files("mnist", lambda: mnist.MNIST),
+        _four_files("fashion-mnist", lambda: mnist.FASHION_MNIST),
         _converted(CIFAR10),
         _converted(CIFAR100),
         _converted(TINY_IMAGENET),

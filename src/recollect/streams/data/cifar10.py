@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import tarfile
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
 import numpy as np
 import torch
@@ -15,7 +12,7 @@ from numpy.typing import NDArray
 from recollect.streams.data.conversions import Conversion
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report
-from recollect.streams.data.formats import decode, parse_pickled
+from recollect.streams.data.formats import decode, parse_pickled, untarred
 
 __all__ = ["CIFAR10"]
 
@@ -89,12 +86,7 @@ def _binary(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """Read the published archive, without unpacking it to disk."""
-    ((name, content),) = files.items()
-    report(f"converting {name}")
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        members = ((PurePath(each.name).name, tar.extractfile(each)) for each in tar)
-        return _binary({name: file.read() for name, file in members if file}, report)
+    return _binary(untarred(files, report), report)
 
 
 def _pickled(files: Mapping[str, bytes], report: Report) -> Dataset:

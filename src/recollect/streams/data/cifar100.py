@@ -7,12 +7,9 @@ of their pixels, so that all sources give the same data set, whatever their orde
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path, PurePath
-from typing import NamedTuple
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,14 +19,13 @@ from recollect.errors import DataError
 from recollect.streams.data.conversions import Conversion, Original
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report
-from recollect.streams.data.formats import decode, decoder, parse_pickled
+from recollect.streams.data.formats import decode_all, parse_pickled, untarred
 
 __all__ = ["CIFAR100"]
 
 IMAGE = (3, 32, 32)
 PARTS = ("train", "test")
 ROOTS = ("", "cifar100", "cifar-100", "CIFAR-100-dataset")
-PROGRESS = 10_000
 
 Part = tuple[NDArray[np.uint8], NDArray[np.uint8]]  # pixels, N x 3,072 of them, and labels [N]
 
@@ -50,20 +46,8 @@ ARCHIVE = Collection(
 )
 
 
-class Picture(NamedTuple):
-    """Picture file with its label."""
-
-    label: int
-    path: Path
-
-
 def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
-    """Read the published archive, without unpacking it to disk."""
-    ((name, content),) = files.items()
-    report(f"converting {name}")
-    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
-        members = ((PurePath(each.name).name, tar.extractfile(each)) for each in tar)
-        return _pickled({name: file.read() for name, file in members if file}, report)
+    return _pickled(untarred(files, report), report)
 
 
 def _pickled(files: Mapping[str, bytes], report: Report) -> Dataset:
@@ -75,56 +59,42 @@ def _find(folder: Path) -> Original | None:
     for root in (folder / each for each in ROOTS):
         # Many data sets have folders train and test; few have this class.
         if all((root / part / "aquarium_fish").is_dir() for part in PARTS):
-            return Original(root, partial(_fault, root), partial(_read, root))
-    return None
-
-
-def _fault(root: Path) -> str | None:
-    try:
-        for part in PARTS:
-            _pictures(root / part)
-    except DataError as problem:
-        return str(problem)
+            return Original(root, partial(_pictures, root), partial(_read, root))
     return None
 
 
 def _read(root: Path, report: Report) -> Dataset:
     """Decode all pictures in the folders."""
-    decoder()
-    found = [_pictures(root / part) for part in PARTS]
-    total, done = sum(map(len, found)), 0
-    report(f"decoding {total:,} pictures of cifar100 in {root}")
+    found = _pictures(root)
+    names = [[name for _, name in part] for part in found]
+    read = lambda name: (root / name).read_bytes()  # noqa: E731
+    arrays = decode_all(names, read, IMAGE, "cifar100", root, report)
+    labels = [np.array([label for label, _ in part], dtype=np.uint8) for part in found]
+    return _sorted(*zip(arrays, labels, strict=True))
+
+
+def _pictures(root: Path) -> list[list[tuple[int, str]]]:
+    """List the labels and names of training and test pictures, and check the number per class."""
     parts = []
-    for pictures in found:
-        x = np.empty((len(pictures), *IMAGE), dtype=np.uint8)
-        for pixels, picture in zip(x, pictures, strict=True):
-            pixels[:] = decode(picture.path.read_bytes(), str(picture.path), *IMAGE[1:])
-            done += 1
-            if done % PROGRESS == 0:
-                report(f"decoding cifar100: {done:,} of {total:,} pictures")
-        parts.append((x, np.array([each.label for each in pictures], dtype=np.uint8)))
-    return _sorted(*parts)
-
-
-def _pictures(folder: Path) -> list[Picture]:
-    """List the pictures of the training or test set, and check the number per class."""
-    classes = sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
-    expected = {"train": CIFAR100.train, "test": CIFAR100.test}[folder.name] // CIFAR100.classes
-    if len(classes) != CIFAR100.classes:
-        raise DataError(
-            f"{folder} has {len(classes)} folders and {CIFAR100.classes} were expected, one for "
-            "each class; complete them, or name another folder"
-        )
-    found = []
-    for label, each in enumerate(classes):
-        files = [path for path in each.iterdir() if path.suffix.lower() == ".png"]
-        if len(files) != expected:
+    for part, size in zip(PARTS, (CIFAR100.train, CIFAR100.test), strict=True):
+        folder, expected = root / part, size // CIFAR100.classes
+        classes = sorted(each for each in folder.iterdir() if each.is_dir() and each.name[0] != ".")
+        if len(classes) != CIFAR100.classes:
             raise DataError(
-                f"{each} has {len(files)} PNG files and {expected} were expected; complete them, "
-                "or name another folder"
+                f"{folder} has {len(classes)} folders and {CIFAR100.classes} were expected, one "
+                "for each class; complete them, or name another folder"
             )
-        found += [Picture(label, path) for path in files]
-    return found
+        found = []
+        for label, each in enumerate(classes):
+            files = [path for path in each.iterdir() if path.suffix.lower() == ".png"]
+            if len(files) != expected:
+                raise DataError(
+                    f"{each} has {len(files)} PNG files and {expected} were expected; complete "
+                    "them, or name another folder"
+                )
+            found += [(label, path.relative_to(root).as_posix()) for path in files]
+        parts.append(found)
+    return parts
 
 
 def _sorted(*parts: Part) -> Dataset:

