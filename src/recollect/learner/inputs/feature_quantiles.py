@@ -10,6 +10,7 @@ import numpy as np
 __all__ = ["FACTOR", "Columns", "factor"]
 
 FACTOR, TAIL, MOST = 50.0, 10.0, 1e4  # how far beyond the usual range a value is plausible
+WIDE = 10.0  # WIDE ** TAIL is above MOST, and does not overflow
 ABOVE = 1 - np.array([[0.9], [0.97]])  # shares of the values above the two quantiles
 FIRST, STEP = 5.0, 0.05  # a value moves the logarithm of a quantile by the larger of 5 / n and this
 SETTLED, EVERY = 1000, 20  # after SETTLED examples, update the quantiles every EVERY examples
@@ -131,5 +132,4 @@ def _counted(which: np.ndarray) -> np.ndarray:
 
 def factor(spread: Any) -> Any:
     """Return the multiple of the high quantile that is plausible; `spread` is high / lower."""
-    with np.errstate(over="ignore"):
-        return np.clip(spread**TAIL, FACTOR, MOST)
+    return np.clip(np.minimum(spread, WIDE) ** TAIL, FACTOR, MOST)
