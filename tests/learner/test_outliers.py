@@ -13,6 +13,7 @@ from tests.learner.some_stream import engine_of
 from torch import nn
 
 from recollect import ER, MLP, SGD, DERpp, DivergedError, InputError, Learner
+from recollect.learner.inputs.outliers import Watch
 from recollect.nets import Standardise
 
 
@@ -237,3 +238,12 @@ def test_a_scaling_layer_survives_glitches_that_are_learned() -> None:
     used(learner, 40)
     x, y = batch(999, 500)
     assert float(np.mean(np.array(learner.predict(x)) == y)) > 0.9
+
+
+def test_magnitudes_may_alternate_between_extremes() -> None:
+    watch = Watch.empty()
+    for step in range(30):
+        x, y = batch(step)
+        scaled = torch.from_numpy(x * np.float32(1e-20 if step % 2 else 1e20))
+        watch, _ = watch.judge(scaled, y.tolist(), lambda label: 0)
+    assert 0 < watch.magnitudes.bound < math.inf

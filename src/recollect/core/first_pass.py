@@ -88,9 +88,9 @@ class FirstPass:
         noted, self._noted, self._versions = self._noted, None, None
         if noted is None:
             return None
-        read, given = (each.squeeze(0) for each in noted)
-        size = len(x)
-        return given[:size] if torch.equal(read[:size], x) else None
+        read, given = noted
+        size = x.shape[0]
+        return given[0, :size] if torch.equal(read[0, :size], x) else None
 
     def _counted(self) -> list[int]:
         """Return torch's version counters, which count in-place changes, of all weights."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -31,6 +31,12 @@ class Stored(dict[str, Tensor]):
     def narrow(self, start: int, length: int) -> Stored:
         """The examples start..start+length-1 of every run."""
         return Stored({name: t.narrow(1, start, length) for name, t in self.items()})
+
+    def split(self, sizes: Sequence[int]) -> list[Stored]:
+        """Split the examples of every run into parts of these sizes."""
+        parts = [torch.split_with_sizes(tensor, sizes, 1) for tensor in self.values()]
+        each = zip(*parts, strict=True) if parts else ((),) * len(sizes)
+        return [Stored(zip(self, part, strict=True)) for part in each]
 
 
 class Memory:
@@ -83,6 +89,10 @@ class Memory:
     def spare(self) -> int:
         """The row for examples that are not stored."""
         return self.runs * self.capacity
+
+    def stores_none(self, rows: Tensor) -> bool:
+        """Whether all of `rows` `[K, n]` are the spare row."""
+        return all(row == self.spare for row in rows.flatten().tolist())
 
     def read(self, rows: Tensor) -> Stored:
         """Read the examples at `rows` `[K, n]`."""

@@ -26,7 +26,7 @@ from recollect.train.compiled import fast_steps
 from recollect.train.execution import Stacks, fast_arithmetic
 from recollect.train.fleet_state import FleetState, stacked
 from recollect.train.fleet_tasks import FleetTasks
-from recollect.train.guard import Guard
+from recollect.train.guard import Guard, pooled
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 from recollect.train.planner import Planner, by_step
 from recollect.train.reader import Reader
@@ -118,6 +118,7 @@ class Fleet(FleetTasks):
             channels_last=self.device.type == "cuda", packing=packing,
         )  # fmt: skip
         self.network = self._another_network()
+        pool = pooled(self.network) if guarded and not compiled else None
         added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
         self._method = stacked(methods, dtype, self.device)
@@ -158,7 +159,7 @@ class Fleet(FleetTasks):
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         self.recorded = fast[1]
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
-        self.guard = Guard(changed, self.memory, torchs) if guarded else None
+        self.guard = Guard(changed, self.memory, torchs, pool) if guarded else None
         self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard,
                                 [field.name for field in fields], target)  # fmt: skip
 

@@ -9,12 +9,15 @@ from typing import final
 import torch
 from torch import Tensor
 
+from recollect.core.network import Network
 from recollect.core.torch_optimiser import TorchOptimiser
+from recollect.core.weights import Weights
 from recollect.memory import Memory
 
-__all__ = ["SURE", "Guard", "Rows"]
+__all__ = ["SURE", "Guard", "Rows", "pooled"]
 
 TRIED = 4
+ALIGNED = 64  # elements
 SURE = 1e37  # if the sum of absolute values is below it, no partial sum overflows in float32
 
 Rows = tuple[Tensor, Mapping[str, Tensor]]  # rows of a memory `[K, n]`, and their contents
@@ -26,25 +29,40 @@ class Guard:
 
     Of the memory, only the rows that a step overwrites are copied, just before it writes them. A
     torch optimiser creates its state lazily, so it is copied separately at every step; the state of
-    a `FleetOptimiser` is among `tensors`.
+    a `FleetOptimiser` is among `tensors`. The tensors that lie in the storage of `pool`, a flat
+    tensor, are copied and checked at once.
     """
 
     def __init__(
-        self, tensors: Sequence[Tensor], memory: Memory, optimiser: TorchOptimiser | None
+        self,
+        tensors: Sequence[Tensor],
+        memory: Memory,
+        optimiser: TorchOptimiser | None,
+        pool: Tensor | None = None,
     ) -> None:
-        self._tensors = list(tensors)
-        self._before = [tensor.clone() for tensor in tensors]
         # Tensors with infinities from the start, such as masks, say nothing about divergence.
+        if pool is not None and not bool(pool.isfinite().all()):
+            pool = None
+        alone = [tensor for tensor in tensors if not _lies_in(tensor, pool)]
+        self._tensors = alone if pool is None else [pool, *alone]
+        self._before = [tensor.clone() for tensor in self._tensors]
+        self._copies = {id(t): copy for t, copy in zip(self._tensors, self._before, strict=True)}
+        if pool is not None:
+            inside = (tensor for tensor in tensors if _lies_in(tensor, pool))
+            self._copies |= {
+                id(t): _within(self._before[0], int(t.storage_offset()), t.shape, t.stride())
+                for t in inside
+            }
         self._watched = {
             index
-            for index, tensor in enumerate(tensors)
+            for index, tensor in enumerate(self._tensors)
             if tensor.is_floating_point() and bool(tensor.isfinite().all())
         }
         self._seldom: dict[int, int] = {}
         self._notes = 0
         self._by_type: list[set[int]] = []
         if any(tensor.is_cuda for tensor in tensors):  # one launch copies all tensors of a type
-            types = [tensor.dtype for tensor in tensors]
+            types = [tensor.dtype for tensor in self._tensors]
             self._by_type = [
                 {index for index, each in enumerate(types) if each == dtype}
                 for dtype in dict.fromkeys(types)
@@ -100,8 +118,7 @@ class Guard:
 
     def copies(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Return the copies from before the step of these tensors, by the same names."""
-        found = {id(t): copy for t, copy in zip(self._tensors, self._before, strict=True)}
-        return {name: found[id(t)] for name, t in tensors.items() if id(t) in found}
+        return {name: self._copies[id(t)] for name, t in tensors.items() if id(t) in self._copies}
 
     def finite(self, loss: Tensor) -> bool:
         """Whether the loss and everything the step changed are finite."""
@@ -111,8 +128,13 @@ class Guard:
             *(self._tensors[index] for index in self._changed() if index in self._watched),
             *(t for t in kept if t.is_floating_point() and t.device == loss.device),
         ]
-        sums = torch.stack([_sum(tensor) for tensor in each])
-        return math.isfinite(float(sums.sum())) or bool(sums.isfinite().all())
+        sums = [_sum(tensor) for tensor in each]
+        # On a GPU, synchronise once.
+        found = torch.stack(sums).tolist() if loss.is_cuda else [total.item() for total in sums]
+        return all(
+            math.isfinite(total) or bool(tensor.isfinite().all())  # a sum may overflow
+            for total, tensor in zip(found, each, strict=True)
+        )
 
     @torch.no_grad()
     def numbers(self, loss: Tensor) -> Tensor:
@@ -176,6 +198,37 @@ class Guard:
             now, before = self._tensors[index], self._before[index]
             if now._version == version and not torch.equal(now, before):
                 del self._seldom[index]
+
+
+def pooled(network: Network) -> Tensor | None:
+    """Move the trained weights of a network to one storage, and return it as a flat tensor.
+
+    One operation then copies or sums all of them. Unlike views of the flat tensor, the weights have
+    their own version counters. Returns None if no weights are trained.
+    """
+    named = network.weights.named()
+    trained = {name: tensor for name, tensor in named.items() if name in network.trained}
+    if not trained:
+        return None
+    layouts, total = {}, 0
+    for name, tensor in trained.items():
+        layouts[name] = total, tensor.shape, tensor.stride()
+        pairs = zip(tensor.shape, tensor.stride(), strict=True)
+        extent = 1 + sum((size - 1) * step for size, step in pairs)
+        total += math.ceil(extent / ALIGNED) * ALIGNED
+    pool = next(iter(trained.values())).new_zeros(total)
+    moved = {name: _within(pool, *layouts[name]).copy_(tensor) for name, tensor in trained.items()}
+    network.hold(Weights(named | moved), network.buffers)
+    return pool
+
+
+def _within(pool: Tensor, offset: int, shape: torch.Size, strides: tuple[int, ...]) -> Tensor:
+    return pool.new_empty(0).set_(pool.untyped_storage(), offset, shape, strides)
+
+
+def _lies_in(tensor: Tensor, pool: Tensor | None) -> bool:
+    where = tensor.untyped_storage().data_ptr()
+    return pool is not None and where == pool.untyped_storage().data_ptr()
 
 
 def _sum(tensor: Tensor) -> Tensor:

@@ -218,17 +218,19 @@ class Stepper:
                 number, field = name.removeprefix(REWRITE).split(" ", 1)
                 start, size = starts[int(number)], self._sizes[int(number)]
                 rewritten.append((read[:, start : start + size], field, value))
+        noted = {name: found[FIELD + name] for name in self._noted if FIELD + name in found}
+        if write.shape[1] and len(noted) < len(self._noted):
+            fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
+            raise InputError(f"{self._method.title} declares fields in `replay` that it did not "
+                             f"store: call step.remember({fields})")  # fmt: skip
         if self._guard is not None:
+            if not rewritten and write.device.type == "cpu" and self._memory.stores_none(write):
+                return  # a full reservoir stores few of the examples that arrive
             written = [write, *(rows for rows, _, _ in rewritten)]
             self._guard.note_rows(torch.cat(written, 1) if rewritten else write)
         for rows, field, value in rewritten:
             self._memory.write(rows, {field: value})
         if write.shape[1]:
-            noted = {name: found[FIELD + name] for name in self._noted if FIELD + name in found}
-            if len(noted) < len(self._noted):
-                fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
-                raise InputError(f"{self._method.title} declares fields in `replay` that it did "
-                                 f"not store: call step.remember({fields})")  # fmt: skip
             self._memory.write(write, {n: arrived[n] for n in self._given} | noted)
 
     def _seeded(self, seed: int, learn: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
@@ -239,15 +241,14 @@ class Stepper:
         """Take one step of the runs of a state; return the loss and the fields to write."""
         given = dict(zip(self._names, piece, strict=True))
         past = {n.removeprefix("past "): t for n, t in given.items() if n.startswith("past ")}
-        spans = list(zip([0, *accumulate(self._sizes)], self._sizes, strict=False))
         raw = [given["raw x"]] if "raw x" in given else []
         if "raw past" in given:
-            raw += [given["raw past"].narrow(1, *span) for span in spans]
+            raw += given["raw past"].split_with_sizes(self._sizes, 1)
         rate = state.rate * given["factor"] if "factor" in given else state.rate
         parts = state.weights, state.buffers, rate, state.optimiser, self._target.criterion
         step = Step(
             given["x"], given["y"], Model(self._network, *parts),
-            [Stored(past).narrow(*span) for span in spans],
+            Stored(past).split(self._sizes),
             state.state, given["slots"], given["key"], self._images, raw, self._noted,
         )  # fmt: skip
         found = {LOSS: state.method.update(step)}

@@ -168,6 +168,9 @@ class Views:
             self._shown = view
 
     def _wait_for(self, view: View) -> None:
+        """Wait for the readers of a view that is not shown, so that no new ones come."""
+        if not view.readers:
+            return
         with self._changed:
             self._changed.wait_for(lambda: not view.readers)
 

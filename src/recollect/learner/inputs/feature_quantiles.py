@@ -10,7 +10,8 @@ import numpy as np
 __all__ = ["FACTOR", "Columns", "factor"]
 
 FACTOR, TAIL, MOST = 50.0, 10.0, 1e4  # how far beyond the usual range a value is plausible
-LOWER, HIGH = 0.9, 0.97
+WIDE = 10.0  # WIDE ** TAIL is above MOST, and does not overflow
+ABOVE = 1 - np.array([[0.9], [0.97]])  # shares of the values above the two quantiles
 FIRST, STEP = 5.0, 0.05  # a value moves the logarithm of a quantile by the larger of 5 / n and this
 SETTLED, EVERY = 1000, 20  # after SETTLED examples, update the quantiles every EVERY examples
 ENOUGH = 300  # non-zero values that a column needs before it has a bound
@@ -28,8 +29,7 @@ class Columns:
     its first non-zero values. A value moves a quantile by a fixed step, whatever its size.
     """
 
-    lower: np.ndarray
-    high: np.ndarray
+    quantiles: np.ndarray  # the 90 % and the 97 % quantiles, `[2, F]`
     count: np.ndarray
     balance: np.ndarray
     bound: np.ndarray
@@ -41,7 +41,19 @@ class Columns:
     def empty(cls, features: int) -> Columns:
         """Create the quantiles before the first example."""
         zero = np.zeros(features)
-        return cls(zero, zero, zero, zero, np.full(features, np.inf))
+        return cls(np.zeros((2, features)), zero, zero, np.full(features, np.inf))
+
+    @property
+    def lower(self) -> np.ndarray:
+        """The 90 % quantiles, `[F]`."""
+        found: np.ndarray = self.quantiles[0]
+        return found
+
+    @property
+    def high(self) -> np.ndarray:
+        """The 97 % quantiles, `[F]`."""
+        found: np.ndarray = self.quantiles[1]
+        return found
 
     def after(
         self, cells: np.ndarray, top: float, far: np.ndarray | None, renew: bool
@@ -67,7 +79,7 @@ class Columns:
             now = now._moved(cells if far is None else cells[~far], renew, examples)
         else:
             known = least if odd is None else None
-            parts = now.lower, now.high, now.count, now.balance, now.bound
+            parts = now.quantiles, now.count, now.balance, now.bound
             now = Columns(*parts, examples, now.moved, known)
         return now, odd if some else None
 
@@ -85,39 +97,39 @@ class Columns:
 
     def _moved(self, cells: np.ndarray, renew: bool, examples: int) -> Columns:
         """Update the quantiles with magnitudes `[n, F]`."""
-        lower, high = self.lower, self.high
-        dense = np.count_nonzero(cells) == cells.size
+        quantiles = self.quantiles
+        dense = cells.min(initial=np.inf) > 0
         size: Any = len(cells) if dense else _counted(cells > 0)  # or one for every column, `[F]`
-        new = np.count_nonzero(self.count) < len(self.count)
-        if new and (first := (self.count == 0) & (size > 0)).any():
+        fewest = self.count.min(initial=np.inf)
+        if not fewest and (first := (self.count == 0) & (size > 0)).any():
             some = cells[:, first].astype(np.float64)  # the sum of two values cannot overflow
-            lower, high = lower.copy(), high.copy()
-            lower[first] = high[first] = np.nanmedian(np.where(some > 0, some, np.nan), axis=0)
+            quantiles = quantiles.copy()
+            quantiles[:, first] = np.nanmedian(np.where(some > 0, some, np.nan), axis=0)
         count = self.count + size
-        early = new or count.min(initial=np.inf) * STEP < FIRST
+        early = not fewest or (fewest + size if dense else count.min()) * STEP < FIRST
         step = np.maximum(FIRST / np.maximum(count, 1), STEP) if early else STEP
         # A large batch moves the quantiles by at most one step.
         step = np.minimum(step, 1 / np.maximum(size, 1))
-        lower = lower * np.exp(step * (_counted(cells > lower) - (1 - LOWER) * size))
-        high = high * np.exp(step * (_counted(cells > high) - (1 - HIGH) * size))
+        above = _counted(cells > quantiles[:, None])
+        quantiles = quantiles * np.exp(step * (above - ABOVE * size))
         bound = self.bound
         if renew:
+            lower, high = quantiles
             known = count >= ENOUGH
             spread = high / np.where(known, np.minimum(lower, high), 1.0)
             early = np.maximum(SETTLED / np.maximum(count, 1), 1) ** 2
             bound = np.where(known, high * factor(spread) * early, np.inf)
-        return Columns(lower, high, count, self.balance, bound, examples, examples)
+        return Columns(quantiles, count, self.balance, bound, examples, examples)
 
 
 def _counted(which: np.ndarray) -> np.ndarray:
-    """Count the true elements of `[n, F]` in every column."""
+    """Count the true elements of `[..., n, F]` in every column, `[..., F]`."""
     # Bytes are added much faster.
-    few = len(which) < 256
-    found: np.ndarray = which.view(np.uint8).sum(0, dtype=np.uint8 if few else np.int64)
+    few = which.shape[-2] < 256
+    found: np.ndarray = which.view(np.uint8).sum(-2, dtype=np.uint8 if few else np.int64)
     return found.astype(np.int64)
 
 
 def factor(spread: Any) -> Any:
     """Return the multiple of the high quantile that is plausible; `spread` is high / lower."""
-    with np.errstate(over="ignore"):
-        return np.clip(spread**TAIL, FACTOR, MOST)
+    return np.clip(np.minimum(spread, WIDE) ** TAIL, FACTOR, MOST)

@@ -7,7 +7,7 @@ from typing import final
 
 import numpy as np
 
-from recollect.learner.inputs.feature_quantiles import factor
+from recollect.learner.inputs.feature_quantiles import FACTOR, factor
 
 __all__ = ["RECENT", "Magnitudes"]
 
@@ -70,5 +70,5 @@ def _plausible(recent: np.ndarray, counted: int) -> float:
     bound = high * max(1.0, WARM / filled) * float(factor(high / middle))
     if filled >= SHORT:
         newest = recent[np.arange(counted - SHORT, counted) % RECENT]
-        bound = max(bound, float(np.partition(newest, SHORT // 2)[SHORT // 2]) * float(factor(1.0)))
+        bound = max(bound, float(np.partition(newest, SHORT // 2)[SHORT // 2]) * FACTOR)
     return bound

@@ -84,7 +84,7 @@ class Watch:
         """
         if not x.is_floating_point():
             return self, {}
-        cells = np.abs(x.detach().cpu().float().numpy().reshape(len(x), -1))
+        cells = np.abs(x.cpu().float().numpy().reshape(len(x), -1))
         sizes: np.ndarray = cells.max(1)
         top, numbers, reasons = float(sizes.max()), np.arange(len(x)), dict[int, str]()
         if not math.isfinite(top):
@@ -171,7 +171,7 @@ class Watch:
     def restored(cls, facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Watch:
         """Restore the statistics from `facts` and `tensors`."""
         recent = tensors["recent"].numpy().copy()
-        columns = {name: tensors[name].numpy().copy() for name in COLUMNS}
+        columns = {name: tensors[name].numpy() for name in COLUMNS}
         counts = [facts[name] for name in (*COUNTS, "counted", "fresh", "examples", "moved")]
         shapes = {column.shape for column in columns.values()}
         sound = (
@@ -192,7 +192,14 @@ class Watch:
         }
         return cls(
             Magnitudes(recent, facts["counted"], facts["fresh"], facts["bound"]),
-            Columns(**columns, examples=facts["examples"], moved=facts["moved"]),  # type: ignore[arg-type]
+            Columns(
+                np.stack([columns["lower"], columns["high"]]),
+                columns["count"].copy(),
+                columns["balance"].copy(),
+                columns["bound"].copy(),
+                facts["examples"],
+                facts["moved"],
+            ),
             Unusual(unusual),
             facts["arrived"],
             facts["left_out"],
