@@ -17,6 +17,7 @@ from recollect.learner.monitoring.metrics import Metrics, cohen_kappa, macro_f1,
 __all__ = ["Metrics", "Record"]
 
 TYPES = {"right": np.int64, "met": np.int64, "ring": np.uint8}
+TOGETHER = 32
 # Files of older versions do not have these.
 LATER = {"labels": np.int32, "predicted": np.int64, "uncounted": np.int64}
 
@@ -31,6 +32,9 @@ class Record:
     an older file. `predicted` `[1 + classes]` counts the examples without a prediction, and then
     the predictions of each class. `uncounted` `[2, classes]` is `right` and `met` of examples that
     an older version learned without counting predictions.
+
+    The labels and predictions of up to `TOGETHER` batches are `waiting`, to be counted at once;
+    `counted` has them in its counts.
     """
 
     right: np.ndarray
@@ -39,6 +43,7 @@ class Record:
     predicted: np.ndarray
     uncounted: np.ndarray
     seen: int = 0
+    waiting: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
 
     @classmethod
     def empty(cls, window: int) -> Record:
@@ -48,6 +53,16 @@ class Record:
 
     def after(self, numbers: np.ndarray, guessed: np.ndarray) -> Record:
         """Return the record after labels `[n]` and predictions `[n]` (-1: none), as indices."""
+        seen, waiting = self.seen + len(numbers), (*self.waiting, (numbers, guessed))
+        parts = self.right, self.met, self.ring, self.predicted, self.uncounted
+        found = Record(*parts, seen, waiting)
+        return found if len(waiting) < TOGETHER else found.counted()
+
+    def counted(self) -> Record:
+        """Return the record with all labels and predictions counted."""
+        if not self.waiting:
+            return self
+        numbers, guessed = map(np.concatenate, zip(*self.waiting, strict=True))
         hits = numbers == guessed
         met = np.bincount(numbers, minlength=len(self.met))
         met[: len(self.met)] += self.met
@@ -55,17 +70,19 @@ class Record:
         right[: len(self.right)] += self.right
         predicted = np.bincount(guessed + 1, minlength=len(self.predicted))
         predicted[: len(self.predicted)] += self.predicted
-        ring, window, seen = self.ring.copy(), len(self.ring), self.seen + len(numbers)
+        ring, window = self.ring.copy(), len(self.ring)
         last = (2 * numbers + hits)[-window:]
-        start, end = (seen - len(last)) % window, (seen - 1) % window + 1
+        start, end = (self.seen - len(last)) % window, (self.seen - 1) % window + 1
         if start < end:
             ring[start:end] = last
         else:
             ring[start:], ring[:end] = last[: window - start], last[window - start :]
-        return Record(right, met, ring, predicted, self.uncounted, seen)
+        return Record(right, met, ring, predicted, self.uncounted, self.seen)
 
     def metrics(self, known: tuple[Hashable, ...], left_out: int = 0, alarms: int = 0) -> Metrics:
         """Compute the metrics; `known` has the labels of the classes."""
+        if self.waiting:
+            return self.counted().metrics(known, left_out, alarms)
         ring = self.ring[: min(self.seen, len(self.ring))]
         of_known = ring[ring >= 0]
         recent = np.bincount(of_known >> 1, minlength=len(known))
@@ -89,6 +106,8 @@ class Record:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the tensors to save; `seen` is saved separately."""
+        if self.waiting:
+            return self.counted().tensors()
         parts = {
             "right": self.right, "met": self.met, "ring": (self.ring & 1).astype(np.uint8),
             "labels": self.ring >> 1, "predicted": self.predicted, "uncounted": self.uncounted,

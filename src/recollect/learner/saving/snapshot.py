@@ -60,14 +60,15 @@ class Snapshot(NamedTuple):
         """Return the number of examples of a label learned so far."""
         if not isinstance(self.labels, Labels) or not isinstance(self.record, Record):
             return self.record.seen
-        (number,) = self.labels.numbers([label])
-        return int(self.record.met[number]) if 0 <= number < len(self.record.met) else 0
+        (number,), met = self.labels.numbers([label]), self.record.counted().met
+        return int(met[number]) if 0 <= number < len(met) else 0
 
     def drift_after(self, numbers: np.ndarray, guessed: np.ndarray) -> Drift | None:
         """Update drift detection with labels `[n]` and predictions `[n]`; None without it."""
         if self.drift is None or not isinstance(self.record, Record):
             return None
-        return self.drift.after(numbers, guessed, self.record.met, self.record.seen)
+        met = self.record.counted().met
+        return self.drift.after(numbers, guessed, met, self.record.seen)
 
     def ready(self) -> Engine:
         """Return the engine; raise an `InputError` if nothing has been learned yet."""
