@@ -117,14 +117,6 @@ def test_a_fleet_that_does_not_fit_is_split_and_says_so() -> None:
     assert "at a time" in said[0]
 
 
-def test_jobs_that_share_the_gpu_give_the_same_results() -> None:
-    jobs = [toy_job(runs=2, memory=memory) for memory in (20, 30, 40)]
-    together, in_turn = (train_all(jobs, workers=workers) for workers in (3, 1))
-    for run, alone in zip(together, in_turn, strict=True):
-        assert (run.seed, run.buffer, run.steps) == (alone.seed, alone.buffer, alone.steps)
-        assert run.accuracy["class"] == pytest.approx(alone.accuracy["class"], abs=5)
-
-
 def toy_job(runs: int, memory: int = 20) -> Job:
     x, y = data(1, 400)
     classes = ((0, 1), (2, 3))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -82,17 +81,13 @@ class Told:
 
 
 def train_pretending(
-    pretended: Pretended,
-    jobs: list[Job],
-    monkeypatch: pytest.MonkeyPatch,
-    told: Told | None = None,
-    workers: int | None = None,
+    pretended: Pretended, jobs: list[Job], monkeypatch: pytest.MonkeyPatch, told: Told | None = None
 ) -> Told:
     heard = told or Told()
     monkeypatch.setattr("recollect.train.parallel.train", pretended)
     heard.results = train_all(
         jobs,
-        workers=workers,
+        workers=2,
         progress=lambda job, steps: heard.steps.update({jobs.index(job): steps}),
         finished=lambda job, results: heard.finished.append(
             (jobs.index(job), [result.seed for result in results])
@@ -100,48 +95,6 @@ def train_pretending(
         notice=heard.notices.append,
     )
     return heard
-
-
-@dataclass
-class Started:
-    """A process that has trained its fleet when it starts."""
-
-    exitcode: int = 0
-
-    def join(self) -> None: ...
-
-    def kill(self) -> None: ...
-
-
-class TestSideBySide:
-    """With several workers, jobs share the GPU; without, they are trained in turn."""
-
-    def test_jobs_are_whole(self, toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch) -> None:
-        pretended = Pretended(room=100)
-
-        def start(piece: Job, checkpoints: Checkpoints | None) -> tuple[Any, Started]:
-            ours, theirs = Pipe(duplex=False)
-            results = pretended(piece, lambda steps: theirs.send(("steps", steps)))
-            theirs.send(("results", results))
-            return ours, Started()
-
-        monkeypatch.setattr("recollect.train.parallel.start_worker", start)
-        jobs = [job_of(toy_stream, range(40)), job_of(toy_stream, range(3), epochs=2)]
-        told = train_pretending(pretended, jobs, monkeypatch, workers=2)
-        assert sorted(pretended.tried) == [(0, 1, 2), tuple(range(40))]
-        assert told.steps == {0: 40 * 8, 1: 3 * 16}
-        assert [run.seed for run in told.results] == [*range(40), 0, 1, 2]
-
-    def test_by_default_and_with_one_job_there_is_one_process(
-        self, toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def start(*arguments: Any) -> None:
-            raise AssertionError("a process was started")
-
-        monkeypatch.setattr("recollect.train.parallel.start_worker", start)
-        jobs = [job_of(toy_stream, range(3)), job_of(toy_stream, range(2))]
-        assert len(train_pretending(Pretended(100), jobs, monkeypatch).results) == 5
-        assert len(train_pretending(Pretended(100), jobs[:1], monkeypatch, workers=4).results) == 3
 
 
 class TestSplitting:

@@ -150,49 +150,15 @@ def test_one_thread_is_for_a_while() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the process must know of a stand-in")
 def test_an_interrupt_is_for_the_parent_and_no_traceback(
-    toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     def interrupted(*_: object) -> list[Result]:
         os.kill(os.getpid(), signal.SIGINT)
         return []
 
     monkeypatch.setattr(worker, "train", interrupted)
-    connection, process = worker.start_worker(job_of(toy_stream, ER()), None)
+    connection, process = worker.start_worker(cast(Job, None), None)
     assert connection.recv() == ("results", [])
     process.join()
     assert process.exitcode == 0
     assert capfd.readouterr().err == ""
-
-
-def test_processes_that_use_a_gpu_are_not_forked() -> None:
-    assert worker.start_method(torch.device("cuda")) == "spawn"
-    assert worker.start_method(torch.device("cpu")) == "fork" or sys.platform != "linux"
-
-
-def test_spawned_processes_give_the_results_of_one(
-    toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "start_method", lambda device: "spawn")
-    asked = jobs(toy_stream)[1:3]
-    together = train_all(asked, workers=2)
-    assert without_time(together) == without_time(train_all(asked, workers=1))
-
-
-def test_a_job_that_a_new_process_cannot_be_given(
-    toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker, "start_method", lambda device: "spawn")
-    asked = [replace(job, network=lambda: mlp()) for job in jobs(toy_stream)[1:3]]
-    with pytest.raises(InputError, match="at the top of a module"):
-        train_all(asked, workers=2)
-
-
-def test_fleets_that_do_not_fit_together(
-    toy_stream: TaskStream, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def train(*arguments: object) -> None:
-        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
-
-    monkeypatch.setattr(worker, "train", train)
-    with pytest.raises(RecollectError, match="use fewer workers"):
-        train_all(jobs(toy_stream), workers=2)

@@ -49,7 +49,7 @@ def add_common(parser: argparse.ArgumentParser) -> None:
     add_shared(parser, "--force", "--data-dir")
     add("--epochs", type=int, metavar="N", help="passes over each task (default: the paper's)")
     add("--workers", type=int, metavar="N",
-        help="number of processes (default: all cores, or 1 on a GPU; more share the GPU)")
+        help="number of processes on a CPU (default: all cores)")
     add("--device", default="auto", metavar="NAME",
         help="cpu, cuda or cuda:N (default: a GPU if available)")
     add("--full-precision", action="store_true",

@@ -21,7 +21,7 @@ from recollect.files import check_new
 from recollect.streams import Stream
 from recollect.streams.data.files import cache_folder
 from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
-from recollect.train.parallel import usual_workers
+from recollect.train.parallel import cores
 
 if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay
@@ -45,7 +45,7 @@ class Training:
         self.device = device_named(chosen.device)
         if self._runner is not None and chosen.device == "auto":
             self.device = self._runner.device
-        self.workers = chosen.workers or usual_workers(self.device)
+        self.workers = chosen.workers or cores()
         if chosen.json:
             check_new(chosen.json, chosen.force, "--force")
         if chosen.tensorboard:

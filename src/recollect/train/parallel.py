@@ -1,4 +1,4 @@
-"""Train several fleets: in one process per CPU core; on a GPU in turn or side by side."""
+"""Train several fleets: in one process per CPU core, or one after the other on a GPU."""
 
 from __future__ import annotations
 
@@ -25,16 +25,7 @@ from recollect.train.loop import train
 from recollect.train.result import Result
 from recollect.train.worker import start_worker
 
-__all__ = [
-    "Events",
-    "ResultStore",
-    "Runner",
-    "Work",
-    "cores",
-    "one_thread",
-    "train_all",
-    "usual_workers",
-]
+__all__ = ["Events", "ResultStore", "Runner", "Work", "cores", "one_thread", "train_all"]
 
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
@@ -54,7 +45,6 @@ class ResultStore(Protocol):
 Progress = Callable[[Job, int], None]
 Finished = Callable[[Job, list[Result]], None]
 Notice = Callable[[str], None]
-Around = Callable[[], AbstractContextManager[None]]
 
 
 def train_all(
@@ -72,10 +62,9 @@ def train_all(
 
     On a CPU each job is divided among the cores: every core has a process with one thread and a
     share of the runs, since small tensors do not benefit from more threads. On a GPU a job is one
-    fleet, or several if it does not fit into memory, and jobs are trained in turn. With `workers`
-    above 1 so many jobs share the GPU, each in a process of its own. `progress` is called with the
-    number of steps taken, summed over a fleet's runs, `finished` with every job whose results are
-    complete, and `notice` with messages for the user.
+    fleet, or several if it does not fit into memory. `progress` is called with the number of steps
+    taken, summed over a fleet's runs, `finished` with every job whose results are complete, and
+    `notice` with messages for the user.
 
     With `checkpoints`, jobs continue from their last saved state. At the time limit, jobs in
     training stop with `TimeUp` and no others start; the next call continues from the saved state.
@@ -91,7 +80,7 @@ def train_all(
     if here and (runner or workers not in (None, 1)):
         raise InputError("callbacks are called in this process: leave out workers, or pass 1")
     if workers is None:
-        workers = 1 if here or not jobs else usual_workers(jobs[0].device)
+        workers = 1 if here else cores()
     if workers < 1:
         raise InputError(f"the number of workers must be at least 1, not {workers}")
     with checkpoints.locked() if checkpoints else nullcontext():
@@ -139,9 +128,10 @@ def _train_all(
     work = Work(rest, checkpoints, lambda index, steps: advance(left[index], steps), notice)
     stopped: list[BaseException] = []
     with noting_signals(saves=checkpoints is not None) as came:
-        events = (
-            runner(work) if runner else work.here(workers, nullcontext if on_gpu else one_thread)
-        )
+        if runner:
+            events = runner(work)
+        else:
+            events = work.in_turn(nullcontext) if on_gpu else work.on_cores(workers)
         try:
             with closing(events):
                 for index, kind, value in events:
@@ -207,16 +197,11 @@ class Work:
     report: Callable[[int, int], None]
     notice: Notice
 
-    def here(self, workers: int, around: Around) -> Events:
-        """Train on this machine; yields (index, kind, value) of "steps", "results" and "stopped".
-
-        Fleets are trained side by side in so many processes, or in turn in this one, in a context.
-        """
+    def on_cores(self, workers: int) -> Events:
+        """Train on CPU cores; yields (index, kind, value) of "steps", "results" and "stopped"."""
         if workers == 1 or len(self.pieces) == 1 or sys.platform == "win32":
-            return self._in_turn(around)
-        return self._side_by_side(workers)
-
-    def _side_by_side(self, workers: int) -> Events:
+            yield from self.in_turn(one_thread)
+            return
         waiting = sorted(enumerate(self.pieces), key=lambda piece: -piece[1].work)
         busy: dict[Connection, tuple[BaseProcess, int]] = {}
         try:
@@ -260,8 +245,11 @@ class Work:
             for process, _ in busy.values():
                 process.join()
 
-    def _in_turn(self, around: Around) -> Events:
-        """Train one fleet after the other; on a GPU, split those that do not fit in its memory."""
+    def in_turn(self, around: Callable[[], AbstractContextManager[None]]) -> Events:
+        """Train one fleet after the other, each in a context, in this process.
+
+        On a GPU, fleets that do not fit in its memory are split.
+        """
         most = max((len(piece.runs) for piece in self.pieces), default=1)
         for index, piece in enumerate(self.pieces):
             results: list[Result] = []
@@ -299,11 +287,6 @@ class Work:
     def _share(self, index: int, part: Job, taken: list[int], steps: int) -> None:
         taken.append(steps * len(part.runs))
         self.report(index, taken[-1])
-
-
-def usual_workers(device: torch.device) -> int:
-    """The default number of processes: one per CPU core, and one on a GPU."""
-    return 1 if device.type == "cuda" else cores()
 
 
 Runner = Callable[[Work], Events]

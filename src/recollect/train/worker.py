@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import sys
 import traceback
 import warnings
@@ -12,38 +11,24 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-import torch
-
-from recollect.errors import InputError, RecollectError, SlowerWarning, TimeUp
+from recollect.errors import RecollectError, SlowerWarning, TimeUp
 from recollect.train.checkpoint import Checkpoints
 from recollect.train.devices import one_thread
 from recollect.train.interrupts import in_worker
 from recollect.train.job import Job
 from recollect.train.loop import train
 
-__all__ = ["start_method", "start_worker"]
+__all__ = ["start_worker"]
 
 
 def start_worker(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:
     """Start a process that trains one fleet; if it is forked, it shares the loaded data set."""
-    method = start_method(piece.device)
-    context: Any = multiprocessing.get_context(method)
+    context: Any = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
     ours, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(piece, theirs, checkpoints), daemon=True)
-    try:
-        process.start()
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise InputError(
-            f"a new process cannot be given this job ({error}): define the network, the method and "
-            f"the stream at the top of a module, not within a function, or use one worker"
-        ) from None
+    process.start()
     theirs.close()
     return ours, process
-
-
-def start_method(device: torch.device) -> str:
-    """How processes that use this device are started; a forked one could not use a GPU."""
-    return "fork" if sys.platform == "linux" and device.type == "cpu" else "spawn"
 
 
 def _work(piece: Job, connection: Connection, checkpoints: Checkpoints | None) -> None:
@@ -67,11 +52,6 @@ def _outcome(
         return "error", error
     except BrokenPipeError:
         raise
-    except torch.OutOfMemoryError:
-        return "error", RecollectError(
-            "the fleets that share the GPU do not fit into its memory together: use fewer workers "
-            "(--workers), or one, which splits fleets that do not fit"
-        )
     except Exception:
         trace = traceback.format_exc()
         return "error", RuntimeError(f"training failed in a process:\n{trace}")
