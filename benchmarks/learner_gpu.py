@@ -51,14 +51,14 @@ def main(device: str, cases: tuple[Case, ...] = CASES, steps: int = STEPS) -> in
         print(f"{torch.cuda.get_device_name(where)}, torch {torch.__version__}")
     print(
         f"DER++, batches of {BATCH} from the host, memory {MEMORY}, replays of {REPLAY}; a call of "
-        f"observe in ms\n{'':24s}{'median':>9s}{'p99':>9s}{'slowest':>10s}"
+        f"observe in ms\n{'':24s}{'median':>9s}{'p99':>9s}{'slowest':>10s}{'call':>6s}"
     )
     promises: list[tuple[str, float, float]] = []
     for case in cases:
         spent, execution, undone = _measured(case, where, steps)
-        usual, slowest = spent[WARM_UP:], float(spent.max())
+        usual, slowest, call = spent[WARM_UP:], float(spent.max()), int(spent.argmax())
         median, p99 = float(np.median(usual)), float(np.percentile(usual, 99))
-        print(f"{case.title:24s}{median:9.2f}{p99:9.2f}{slowest:10.1f}   {execution}")
+        print(f"{case.title:24s}{median:9.2f}{p99:9.2f}{slowest:10.1f}{call:6d}   {execution}")
         promises.append((f"ms, {case.title}", median, case.at_most))
         if not case.compiled:
             promises.append((f"ms, {case.title}, slowest call", slowest, LONGEST))
