@@ -8,8 +8,8 @@ from pathlib import Path
 
 from recollect.learner.contents.ids import Id
 from recollect.learner.contents.remembered import Remembered, table_of
+from recollect.learner.engine.adapting import resized
 from recollect.learner.engine.emptied import stored_numbers
-from recollect.learner.engine.resized import resized, with_memory
 from recollect.learner.saving.durable import Durable
 from recollect.learner.saving.versions import versions_in
 
@@ -75,7 +75,7 @@ class Remembering(Durable):
         self._check_open()
         with self._lock:
             before, settings = self._now, self._settings
-            changed = with_memory(settings, memory)
+            changed = settings.with_memory(memory)
             engine = before.engine and resized(before.engine, changed)
             try:
                 if engine is not None:
