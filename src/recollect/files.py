@@ -11,7 +11,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,8 +24,8 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 
 __all__ = [
-    "as_json", "check_new", "check_writable", "pack", "replacing", "unpack", "write_bytes",
-    "write_json", "write_packed", "write_text",
+    "CHUNK", "Pause", "as_json", "check_new", "check_writable", "pack", "replacing", "unpack",
+    "write_bytes", "write_json", "write_packed", "write_text",
 ]  # fmt: skip
 
 FORMAT = 1
@@ -39,6 +39,7 @@ TYPES = {
 ORDER = [*TYPES]  # the order of safetensors, largest elements first
 
 Buffer = bytes | memoryview
+Pause = Callable[[], object]
 
 
 @contextmanager
@@ -126,16 +127,20 @@ def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     return b"".join(_pieces(as_json(facts), tensors))
 
 
-def write_packed(path: Path, facts: str, tensors: Mapping[str, Tensor]) -> None:
+def write_packed(
+    path: Path, facts: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None
+) -> None:
     """Write a file in the format of `pack`; `facts` is a text from `as_json`.
 
-    Tensors are not copied, and other threads can run meanwhile.
+    Tensors are not copied, and other threads can run meanwhile. `pause` is called after every
+    `CHUNK` of bytes that was read or written.
     """
     with replacing(path) as part, part.open("wb", buffering=0) as stream:
-        for piece in _pieces(facts, tensors):
+        for piece in _pieces(facts, tensors, pause):
             left = memoryview(piece)
             while left:
                 left = left[stream.write(left[:CHUNK]) :]
+                pause()
 
 
 def as_json(facts: Mapping[str, Any]) -> str:
@@ -146,7 +151,9 @@ def as_json(facts: Mapping[str, Any]) -> str:
         raise InputError(f"data saved with tensors must be plain JSON data: {error}") from None
 
 
-def _pieces(text: str, tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
+def _pieces(
+    text: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None
+) -> Iterator[Buffer]:
     """Yield the parts of a safetensors file: its header, and the bytes of every tensor.
 
     Written by hand, because safetensors would block other threads during the whole write.
@@ -154,7 +161,9 @@ def _pieces(text: str, tensors: Mapping[str, Tensor]) -> Iterator[Buffer]:
     rows = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     names = sorted(rows, key=lambda name: (ORDER.index(rows[name].dtype), name))
     # A single entry, because the order of several would be undefined.
-    header: dict[str, Any] = {"__metadata__": {"recollect": f"{_checksum(text, rows)} {text}"}}
+    header: dict[str, Any] = {
+        "__metadata__": {"recollect": f"{_checksum(text, rows, pause)} {text}"}
+    }
     start = 0
     for name in names:
         tensor = rows[name]
@@ -189,13 +198,16 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return facts, tensors
 
 
-def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+def _checksum(text: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None) -> str:
     found = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         tensor = tensors[name]
         found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
         if tensor.numel():  # an empty tensor cannot be viewed as bytes
-            found.update(_bytes_of(tensor))
+            data = _bytes_of(tensor)
+            for start in range(0, len(data), CHUNK):
+                found.update(data[start : start + CHUNK])
+                pause()
     return found.hexdigest()
 
 

@@ -212,3 +212,19 @@ def test_notes_that_cannot_be_saved_are_refused_at_their_step(tmp_path: Path) ->
     with pytest.raises(DataError, match=r"learned, but not saved: .*plain JSON"):
         learner.observe(*batch(0))
     assert (learner.seen, learner.saved) == (4, None)
+
+
+def test_a_writing_thread_rests_until_somebody_waits_for_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("recollect.learner.saving.image.REST", 1e9)
+    learner = learner_in(tmp_path)
+    for step in range(5):
+        learner.observe(*batch(step))
+    assert on_disk(learner) is None, "it rests after its first piece of work"
+    learner.flush()
+    assert saved_in(tmp_path) == [20, 8]
+    learner.close()
+    resumed = Learner.resume(tmp_path, network())
+    assert resumed is not None
+    assert resumed.seen == 20

@@ -9,8 +9,7 @@ from typing import Any
 from recollect.errors import InputError
 from recollect.learner import log
 from recollect.learner.contents.ids import Named, named_as
-from recollect.learner.engine.adapting import adapted, targets_of
-from recollect.learner.engine.start import first_engine
+from recollect.learner.engine.adapting import adapted, first_engine, targets_of
 from recollect.learner.inputs.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.parts import pair_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
@@ -116,6 +116,14 @@ class Settings:
                 f"increase the memory"
             )
         return found
+
+    def with_memory(self, memory: int | str) -> Settings:
+        """Return the settings with another memory size; raise an `InputError` if it is invalid."""
+        size = bytes_in(memory) if isinstance(memory, str) else memory
+        if not is_whole(size) or size < 1:
+            raise InputError(f"memory must be a whole number of at least 1, not {memory!r}")
+        first = self.memory if self.first_memory is None else self.first_memory
+        return replace(self, memory=memory, first_memory=first)
 
     def custom_method(self) -> Method | None:
         """Return the method if it is not registered, so that a file cannot refer to it by name."""

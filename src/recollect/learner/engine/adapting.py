@@ -1,4 +1,7 @@
-"""Adapt an engine between steps: to new labels, a new target scale, or example weights."""
+"""Create the engine of a learner, and adapt it between steps.
+
+It adapts to new labels, a new target scale, example weights, or another memory size.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,32 @@ from recollect.errors import InputError
 from recollect.learner.engine.carry import carry
 from recollect.learner.engine.engine import Engine
 from recollect.learner.engine.growth import outputs_of
+from recollect.learner.inputs.examples import Kind
+from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
 from recollect.learner.targets.values import Values
+from recollect.memory import interchangeable
 
-__all__ = ["adapted", "in_units", "targets_of"]
+__all__ = ["adapted", "first_engine", "in_units", "resized", "targets_of"]
 
 STORED = 10.0
 NO_HEAD = (
     "target='regression' rescales the last layer of the network, so this must be a linear layer "
     "with a bias whose outputs are the outputs of the network: remove any sigmoid or clamp after it"
 )
+
+
+def first_engine(
+    module: nn.Module, settings: Settings, kind: Kind, labels: Answers, *, numbered: bool = False
+) -> Engine:
+    """Create an engine with an output for every label, and spare ones if outputs are added."""
+    engine = Engine(module, settings, kind, len(labels), numbered)
+    if engine.outputs > len(labels) or labels.fixed or not settings.spare:
+        return engine
+    try:
+        return Engine(module, settings, kind, len(labels) + settings.spare, numbered)
+    except InputError:  # the network cannot be extended, and may never need to be
+        return engine
 
 
 def adapted(engine: Engine, before: Answers, known: Answers, weights: np.ndarray | None) -> Engine:
@@ -65,6 +84,38 @@ def in_units(module: nn.Module, values: Values) -> nn.Module:
     head.weight.mul_(deviation if isinstance(head, Dense) else deviation[:, None])
     head.bias.mul_(deviation).add_(mean)
     return module
+
+
+def resized(engine: Engine, settings: Settings) -> Engine:
+    """Return a copy of an engine with the memory size of these settings.
+
+    If the policy counts classes and the memory grows, the counts restart from the stored examples:
+    no class counts as full, so that each can get its share of the new slots.
+    """
+    title, policy = settings.method.title, engine.fleet.planner.policy
+    if policy is None:
+        raise InputError(f"{title} stores no examples, so there is no memory to resize")
+    if not interchangeable(policy):
+        raise InputError(
+            f"the memory of {title} reserves slots for each class ({type(policy).__name__}), so it "
+            f"cannot be resized: create a new learner with memory={settings.memory!r}"
+        )
+    found = Engine(
+        engine.module, settings, engine.kind, engine.outputs, engine.numbered, engine.target
+    )
+    old, new = engine.fleet, found.fleet
+    for name, tensor in old.state.items():
+        if name not in old.by_slot and tensor.shape != new.state[name].shape:
+            raise InputError(
+                f"{title} has state ({name}) whose shape depends on the size of the memory, so it "
+                f"cannot be resized: create a new learner with memory={settings.memory!r}"
+            )
+    carry(old, new)
+    if new.planner.counts is not None and new.memory.capacity > old.memory.capacity:
+        labels = new.memory.tensors["y"][new.planner.filled(new.clock).to(new.device)]
+        stored = torch.bincount(labels, minlength=new.classes)
+        new.planner.counts.copy_(stored.unsqueeze(0))
+    return found
 
 
 def _rescaled(engine: Engine, factor: Tensor, shift: Tensor) -> Engine:

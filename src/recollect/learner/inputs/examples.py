@@ -14,7 +14,7 @@ from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.train import device_named
 
-__all__ = ["Kind", "batch_of", "check_finite", "device_of", "holds_labels", "tensor_of"]
+__all__ = ["Kind", "batch_of", "check_finite", "device_of", "tensor_of"]
 
 STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
 WIDENED = {
@@ -134,14 +134,6 @@ def batch_of(x: Tensor, count: int | None, what: str = "labels") -> Tensor:
     if not x.numel():
         raise InputError(f"x has no examples: its shape is {list(x.shape)}")
     return x
-
-
-def holds_labels(y: object, examples: Tensor, kind: Kind | None) -> bool:
-    """Whether a tuple is a batch of labels, as a DataLoader yields it, and not one label."""
-    if not isinstance(y, tuple) or not examples.dim() or len(examples) != len(y):
-        return False
-    axes = len(kind.shape) if kind else max(examples.dim() - 1, 1)
-    return examples.dim() == axes + 1
 
 
 def device_of(device: torch.device | str) -> torch.device:

@@ -13,8 +13,7 @@ from torch import nn
 from recollect.errors import DataError, RecollectError
 from recollect.learner import log
 from recollect.learner.contents.ids import Id, Named, ids_in, named_as
-from recollect.learner.contents.remembered import Forgotten, traces_in
-from recollect.learner.contents.remembering import Remembering, inode_of
+from recollect.learner.contents.remembered import Forgotten, Remembering, inode_of, traces_in
 from recollect.learner.fair_lock import FairLock
 from recollect.learner.inputs.arriving import Arriving
 from recollect.learner.late.journal import Journal

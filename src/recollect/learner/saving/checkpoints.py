@@ -14,7 +14,7 @@ from typing import TypeVar, final
 from recollect.errors import DataError, InputError
 from recollect.learner.late.journal import Journal
 from recollect.learner.saving.folder_lock import FolderLock
-from recollect.learner.saving.image import Image
+from recollect.learner.saving.image import Image, Pace
 from recollect.learner.saving.versions import (
     SUFFIX,
     Lineage,
@@ -63,6 +63,7 @@ class Checkpoints:
         self._most = keep or KEEP
         self.wanted = False
         self._thread: Thread | None = None
+        self._pace = Pace()
         self._error: DataError | None = None
 
     @classmethod
@@ -138,10 +139,12 @@ class Checkpoints:
         self.wait()
         folder, line = self._prepared()
         path = named(folder, seen, line)
-        write = partial(self._write, image(), path, seen, pin)
+        state = image()
+        write = partial(self._write, state, path, seen, pin)
         if wait:
             write()
         else:
+            self._pace = state.pause = Pace()
             self._thread = Thread(target=self._noting_failures, args=(write,), name=THREAD)
             self._thread.start()
         return path
@@ -192,6 +195,7 @@ class Checkpoints:
     def wait(self) -> None:
         """Wait until the checkpoint that is being written is done."""
         if self._thread is not None and self._thread is not current_thread():
+            self._pace.hurry()
             self._thread.join()
             self._thread = None
 

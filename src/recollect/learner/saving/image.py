@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import copy
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Condition
+from threading import Condition, Event
 from typing import final
 
+import torch
 from torch import Tensor
 
 from recollect.errors import DataError
-from recollect.files import write_packed
+from recollect.files import CHUNK, Pause, write_packed
 from recollect.learner.engine.threads import threads_for
 from recollect.memory import Memory
 from recollect.train.guard import Guard
 
-__all__ = ["Image", "Writing", "reading"]
+__all__ = ["Image", "Pace", "Writing", "reading"]
+
+REST = 3
 
 
 @final
@@ -24,8 +29,11 @@ class Image:
     """A copy of a learner's tensors between two steps, with its plain data as JSON.
 
     The replay memory, which may be large, is copied only when the file is written: steps log the
-    rows that they overwrite meanwhile, and these are restored in the copy.
+    rows that they overwrite meanwhile, and these are restored in the copy. `pause` is called after
+    every few megabytes.
     """
+
+    pause: Pause = staticmethod(lambda: None)
 
     def __init__(self, facts: str, tensors: Mapping[str, Tensor]) -> None:
         self._facts, self._tensors = facts, {n: t.clone() for n, t in tensors.items()}
@@ -45,7 +53,7 @@ class Image:
             try:
                 # One thread, so that steps and predictions have the other cores.
                 with threads_for(0):
-                    copied = memory.copy()
+                    copied = _copied(memory, self.pause)
                 # Undo from the latest to the first: a row may have been overwritten repeatedly.
                 for rows, values in reversed(self._overwritten):
                     copied.write(rows, values)
@@ -57,9 +65,44 @@ class Image:
                 raise DataError(
                     f"{str(path)!r} cannot be written: it is a device or a pipe, not a file"
                 )
-            write_packed(path, self._facts, tensors)
+            write_packed(path, self._facts, tensors, self.pause)
         except OSError as error:
             raise DataError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
+
+
+def _copied(memory: Memory, pause: Pause) -> Memory:
+    found = copy.copy(memory)
+    found.tensors = {name: torch.empty_like(tensor) for name, tensor in memory.tensors.items()}
+    for name, tensor in memory.tensors.items():
+        rows = max(1, CHUNK // max(1, tensor[0].numel() * tensor.element_size()))
+        parts = zip(found.tensors[name].split(rows), tensor.split(rows), strict=True)  # type: ignore[no-untyped-call]
+        for mine, theirs in parts:
+            mine.copy_(theirs)
+            pause()
+    return found
+
+
+@final
+class Pace:
+    """The pauses of a thread that writes in the background, so that others find a free core.
+
+    After each piece of work, the thread rests for `REST` times the CPU time that it took, so it
+    never needs more than a quarter of a core. It is not given a lower priority instead: on a busy
+    machine, all threads would then wait whenever it has Python's global lock.
+    """
+
+    def __init__(self) -> None:
+        self._hurried = Event()
+        self._used = 0.0  # CPU seconds of the thread, which starts with this object
+
+    def __call__(self) -> None:
+        """Rest, unless another thread waits for this one."""
+        self._hurried.wait(REST * (time.thread_time() - self._used))
+        self._used = time.thread_time()
+
+    def hurry(self) -> None:
+        """Stop resting; any thread may call this."""
+        self._hurried.set()
 
 
 @final
