@@ -22,7 +22,7 @@ from recollect.experiments.plan import plan
 from recollect.streams import DataUnavailable, Stream, benchmark
 from recollect.train import train_all
 from recollect.train.compiled import compiler_exists
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 BATCH, REPLAY, SEEDS, CORES = 10, 10, 10, 2
 ROUNDS, STEPS = 12, 64

@@ -21,7 +21,7 @@ import torch
 from benchmarks import learner_gpu
 from benchmarks.plain import PlainDERpp, plain_mlp
 from recollect import MLP, DERpp, Learner
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 INPUTS, CLASSES, BATCH, MEMORY, REPLAY = 784, 10, 10, 500, 10
 ROUNDS, STEPS = 40, 64

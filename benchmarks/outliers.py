@@ -9,7 +9,7 @@ import torch
 
 from recollect import MLP, DERpp, DivergedError, Learner
 from recollect.learner.inputs.outliers import Watch
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 COUNT, FEATURES, CLASSES, BATCH, SEEDS, RATE = 3000, 8, 6, 10, 5, 0.01
 # Range of the bad cell of an outlier, as powers of ten; some of the large values are not finite.

@@ -20,7 +20,7 @@ from torch import Tensor
 from benchmarks.plain import plain_mlp
 from recollect import MLP, DERpp, Fleet
 from recollect.streams.data import load
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 BATCH, MEMORY, RATE, ALPHA, BETA = 10, 200, 0.03, 0.2, 1.0
 ROUNDS, TASKS, RUNS = 5, 3, (1, 10)

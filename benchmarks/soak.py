@@ -24,7 +24,7 @@ import torch
 
 from benchmarks.plain import PlainDERpp, plain_mlp
 from recollect import MLP, SGD, DERpp, Learner, Method
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 EXAMPLES, BATCH, PHASE = 2_000_000, 10, 2_000
 CLASSES, FEATURES, AT_ONCE = 20, 32, 3

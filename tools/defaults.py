@@ -33,8 +33,8 @@ from recollect import ER, MLP, DERpp, Method
 from recollect.experiments.estimate import in_words
 from recollect.methods import ERACE
 from recollect.nets import Standardise
+from recollect.train.devices import one_thread
 from recollect.train.fleet import Fleet
-from recollect.train.parallel import one_thread
 
 __all__ = ["CANDIDATES", "RESULTS", "main", "read", "table"]
 

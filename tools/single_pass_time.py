@@ -15,7 +15,7 @@ from recollect.experiments.plan import plan
 from recollect.methods import method
 from recollect.streams import benchmark
 from recollect.train import Job, device_named
-from recollect.train.parallel import cores
+from recollect.train.devices import cores
 
 __all__ = ["Asked", "say_how_long"]
 

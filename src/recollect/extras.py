@@ -7,8 +7,6 @@ from contextlib import contextmanager
 
 from recollect.errors import MissingExtraError
 
-__all__ = ["needs"]
-
 
 @contextmanager
 def needs(library: str, *, extra: str, what: str) -> Iterator[None]:

@@ -23,11 +23,6 @@ from torch import Tensor
 
 from recollect.errors import DataError, InputError
 
-__all__ = [
-    "CHUNK", "Pause", "as_json", "check_new", "check_writable", "pack", "replacing", "unpack",
-    "write_bytes", "write_json", "write_packed", "write_text",
-]  # fmt: skip
-
 FORMAT = 1
 CHUNK = 2**22
 TYPES = {

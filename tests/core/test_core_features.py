@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from recollect import MLP
-from recollect.core.modules import Features
-from recollect.core.network import Network, Strategy
+from recollect.core.modules import Features, Strategy
+from recollect.core.network import Network
 from recollect.errors import InputError
 
 SEEDS = [3, 0, 11]

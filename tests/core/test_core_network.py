@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from recollect import MLP
-from recollect.core.network import Network, Strategy
+from recollect.core.modules import Strategy
+from recollect.core.network import Network
 from recollect.errors import InputError
 
 SEEDS = [3, 0, 11]

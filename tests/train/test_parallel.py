@@ -20,7 +20,7 @@ from recollect import ER, SGD, DERpp, Joint, Method, Needs
 from recollect.errors import InputError, RecollectError
 from recollect.streams import Batch, Stream, TaskStream
 from recollect.train import Job, Result, Run, train_all, worker
-from recollect.train.parallel import one_thread
+from recollect.train.devices import one_thread
 
 PARENT = os.getpid()
 

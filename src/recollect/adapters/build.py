@@ -16,8 +16,6 @@ from recollect.methods import ClosedForm, Method, method
 from recollect.methods.usual import USUAL
 from recollect.nets import MLP, Standardise
 
-__all__ = ["Arguments", "learner_for", "network_for", "whole"]
-
 # Clipping bound in standard deviations. With a larger one, a few extreme features occasionally make
 # training diverge: with 10, 3 of 300 seeds on 2,000 rows of River's ImageSegments; with 3, none.
 LIMIT = 3.0

@@ -17,8 +17,6 @@ from recollect.learner import Learner
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["RiverClassifier", "RiverRegressor"]
-
 
 @dataclass(eq=False, repr=False)
 class Features(Arguments):

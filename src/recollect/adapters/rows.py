@@ -16,8 +16,6 @@ from recollect.adapters.build import Arguments, learner_for, whole
 from recollect.errors import InputError
 from recollect.learner import Learner
 
-__all__ = ["Rows", "whole_or_not"]
-
 
 @dataclass(eq=False, repr=False)
 class Rows(Arguments, BaseEstimator):  # type: ignore[misc]

@@ -13,8 +13,6 @@ from recollect.adapters.build import whole
 from recollect.adapters.rows import Rows, whole_or_not
 from recollect.errors import InputError
 
-__all__ = ["SklearnClassifier", "SklearnRegressor"]
-
 
 @final
 class SklearnClassifier(ClassifierMixin, Rows):  # type: ignore[misc]

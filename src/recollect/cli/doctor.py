@@ -17,7 +17,7 @@ from recollect.experiments.store import Store
 from recollect.methods import others
 from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
-from recollect.train.parallel import cores
+from recollect.train.devices import cores
 
 # The package that each extra installs, and its use.
 EXTRAS = {

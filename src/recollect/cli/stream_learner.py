@@ -36,8 +36,8 @@ from recollect.methods import (
 from recollect.methods.usual import FORMERLY, USUAL
 from recollect.nets import MLP, ResNet18, Standardise
 from recollect.train import device_named
+from recollect.train.devices import one_thread
 from recollect.train.optimisation import NUMBERS
-from recollect.train.parallel import one_thread
 
 BATCH, MEMORY, MAX_CLASSES, CATEGORIES = 10, 500, 1000, 32
 HIDDEN = [100, 100]

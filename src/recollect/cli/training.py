@@ -21,7 +21,7 @@ from recollect.files import check_new
 from recollect.streams import Stream
 from recollect.streams.data.files import cache_folder
 from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
-from recollect.train.parallel import cores
+from recollect.train.devices import cores
 
 if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay

@@ -11,8 +11,6 @@ from torch.nn import functional
 
 from recollect.errors import InputError
 
-__all__ = ["PartNorm", "keep_parts_apart", "written_out"]
-
 KINDS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 

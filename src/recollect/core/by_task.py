@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from torch import nn
 
-__all__ = ["ByTask"]
-
 
 class ByTask(nn.Module):
     """A module whose computation depends on the task index, which starts at 0."""

@@ -11,8 +11,6 @@ from torch import Tensor
 from recollect.core.packing import Packing
 from recollect.errors import InputError
 
-__all__ = ["call", "logits_of"]
-
 
 def call(
     module: Callable[..., Any],

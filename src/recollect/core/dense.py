@@ -8,8 +8,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-__all__ = ["Dense", "Product", "dense", "joined"]
-
 
 class Product(NamedTuple):
     """The low-rank gradient of a linear layer's weight, stored as two factors.

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from recollect.core.dense import Dense
 
-__all__ = ["FirstPass", "leaves_inputs", "same_in_both_modes"]
-
 # Layers without batch statistics, dropout or random slopes.
 SAME = frozenset((
     Dense, nn.Sequential, nn.ModuleList, nn.Identity, nn.Flatten, nn.Unflatten,

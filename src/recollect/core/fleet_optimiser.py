@@ -10,8 +10,6 @@ from torch import Tensor
 
 from recollect.core.weights import Gradient, Weights, column
 
-__all__ = ["DEFAULTS", "FleetOptimiser", "clipped"]
-
 # Settings that may differ between the runs of a fleet, with torch's names and defaults.
 DEFAULTS: dict[str, dict[str, float]] = {
     "SGD": {"momentum": 0.0, "weight_decay": 0.0},

@@ -12,8 +12,6 @@ from torch.nn import functional
 
 from recollect.core.random import below
 
-__all__ = ["Images", "as_input"]
-
 GREY = 4  # dimensions of a fleet's batch of images without channels, `[K, n, H, W]`
 
 

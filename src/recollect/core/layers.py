@@ -14,8 +14,6 @@ from torch.nn import functional
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-__all__ = ["Layers"]
-
 Rule = Callable[[Tensor], Sequence[Tensor]]
 
 

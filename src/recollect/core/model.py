@@ -16,8 +16,6 @@ from recollect.core.torch_optimiser import Optimiser
 from recollect.core.weights import Gradient, Gradients, State, Weights, column
 from recollect.errors import InputError
 
-__all__ = ["Model", "check_loss"]
-
 
 @dataclass(eq=False, repr=False)
 class Model:

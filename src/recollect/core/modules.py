@@ -15,22 +15,6 @@ from recollect.core.calling import logits_of
 from recollect.core.dense import Dense
 from recollect.errors import InputError
 
-__all__ = [
-    "Features",
-    "Head",
-    "Strategy",
-    "buffer_slots",
-    "build_module",
-    "built",
-    "maker",
-    "network_size",
-    "put_weights",
-    "replace_head",
-    "seeded",
-    "shares_tensors",
-    "strategy_for",
-]
-
 Strategy = Literal["broadcast", "vmap", "loop"]
 
 DENSE = (

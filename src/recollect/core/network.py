@@ -31,8 +31,6 @@ from recollect.core.packing import Packing
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError
 
-__all__ = ["Network", "Strategy"]
-
 Tensors = Mapping[str, Tensor]
 CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 

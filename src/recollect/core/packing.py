@@ -14,8 +14,6 @@ from torch.nn import functional
 
 from recollect.errors import InputError
 
-__all__ = ["Packing", "Part"]
-
 WORD = 4  # bytes
 STORED = (
     torch.bool, torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64,

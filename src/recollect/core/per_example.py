@@ -18,8 +18,6 @@ from recollect.core.weights import Weights
 if TYPE_CHECKING:
     from recollect.core.model import Model
 
-__all__ = ["PerExample", "fisher_information", "gradient_dots"]
-
 Gradients = Iterable[tuple[str, Tensor]]
 
 NUMBERS_AT_ONCE = 1 << 28

@@ -5,8 +5,6 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["lowest"]
-
 FEW = 5
 ITERATIONS = 40
 SHRINK = 0.1

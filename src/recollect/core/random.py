@@ -13,10 +13,6 @@ from typing import overload
 import torch
 from torch import Tensor
 
-__all__ = [
-    "Purpose", "advance", "below", "bits", "coming_bits", "extend", "permute", "uniform", "words",
-]  # fmt: skip
-
 GOLDEN = 0x9E3779B97F4A7C15 - (1 << 64)
 MIX_1 = 0xBF58476D1CE4E5B9 - (1 << 64)
 MIX_2 = 0x94D049BB133111EB - (1 << 64)

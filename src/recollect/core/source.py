@@ -20,8 +20,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["captured_by", "code_of", "facts_of", "source_of"]
-
 LETTERS = 16
 LIBRARY = ("builtins", "numpy", "recollect", "torch", "torchvision")
 SAYS_ITSELF = (

@@ -13,11 +13,6 @@ from torch.nn import functional
 from recollect.core.losses import CROSS_ENTROPY, Criterion
 from recollect.errors import InputError, unknown_name
 
-__all__ = [
-    "BINARY_CROSS_ENTROPY", "CLASS", "LABELS", "LARGEST_WEIGHT", "REGRESSION", "SQUARED_ERROR",
-    "TARGETS", "Target", "Weighted", "target_named", "with_weights",
-]  # fmt: skip
-
 LARGEST_WEIGHT = 1e6  # a larger one is probably a mistake, and the step would diverge
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of one example's y
 

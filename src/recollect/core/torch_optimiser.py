@@ -12,8 +12,6 @@ from recollect.core.fleet_optimiser import FleetOptimiser, clipped
 from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError, unknown_name
 
-__all__ = ["Optimiser", "TorchOptimiser", "torch_optimisers"]
-
 # They need to re-evaluate the loss, sparse gradients, or matrices only.
 UNFIT = {"Optimizer", "LBFGS", "SparseAdam", "Muon"}
 

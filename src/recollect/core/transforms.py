@@ -13,8 +13,6 @@ from recollect.core.images import as_input
 from recollect.core.modules import seeded
 from recollect.errors import InputError
 
-__all__ = ["Transform", "Transforms"]
-
 Transform = Callable[[Tensor], Tensor]
 
 

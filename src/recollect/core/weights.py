@@ -12,8 +12,6 @@ from torch import Tensor
 from recollect.core.dense import Product, dense
 from recollect.errors import InputError
 
-__all__ = ["Gradient", "Gradients", "State", "Weights", "column"]
-
 ALIGNED = 64
 
 

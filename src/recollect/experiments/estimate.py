@@ -10,9 +10,8 @@ import torch
 
 from recollect.errors import RecollectError
 from recollect.train import Job
-from recollect.train.devices import wait_for
+from recollect.train.devices import one_thread, wait_for
 from recollect.train.loop import fleet_of
-from recollect.train.parallel import one_thread
 
 WARM, TIMED = 3, 10
 RUNS = 5

@@ -14,9 +14,10 @@ from recollect.errors import InputError, RecollectError
 from recollect.extras import needs
 from recollect.streams import Stream
 from recollect.train import Job, Result, TimeUp
+from recollect.train.devices import one_thread
 from recollect.train.interrupts import stop_asked
 from recollect.train.loop import train
-from recollect.train.parallel import Events, Work, one_thread
+from recollect.train.parallel import Events, Work
 
 RETRIES = 5
 POLL_SECONDS = 1.0

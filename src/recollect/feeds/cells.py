@@ -14,11 +14,6 @@ from numpy.typing import NDArray
 
 from recollect.feeds.record import Label, Malformed
 
-__all__ = [
-    "LARGEST", "as_text", "as_truth", "is_missing", "is_number", "kind_of", "leaves", "numbers",
-    "plain_label",
-]  # fmt: skip
-
 LARGEST = float(np.finfo(np.float32).max)
 # Words that mean "missing", in any case. A category cannot have one of these names.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?"})

@@ -11,11 +11,6 @@ from typing import Any, Literal, NamedTuple
 from recollect.errors import InputError
 from recollect.feeds.cells import as_text, is_missing, kind_of, leaves
 
-__all__ = [
-    "Column", "Handling", "chosen_columns", "column_of", "described", "inferred_columns",
-    "saved_kinds",
-]  # fmt: skip
-
 FEW = 20  # a text column with at most this many distinct values is always categorical
 MOST_NAMES, MOST_LETTERS = 12, 30  # in messages
 WITH_COMMAS = re.compile(r"[+-]?\d+([ .']\d+)*(,\d+)+(\.\d+)?")  # 1,5 or 1.234,5 or 1,234.5

@@ -15,8 +15,6 @@ from recollect.feeds.lines import NEW_FILE, STDIN, decoded_line, numbered
 from recollect.feeds.reader import LineReader, Row
 from recollect.feeds.record import Layout, Malformed, Record
 
-__all__ = ["Delimited"]
-
 MOST_LINES = 100
 OTHER_DELIMITERS = ";\t|,"
 

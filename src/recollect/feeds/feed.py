@@ -18,8 +18,6 @@ from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Malformed, Position, Record
 from recollect.feeds.table import TableState
 
-__all__ = ["KINDS", "Feed", "Reading", "key_of", "labels_of", "open_feed", "open_labels"]
-
 Kind = Literal["csv", "jsonl", "parquet", "images"]
 
 KINDS: tuple[Kind, ...] = ("csv", "jsonl", "parquet", "images")

@@ -18,8 +18,6 @@ from recollect.errors import DataError
 from recollect.feeds.lines import POLL
 from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
 
-__all__ = ["ImageFolder"]
-
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 SETTLED = 0.5
 

@@ -14,8 +14,6 @@ from recollect.feeds.reader import LineReader, Row
 from recollect.feeds.record import Layout, Malformed, Record
 from recollect.feeds.table import table_of
 
-__all__ = ["JSONLines"]
-
 MOST_NOTICES = 5
 
 

@@ -14,17 +14,6 @@ from typing import BinaryIO, final
 from recollect.errors import DataError
 from recollect.feeds.record import OTHER_FILE, Malformed
 
-__all__ = [
-    "NEW_FILE",
-    "POLL",
-    "STDIN",
-    "FileLines",
-    "InputLines",
-    "Lines",
-    "decoded_line",
-    "numbered",
-]
-
 STDIN = "-"
 NEW_FILE = b""  # not a line: the next line is the first one of another file
 POLL = 0.1

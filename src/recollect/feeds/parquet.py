@@ -25,8 +25,6 @@ from recollect.feeds.record import (
 )
 from recollect.feeds.table import Table, table_of
 
-__all__ = ["Parquet"]
-
 ROWS = 1024
 
 

@@ -20,8 +20,6 @@ from recollect.feeds.lines import FileLines, Lines
 from recollect.feeds.record import Faults, Layout, Malformed, Position, Record, position_parts
 from recollect.feeds.table import Table, table_of
 
-__all__ = ["CELLS", "LineReader", "Row", "TableReader"]
-
 ROWS, CELLS = 1000, 100_000  # how much is read before the first record is returned
 
 

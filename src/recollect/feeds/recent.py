@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from recollect.errors import DataError
 
-__all__ = ["LAST", "Recent"]
-
 LAST = 31  # enough for a robust median, few enough to follow drift and to save quickly
 
 

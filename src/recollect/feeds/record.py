@@ -14,17 +14,6 @@ from recollect.errors import DataError
 if TYPE_CHECKING:
     from recollect.feeds.table import Table
 
-__all__ = [
-    "Faults",
-    "Format",
-    "Label",
-    "Layout",
-    "Malformed",
-    "Position",
-    "Record",
-    "position_parts",
-]
-
 Label = str | int | float | bool | tuple[str | int | float | bool, ...]
 Position = tuple[int | str, ...]
 Layout = Mapping[str, Any]

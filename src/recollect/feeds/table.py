@@ -14,8 +14,6 @@ from recollect.feeds.columns import Column, Handling
 from recollect.feeds.recent import Recent
 from recollect.feeds.record import Malformed
 
-__all__ = ["Table", "TableState", "table_of"]
-
 PLAIN = frozenset({int, float, bool})
 
 

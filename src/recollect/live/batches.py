@@ -11,8 +11,6 @@ from recollect.feeds import Feed, Record
 from recollect.feeds.record import Position
 from recollect.live.rows import StreamRow
 
-__all__ = ["Source", "batches_in_turn"]
-
 SILENCE = 0.5
 
 

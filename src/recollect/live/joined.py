@@ -15,8 +15,6 @@ from recollect.learner.targets.labels import decoded, encoded
 from recollect.live.batches import Source
 from recollect.live.rows import StreamRow
 
-__all__ = ["Joined", "LabelCounts", "LateLabels", "Matched", "late_labels", "settings_of"]
-
 PENDING = "pending.x"
 NOW = 0.0  # predictions never expire by age: files do not say when a row was written
 PATIENCE = 2  # an early label is given up after `PATIENCE * most` other labels were learned

@@ -17,15 +17,6 @@ from recollect.learner import Learner
 from recollect.learner.targets.labels import as_number, no_class
 from recollect.learner.targets.values import LARGEST
 
-__all__ = [
-    "StreamRow",
-    "checked_label",
-    "checked_row",
-    "predict",
-    "prediction_line",
-    "target_value",
-]
-
 BETWEEN = "|"
 OWN = ("n", "id", "source", "line", "file", "label", "predicted", "probability")
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["stop_at_signals"]
-
 
 @contextmanager
 def stop_at_signals(stop: Callable[[], None]) -> Iterator[list[int]]:

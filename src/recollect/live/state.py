@@ -17,8 +17,6 @@ from recollect.feeds import Feed
 from recollect.feeds.record import Layout
 from recollect.files import check_new, check_writable, write_bytes
 
-__all__ = ["Predictions", "Saving", "SettingsError", "StateFolder", "output_of"]
-
 FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
 WRITTEN = "predictions.json"
 FORMAT = 1

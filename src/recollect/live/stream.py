@@ -22,8 +22,6 @@ from recollect.live.batches import Source, batches_in_turn
 from recollect.live.joined import LabelCounts, late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
 
-__all__ = ["LiveStream"]
-
 
 @final
 class LiveStream:

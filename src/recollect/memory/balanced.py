@@ -15,8 +15,6 @@ from recollect.core.random import Purpose, below, bits
 from recollect.memory.policy import Arrivals, last_in_slot
 from recollect.memory.reservoir import Filling
 
-__all__ = ["Balanced", "equal_shares"]
-
 Whole = NDArray[np.int64]
 
 FRACTION = 31  # bits of a random fraction, so that its product with a capacity is below 2**63

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-__all__ = ["herd", "keep_closest", "nearest"]
-
 TINY = 1e-24
 
 

@@ -21,8 +21,6 @@ from torch import Tensor
 from recollect.core.random import Purpose, bits, permute
 from recollect.memory.policy import Arrivals, Clock, Drawn, Policy, last_in_slot
 
-__all__ = ["drawn_around", "filled_slots", "interchangeable", "sizes_around", "slots_with_holes"]
-
 Sizes = tuple[int, ...]
 
 NONE, ANY = -2, -1

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from recollect.errors import InputError
 
-__all__ = ["Memory", "Stored"]
-
 
 class Stored(dict[str, Tensor]):
     """Stored examples of K runs; each field `[K, n, ...]` is also an attribute.

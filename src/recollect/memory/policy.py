@@ -10,8 +10,6 @@ from torch import Tensor
 
 from recollect.errors import InputError
 
-__all__ = ["Arrivals", "Clock", "Drawn", "Policy", "check_members", "check_plans", "last_in_slot"]
-
 MANY = 512
 NO_LABELS = "a memory policy that uses labels, counts or stored must set uses_labels = True"
 

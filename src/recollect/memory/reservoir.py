@@ -11,8 +11,6 @@ from torch import Tensor
 from recollect.core.random import Purpose, below, bits, coming_bits, permute
 from recollect.memory.policy import Arrivals, Clock, Drawn, last_in_slot
 
-__all__ = ["Chosen", "Filling", "Reservoir", "without_replacement"]
-
 
 @dataclass(frozen=True)
 class Filling:

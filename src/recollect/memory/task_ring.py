@@ -12,8 +12,6 @@ from torch import Tensor
 from recollect.memory.policy import Arrivals, Clock, Drawn, last_in_slot
 from recollect.memory.reservoir import without_replacement
 
-__all__ = ["TaskRing", "TaskShares"]
-
 
 @dataclass(frozen=True)
 class TaskRing:

@@ -18,11 +18,6 @@ from recollect.methods.setup import Spec
 if TYPE_CHECKING:
     from recollect.methods.base import Method
 
-__all__ = [
-    "UNSEEN", "Solved", "add_to_means", "by_distance", "from_means", "known_only", "linear_head",
-    "means_and_counts", "one_hot", "solution",
-]  # fmt: skip
-
 T = TypeVar("T")
 
 EXACT = "donot_use_mm_for_euclid_dist"  # matrix products would round small distances

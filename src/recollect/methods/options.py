@@ -13,18 +13,6 @@ from recollect.errors import InputError
 if TYPE_CHECKING:
     from recollect.methods.base import Method
 
-__all__ = [
-    "Hyperparameter",
-    "check_hyperparameters",
-    "hyper",
-    "hyperparameters",
-    "omitted_defaults",
-    "recorded_values",
-    "static",
-    "symbol",
-    "varying",
-]
-
 
 @final
 @dataclass(frozen=True)

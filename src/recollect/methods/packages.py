@@ -23,8 +23,6 @@ from recollect.errors import InputError, nearest
 from recollect.methods.base import Method
 from recollect.methods.options import hyperparameters, symbol
 
-__all__ = ["GROUP", "RESERVED", "Others", "is_location", "located", "look_for"]
-
 GROUP = "recollect.methods"
 LOCATION = re.compile(r"(?P<module>.+\.py|[^\W\d]\w*(\.[^\W\d]\w*)*):(?P<name>[^\W\d]\w*)")
 

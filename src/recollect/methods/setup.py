@@ -18,10 +18,6 @@ from recollect.methods.options import static
 if TYPE_CHECKING:
     from recollect.methods.base import Method
 
-__all__ = [
-    "Build", "Field", "Needs", "Replay", "Setup", "SlotState", "Spec", "setup_of", "state_of",
-]  # fmt: skip
-
 Build = Callable[[], nn.Module] | nn.Module
 Layout = tuple[tuple[int, ...], torch.dtype]  # the shape and type of a field, for one example
 

@@ -16,8 +16,6 @@ from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.memory import Stored
 
-__all__ = ["Step"]
-
 
 class Step:
     """One training step of K runs: the incoming batch, the model, and draws from memory.

@@ -15,8 +15,6 @@ from recollect.core.weights import State
 from recollect.errors import InputError
 from recollect.memory import Clock, Memory
 
-__all__ = ["Query", "Requests", "Task"]
-
 ROWS = 1000
 
 

@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from recollect.core.dense import Dense
 
-__all__ = ["MLP"]
-
 
 class MLP(nn.Module):
     """Fully connected layers with ReLU between them; Xavier-uniform weights, zero biases.

@@ -15,8 +15,6 @@ from recollect.errors import InputError
 from recollect.nets.mlp import MLP
 from recollect.nets.resnet import ResNet18
 
-__all__ = ["Progressive", "progressive"]
-
 Seen = Sequence[Tensor]
 
 

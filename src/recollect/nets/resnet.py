@@ -6,8 +6,6 @@ from itertools import pairwise
 
 from torch import Tensor, nn
 
-__all__ = ["ResNet18"]
-
 
 class ResNet18(nn.Module):
     """ResNet-18 for small images: four stages of two residual blocks (He et al., 2016).

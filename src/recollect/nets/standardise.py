@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from recollect.errors import InputError
 
-__all__ = ["Standardise"]
-
 EARLY = 1e4  # over n, a clipping limit that is large while n values estimate a deviation badly
 
 

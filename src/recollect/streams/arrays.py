@@ -20,8 +20,6 @@ from recollect.streams.splits import Examples, check_tested, distinct, examples,
 from recollect.streams.stream import Setting
 from recollect.streams.tasks import TaskStream, examples_of, reordered
 
-__all__ = ["SCENARIOS", "Options", "Scenario", "from_arrays"]
-
 Scenario = Literal["class", "task", "domain", "arrival", "rotated", "permuted"]
 SCENARIOS: dict[str, Setting] = {
     "class": "class",

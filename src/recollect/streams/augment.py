@@ -13,8 +13,6 @@ from recollect.core.source import source_of
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
 
-__all__ = ["Statistics", "augmentation"]
-
 CHANNELS = (1, 3, 4)
 Statistics = tuple[Sequence[float], Sequence[float]]
 

@@ -20,8 +20,6 @@ from recollect.streams.pixels import View
 from recollect.streams.stream import Setting, Stream
 from recollect.streams.tasks import TaskStream, examples_of, reordered
 
-__all__ = ["BENCHMARKS", "Benchmark", "benchmark", "hold_out", "twin"]
-
 
 def benchmark(name: str) -> Benchmark:
     """Return the benchmark with this name.

@@ -12,8 +12,6 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError
 from recollect.streams.tasks import TaskStream
 
-__all__ = ["blurred", "imbalanced", "long_tailed", "recurring"]
-
 SWAPPED, RARE, KEPT, VISIT = 0, 1, 2, 3  # purposes of random numbers in these functions
 
 

@@ -14,11 +14,6 @@ from recollect.core.packing import STORED, Packing
 from recollect.core.targets import LARGEST_WEIGHT
 from recollect.errors import InputError
 
-__all__ = [
-    "Array", "Parts", "checked_weights", "inputs_of", "integers_of", "is_parts", "labels_of",
-    "packed", "values_of",
-]  # fmt: skip
-
 Array = npt.NDArray[Any] | Tensor
 Parts = Mapping[str, Any] | tuple[Any, ...]
 

@@ -12,8 +12,6 @@ from recollect.core.random import Purpose, bits, permute
 from recollect.errors import InputError
 from recollect.streams.stream import Copies, take
 
-__all__ = ["ClassOrder", "Order", "class_groups"]
-
 Order = Literal["seed"] | int | Sequence[int]
 
 

@@ -17,8 +17,6 @@ from recollect.streams.arrays import Options, from_arrays
 from recollect.streams.reading import with_progress
 from recollect.streams.tasks import TaskStream
 
-__all__ = ["from_folder"]
-
 KINDS = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
 Pixels = NDArray[np.uint8]
 

@@ -13,8 +13,6 @@ from torch import Tensor
 
 from recollect.streams.stream import Batch, Copies, Stream, packing_of, shuffled
 
-__all__ = ["Joint"]
-
 
 @final
 @dataclass(frozen=True, eq=False)

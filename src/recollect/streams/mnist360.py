@@ -17,8 +17,6 @@ from recollect.streams.data import Dataset
 from recollect.streams.pixels import rotate
 from recollect.streams.stream import Batch, Copies, Setting, take
 
-__all__ = ["DIGITS", "ROUNDS", "Mnist360"]
-
 DIGITS = 9
 ROUNDS = 3
 GROUPS = 2 * ROUNDS

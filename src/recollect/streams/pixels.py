@@ -16,8 +16,6 @@ from torch import Tensor
 
 from recollect.core.random import Purpose, bits, permute
 
-__all__ = ["PixelMap", "View", "angle", "permutation", "pixel_map", "rotate", "rotation", "through"]
-
 View = Literal["plain", "permuted", "rotated", "reordered"]
 
 # Rounding errors decide which of two pixels a source coordinate exactly between them maps to; this

@@ -7,8 +7,6 @@ import time
 from collections.abc import Iterable, Iterator, Sized
 from typing import TypeVar
 
-__all__ = ["with_progress"]
-
 T = TypeVar("T")
 PATIENCE, EVERY = 2.0, 0.5
 

@@ -13,8 +13,6 @@ from recollect.errors import InputError
 from recollect.streams.checks import Array, Parts, inputs_of, integers_of, labels_of, packed
 from recollect.streams.data.dataset import held_out
 
-__all__ = ["Examples", "check_tested", "distinct", "examples", "split"]
-
 
 class Examples(NamedTuple):
     """Validated examples: x `[N, *shape]` uint8 or float32, y `[N]` or `[N, C]`, tasks `[N]`.

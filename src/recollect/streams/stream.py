@@ -14,20 +14,6 @@ from recollect.core.targets import CLASS, TARGETS, Target
 from recollect.core.transforms import Transforms
 from recollect.errors import InputError
 
-__all__ = [
-    "ABSENT_IF_NONE",
-    "Batch",
-    "Copies",
-    "Setting",
-    "Stream",
-    "has_task_il",
-    "packing_of",
-    "shuffled",
-    "take",
-    "target_of",
-    "validation_of",
-]
-
 # Metadata of a stream's field: if its value is None, it is not part of the fingerprint.
 ABSENT_IF_NONE = {"absent_if_none": True}
 

@@ -20,8 +20,6 @@ from recollect.streams.data.dataset import held_out
 from recollect.streams.pixels import PixelMap, View, pixel_map, through
 from recollect.streams.stream import ABSENT_IF_NONE, Batch, Copies, Setting, shuffled, take
 
-__all__ = ["TaskStream", "examples_of", "reordered"]
-
 
 def examples_of(labels: Tensor, classes: Sequence[int]) -> Tensor:
     """Return the indices of the examples of some classes."""

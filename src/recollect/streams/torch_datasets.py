@@ -16,8 +16,6 @@ from recollect.streams.checks import Parts, is_parts
 from recollect.streams.reading import with_progress
 from recollect.streams.tasks import TaskStream
 
-__all__ = ["from_dataset"]
-
 ONLY = ""
 
 

@@ -21,8 +21,6 @@ from recollect.train.identity import hashed
 from recollect.train.job import Job
 from recollect.train.result import Result
 
-__all__ = ["Checkpoints", "Saved"]
-
 EVERY = 120.0
 STATE, DONE, LOCK = ".safetensors", ".json", "lock"
 

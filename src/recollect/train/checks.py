@@ -14,16 +14,6 @@ from recollect.errors import InputError
 from recollect.memory import Clock, Policy
 from recollect.methods import Classifier, Method, static
 
-__all__ = [
-    "check_alike",
-    "check_batch",
-    "check_network",
-    "check_no_gradient",
-    "check_runs",
-    "check_state",
-    "check_target",
-]
-
 
 def check_runs(
     methods: Sequence[Method],

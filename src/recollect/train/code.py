@@ -16,8 +16,6 @@ from typing import Any, final
 
 from recollect.core.source import captured_by
 
-__all__ = ["code_fingerprint"]
-
 LETTERS = 12
 TRAINING = "recollect.train.loop"
 

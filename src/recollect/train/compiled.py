@@ -14,8 +14,6 @@ from recollect.core.network import Network
 from recollect.errors import InputError, RecollectError
 from recollect.train.execution import reason, say_slower
 
-__all__ = ["NO_COMPILER", "Compiled", "compiler_exists", "compiling_pays", "fast_steps"]
-
 NO_COMPILER = "steps cannot be compiled, because no C++ compiler was found: install g++ or clang++"
 RECORDED = {"cuda"}  # devices on which steps are recorded by default
 MANY_STEPS = 20_000

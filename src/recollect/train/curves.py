@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
-__all__ = ["Curves", "average_incremental", "class_accuracies"]
-
 
 @final
 @dataclass(frozen=True)

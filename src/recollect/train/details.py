@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from recollect.train.fleet import Fleet
     from recollect.train.result import Result
 
-__all__ = ["CURVE_EXAMPLES", "CURVE_STEPS", "Callback", "Details", "Point"]
-
 CURVE_STEPS = 200
 CURVE_EXAMPLES = 100
 

@@ -11,8 +11,6 @@ import torch
 
 from recollect.errors import InputError
 
-__all__ = ["cores", "device_label", "device_named", "free_memory", "one_thread", "wait_for"]
-
 
 def device_named(name: str = "auto") -> torch.device:
     """Find a device by name: `auto` is a GPU if there is one, else the CPU.

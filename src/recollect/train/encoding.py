@@ -25,8 +25,6 @@ from recollect.streams.reading import with_progress
 from recollect.train.devices import device_named
 from recollect.train.fingerprint import NetworkFacts
 
-__all__ = ["encode", "features_of"]
-
 ROWS = 500  # examples per cache file: an interrupted call loses at most this many
 LETTERS = 32
 SEEN_BY_SEED = ("rotated", "permuted")

@@ -17,8 +17,6 @@ from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
 from recollect.train.measures import LOWER_IS_BETTER, MEASURES, measure
 
-__all__ = ["Counts", "Matrix", "Scores", "Tested", "accuracy", "plain", "scores", "settings"]
-
 Matrix = NDArray[np.float64]
 ROWS = 1000
 Counts = dict[str, Tensor]  # confusion matrices per setting, [K, C, C]: true class, predicted class

@@ -15,11 +15,6 @@ from torch import Tensor
 
 from recollect.errors import RecollectError, SlowerWarning
 
-__all__ = [
-    "WARM_UP", "Execution", "Lanes", "Sizes", "Stacks", "captured", "fast_arithmetic", "reason",
-    "say_slower",
-]  # fmt: skip
-
 Stacks = dict[str, Tensor]
 Step = Callable[..., Tensor]
 Sizes = tuple[int, ...]

@@ -20,8 +20,6 @@ from recollect.core.source import captured_by, facts_of
 from recollect.streams.stream import Stream
 from recollect.train.networks import ARGUMENTS
 
-__all__ = ["NetworkFacts", "stream_fingerprint", "weights_fingerprint"]
-
 BLOCK, BLOCKS = 64, 8
 SAMPLE = 64
 LETTERS = 16

@@ -32,8 +32,6 @@ from recollect.train.planner import Planner, by_step
 from recollect.train.reader import Reader
 from recollect.train.stepper import Stepper
 
-__all__ = ["Fleet"]
-
 
 class Fleet(FleetTasks):
     """Train K runs of one method together, each with its own seed and hyper-parameters.

@@ -13,8 +13,6 @@ from recollect.core.torch_optimiser import Optimiser
 from recollect.core.weights import State, Weights
 from recollect.methods import Method, static, varying
 
-__all__ = ["FleetState", "stacked"]
-
 
 @dataclass(frozen=True)
 class FleetState:

@@ -22,8 +22,6 @@ from recollect.train.planner import Planner
 from recollect.train.reader import Reader
 from recollect.train.stepper import Stepper
 
-__all__ = ["FleetTasks"]
-
 BATCH = 10
 
 Examples = Callable[[Tensor], tuple[Tensor, Tensor]]

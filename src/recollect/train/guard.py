@@ -14,8 +14,6 @@ from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.weights import Weights
 from recollect.memory import Memory
 
-__all__ = ["SURE", "Guard", "Rows", "pooled"]
-
 TRIED = 4
 ALIGNED = 64  # elements
 SURE = 1e37  # if the sum of absolute values is below it, no partial sum overflows in float32

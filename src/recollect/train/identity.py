@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, final
 
-__all__ = ["ENVIRONMENT", "UNKNOWN", "Identity", "hashed"]
-
 UNKNOWN = ""
 LETTERS = 24
 

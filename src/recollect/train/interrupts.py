@@ -15,11 +15,6 @@ from typing import final
 from recollect.errors import Terminated, TimeUp
 from recollect.train.checkpoint import Checkpoints
 
-__all__ = [
-    "SLICE_SECONDS", "Slices", "ending", "in_worker", "noting_signals", "stop_asked",
-    "stopped_words",
-]  # fmt: skip
-
 STOPPING = b"recollect: saving the state, then stopping (a second signal ends it at once)\n"
 SLICE_SECONDS = 0.5
 

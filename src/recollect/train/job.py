@@ -23,8 +23,6 @@ from recollect.train.identity import UNKNOWN, Identity, hashed
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 from recollect.train.result import precision_class
 
-__all__ = ["Job", "Run"]
-
 CPU = torch.device("cpu")
 NO_DETAILS = Details()
 

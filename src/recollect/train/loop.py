@@ -18,17 +18,16 @@ from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.streams.stream import packing_of, target_of
 from recollect.train.checkpoint import Checkpoints, Saved
+from recollect.train.details import Point
 from recollect.train.devices import device_label, wait_for
 from recollect.train.evaluate import Matrix, accuracy, plain, scores
 from recollect.train.fleet import Fleet
 from recollect.train.interrupts import SLICE_SECONDS, Slices, stop_asked
 from recollect.train.job import Job
 from recollect.train.networks import save_networks
-from recollect.train.observer import Observer, Point
+from recollect.train.observer import Observer
 from recollect.train.result import Result
 from recollect.train.source import Source, stretch_length, stretches_of
-
-__all__ = ["Progress", "fleet_of", "train"]
 
 
 def train(

@@ -8,8 +8,6 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-__all__ = ["LOWER_IS_BETTER", "MEASURES", "PERCENT", "average_precision", "measure", "worst"]
-
 LOWER_IS_BETTER = frozenset({"rmse", "mae", "hamming"})
 
 

@@ -18,8 +18,6 @@ from recollect.train.execution import Sizes, reason
 if TYPE_CHECKING:
     from recollect.train.fleet_state import FleetState
 
-__all__ = ["FirstSteps"]
-
 LOSS, HYPER = "loss", "hyper-parameter "
 GIVEN = {"x": "inputs", "raw x": "inputs", "y": "labels", "key": "random numbers", "slots": "slots"}
 PLURAL = {"weights", "slots", "statistics"}

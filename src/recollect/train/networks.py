@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from recollect.train.job import Job
     from recollect.train.result import Result
 
-__all__ = ["inputs_of", "load_network", "save_networks"]
-
 Build = Callable[[], nn.Module] | nn.Module
 
 # The networks of this library, whose arguments can be read off their layers.

@@ -17,8 +17,6 @@ from recollect.train.evaluate import Counts, Matrix, accuracy
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job
 
-__all__ = ["Observer", "Point"]
-
 
 @final
 class Observer:

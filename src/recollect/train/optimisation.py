@@ -15,11 +15,6 @@ from recollect.core.torch_optimiser import Optimiser, TorchOptimiser, torch_opti
 from recollect.core.weights import Weights
 from recollect.errors import InputError, unknown_name
 
-__all__ = [
-    "NUMBERS", "OVER", "PLAIN_SGD", "SCHEDULES", "SCHEDULE_SETTINGS", "Optimisation",
-    "RateSchedule", "rate_factors",
-]  # fmt: skip
-
 OVER = ("stream", "task")
 SCHEDULES = ("constant", "step", "cosine")
 # Settings that may differ between the runs of a fleet; by default a step schedule has three levels.

@@ -25,8 +25,6 @@ from recollect.train.loop import train
 from recollect.train.result import Result
 from recollect.train.worker import start_worker
 
-__all__ = ["Events", "ResultStore", "Runner", "Work", "cores", "one_thread", "train_all"]
-
 LARGEST_FLEET = 16
 ROWS_IN_CACHE = 1536
 POLL_SECONDS = 0.2

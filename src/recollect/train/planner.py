@@ -15,8 +15,6 @@ from recollect.memory.holes import drawn_around, filled_slots, sizes_around, slo
 from recollect.train.execution import Sizes, Stacks
 from recollect.train.optimisation import RateSchedule
 
-__all__ = ["Planner", "by_step"]
-
 PLANNED = 512
 STEPS_AHEAD = 256
 EXAMPLES_AHEAD = 4096

@@ -20,8 +20,6 @@ from recollect.train.devices import cores
 if TYPE_CHECKING:
     from recollect.train.job import Job
 
-__all__ = ["MADE", "Provenance", "commit"]
-
 GIT_SECONDS = 10
 
 # The keys of the object `made` in files, in order; some are the fields of a run's identity.

@@ -19,8 +19,6 @@ from recollect.memory import Clock, Memory
 from recollect.methods import Method, Query
 from recollect.train.execution import fast_arithmetic
 
-__all__ = ["Reader"]
-
 
 @final
 @dataclass(frozen=True)

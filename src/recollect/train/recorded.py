@@ -13,8 +13,6 @@ from torch import Tensor, nn
 from recollect.errors import InputError
 from recollect.train.execution import WARM_UP, captured, reason, say_slower
 
-__all__ = ["MOST", "Frequent", "Recorded"]
-
 MOST = 8
 LARGEST = 512
 MANY = 1000

@@ -18,8 +18,6 @@ from recollect.train.networks import load_network
 from recollect.train.optimisation import Optimisation
 from recollect.train.provenance import MADE, Provenance
 
-__all__ = ["DETAILS", "OPTIONAL", "Result", "precision_class"]
-
 # Written to `made` unless they have these values.
 OPTIONAL = {"optimiser": "sgd", "network_class": "", "method_title": ""}
 DETAILS = ("curves", "confusion", "network_file")  # written to files only if requested

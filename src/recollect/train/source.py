@@ -13,8 +13,6 @@ from recollect.streams.stream import Stream, shuffled
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job
 
-__all__ = ["Source", "stretch_length", "stretches_of"]
-
 STRETCH = 4096
 STEPS_ON_GPU = 512
 BYTES_ON_GPU = 1 << 30

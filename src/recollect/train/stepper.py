@@ -28,8 +28,6 @@ from recollect.train.guard import SURE, Guard
 from recollect.train.mixing import FirstSteps
 from recollect.train.recorded import Frequent, Recorded
 
-__all__ = ["Stepper"]
-
 INPUTS = ("x", "y", "read", "slots", "key", "views", "noise", "valid", "factor")  # of `_find`
 LOSS, SLOTS, FIELD, REWRITE, NUMBERS = "loss", "slots", "field ", "rewrite ", "numbers"
 

@@ -18,8 +18,6 @@ from recollect.train.interrupts import in_worker
 from recollect.train.job import Job
 from recollect.train.loop import train
 
-__all__ = ["start_worker"]
-
 
 def start_worker(piece: Job, checkpoints: Checkpoints | None) -> tuple[Connection, BaseProcess]:
     """Start a process that trains one fleet; if it is forked, it shares the loaded data set."""

@@ -19,8 +19,6 @@ from recollect.streams.data.files import Collection, Finding, Report, named_fold
 from recollect.streams.data.sources import survey
 from recollect.streams.data.tiny_imagenet import TINY_IMAGENET
 
-__all__ = ["CATALOGUE", "Entry", "entry", "load", "look"]
-
 
 @dataclass(frozen=True)
 class Entry:

@@ -14,8 +14,6 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report
 from recollect.streams.data.formats import decode, parse_pickled, untarred
 
-__all__ = ["CIFAR10"]
-
 IMAGE = (3, 32, 32)
 PIXELS = 32 * 32
 BATCHES = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")

@@ -21,8 +21,6 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report
 from recollect.streams.data.formats import decode_all, parse_pickled, untarred
 
-__all__ = ["CIFAR100"]
-
 IMAGE = (3, 32, 32)
 PARTS = ("train", "test")
 ROOTS = ("", "cifar100", "cifar-100", "CIFAR-100-dataset")

@@ -25,8 +25,6 @@ from recollect.streams.data.files import Collection, Finding, Report, cache_fold
 from recollect.streams.data.formats import decoder
 from recollect.streams.data.sources import check_exists, find, on_disk, problem, survey, unavailable
 
-__all__ = ["Conversion", "Original", "Unfit", "locate", "obtain", "read", "write"]
-
 # Function that builds a data set from the bytes of its files, by name.
 Parse = Callable[[Mapping[str, bytes], Report], Dataset]
 

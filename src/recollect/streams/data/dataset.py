@@ -10,8 +10,6 @@ from torch import Tensor
 from recollect.core.random import Purpose, bits, permute
 from recollect.errors import DataError
 
-__all__ = ["Dataset", "held_out"]
-
 
 @dataclass(frozen=True, eq=False)
 class Dataset:

@@ -13,8 +13,6 @@ from recollect.extras import needs
 from recollect.streams.data.dataset import Dataset, held_out
 from recollect.streams.data.files import Finding, Report
 
-__all__ = ["TEST", "TRAIN", "load", "look"]
-
 TRAIN, TEST = 1438, 359
 MD5 = "7696c07daa6d85010f8268703ab8b067"
 

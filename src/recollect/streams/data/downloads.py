@@ -16,8 +16,6 @@ from tempfile import TemporaryDirectory
 
 from recollect.streams.data.files import Collection, File, Report, fault, offline, unpack
 
-__all__ = ["Found", "Source", "SourceError", "remote"]
-
 CONNECT_SECONDS = 5
 NPM_SECONDS = 300
 # A gzipped file is never much longer than the original, so read no more than this.

@@ -11,22 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = [
-    "Collection",
-    "File",
-    "Finding",
-    "Report",
-    "cache_folder",
-    "discard",
-    "fault",
-    "is_file",
-    "is_foreign",
-    "named_folder",
-    "offline",
-    "read",
-    "unpack",
-]
-
 Report = Callable[[str], None]
 
 

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from recollect.errors import DataError
 from recollect.streams.data.files import Report
 
-__all__ = ["decode", "decode_all", "decoder", "parse_pickled", "untarred"]
-
 PROGRESS = 10_000
 ALLOWED = ("numpy.core.multiarray._reconstruct", "numpy.ndarray", "numpy.dtype")
 

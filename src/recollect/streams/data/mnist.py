@@ -16,8 +16,6 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report
 from recollect.streams.data.sources import gather
 
-__all__ = ["FASHION_MNIST", "MNIST", "parse_idx", "read"]
-
 SIZES = {
     "train-images-idx3-ubyte": 47_040_016,
     "train-labels-idx1-ubyte": 60_008,

@@ -23,17 +23,6 @@ from recollect.streams.data.files import (
     read,
 )
 
-__all__ = [
-    "DataUnavailable",
-    "check_exists",
-    "find",
-    "gather",
-    "on_disk",
-    "problem",
-    "survey",
-    "unavailable",
-]
-
 
 class DataUnavailable(DataError):  # noqa: N818 - a state of the world, not a mistake
     """Raised if no source has a data set; the message states what was tried and what to do.

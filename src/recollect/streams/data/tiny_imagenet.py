@@ -27,8 +27,6 @@ from recollect.streams.data.dataset import Dataset
 from recollect.streams.data.files import Collection, File, Report, is_file
 from recollect.streams.data.formats import decode_all
 
-__all__ = ["TINY_IMAGENET"]
-
 # MD5 checksum of the sorted class names, each followed by a newline.
 CLASSES_MD5 = "1225154e6f7e3c0f9ce4ceb4303eade1"
 # Mean of each channel of the training set. Decoders differ only by rounding.
