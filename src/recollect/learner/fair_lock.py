@@ -8,8 +8,6 @@ from typing import final
 
 from recollect.errors import InputError
 
-__all__ = ["FairLock"]
-
 
 @final
 class FairLock:

@@ -25,8 +25,6 @@ from recollect.learner.settings import Settings, check_arguments, check_passed_a
 from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
 from recollect.methods import Method
 
-__all__ = ["Learner"]
-
 
 @final
 class Learner(Learning):

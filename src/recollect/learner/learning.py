@@ -17,8 +17,6 @@ from recollect.learner.late.labelling import Late
 from recollect.learner.saving.snapshot import Snapshot
 from recollect.learner.targets.labels import encoded
 
-__all__ = ["Learning"]
-
 
 class Learning(Late):
     """Adds `observe` and `follow` to a learner that handles late labels."""

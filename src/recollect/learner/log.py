@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from recollect.learner.saving.snapshot import Snapshot
     from recollect.learner.targets.answers import Answers
 
-__all__ = ["logger", "tell_change", "tell_grown", "tell_undone"]
-
 logger = logging.getLogger("recollect.learner")
 
 NAMED = 5

@@ -15,8 +15,6 @@ from recollect.core.weights import Weights
 from recollect.errors import InputError, nearest
 from recollect.train.optimisation import NUMBERS, Optimisation
 
-__all__ = ["ADDED", "Numbers", "Optimising", "check_lr"]
-
 # Arguments that files of older versions do not have.
 ADDED = ("nesterov", "schedule", "schedule_steps", "numbers")
 ENDLESS = 2**53

@@ -25,8 +25,6 @@ from recollect.learner.targets.answers import Answers, empty_record
 from recollect.learner.targets.labels import Labels
 from recollect.learner.targets.values import Values
 
-__all__ = ["Predictor"]
-
 WORDS = {
     "class": ("class", "classes"), "regression": ("value", "values"), "labels": ("label", "labels"),
 }  # fmt: skip

@@ -15,8 +15,6 @@ from recollect.learner.saving.snapshot import Snapshot
 from recollect.learner.settings import Settings
 from recollect.methods import Method
 
-__all__ = ["Properties"]
-
 ASSIGNED = ("drift", "lr", "notes")
 
 

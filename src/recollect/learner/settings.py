@@ -25,17 +25,6 @@ from recollect.methods.options import check_hyperparameters
 from recollect.train.checks import check_target
 from recollect.train.compiled import NO_COMPILER, compiler_exists
 
-__all__ = [
-    "LARGEST",
-    "LATER",
-    "SAVED",
-    "Settings",
-    "bytes_in",
-    "check_arguments",
-    "check_passed_again",
-    "is_whole",
-]
-
 SAVED = ("memory", "lr", "seed", "replay", "spare")
 LATER = (
     "max_classes",

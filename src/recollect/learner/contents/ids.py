@@ -15,8 +15,6 @@ from recollect.errors import DataError, InputError
 from recollect.learner.engine.emptied import stored_numbers
 from recollect.train import Fleet
 
-__all__ = ["NO_NAMES", "Id", "Named", "Names", "ids_in", "listed_ids", "named_as", "plain_id"]
-
 Id = str | int
 
 LONGEST = 1000

@@ -15,8 +15,6 @@ from recollect.learner.saving.durable import Durable
 from recollect.learner.saving.snapshot import Snapshot
 from recollect.learner.saving.versions import versions_in
 
-__all__ = ["Forgotten", "Remembered", "Remembering", "inode_of", "traces_in"]
-
 SHOWN = 10
 
 

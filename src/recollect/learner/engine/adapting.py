@@ -27,8 +27,6 @@ from recollect.learner.targets.answers import Answers
 from recollect.learner.targets.values import Values
 from recollect.memory import interchangeable
 
-__all__ = ["adapted", "first_engine", "in_units", "resized", "targets_of"]
-
 STORED = 10.0
 NO_HEAD = (
     "target='regression' rescales the last layer of the network, so this must be a linear layer "

@@ -15,8 +15,6 @@ from recollect.memory import interchangeable
 from recollect.memory.balanced import equal_shares
 from recollect.train import Fleet
 
-__all__ = ["carry", "copies_of_weights"]
-
 
 def carry(old: Fleet, new: Fleet) -> None:
     """Copy the state of a fleet of one run to another fleet, as far as both have it.

@@ -13,8 +13,6 @@ from recollect.methods import Field
 from recollect.train import Fleet
 from recollect.train.guard import Guard
 
-__all__ = ["NUMBER", "check_holes", "empty_slots", "numbers_after", "stored_numbers"]
-
 # The position of an example in the stream, from 1; 0 if it was stored without a number.
 NUMBER = Field("number", (), torch.int64)
 

@@ -37,8 +37,6 @@ from recollect.methods import Spec, setup_of
 from recollect.methods.base import exported
 from recollect.train import Fleet
 
-__all__ = ["Engine"]
-
 LIST_ALL = "list all classes (classes=[...])"
 
 

@@ -16,8 +16,6 @@ from recollect.core.modules import Features, replace_head
 from recollect.core.packing import Packing
 from recollect.learner.engine.growth import dtype_of
 
-__all__ = ["with_first_outputs"]
-
 
 @torch.no_grad()
 def with_first_outputs(

@@ -14,11 +14,6 @@ from recollect.core.packing import Packing
 from recollect.core.targets import Target
 from recollect.errors import InputError
 
-__all__ = [
-    "NOT_THE_LOGITS", "absent", "dtype_of", "first_line", "outputs_of", "overlaid", "padded",
-    "with_outputs",
-]  # fmt: skip
-
 LIST_CLASSES = "use a network with an output for every class, and list all classes (classes=[...])"
 NOT_THE_LOGITS = (
     "the last linear layer of the network does not compute its logits, so no outputs can be added: "

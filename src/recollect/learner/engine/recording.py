@@ -12,8 +12,6 @@ from recollect.methods import Method
 from recollect.train import Fleet
 from recollect.train.recorded import Recorded
 
-__all__ = ["Predictions"]
-
 
 @final
 class Predictions:

@@ -17,8 +17,6 @@ from torch import Tensor, nn
 
 from recollect.core.dense import Dense
 
-__all__ = ["Work", "threads_for"]
-
 SMALL = 2e9
 STEP = 3  # a step costs about three forward passes
 LOOKED_UP = (nn.Embedding, nn.EmbeddingBag)

@@ -10,8 +10,6 @@ from recollect.errors import InputError, RecollectError
 from recollect.learner.engine.growth import first_line
 from recollect.methods import Method
 
-__all__ = ["UserErrors"]
-
 PASSED_ON = (RecollectError, torch.OutOfMemoryError, MemoryError)
 
 

@@ -20,8 +20,6 @@ from recollect.train import Fleet
 from recollect.train.guard import Guard
 from recollect.train.reader import Reader
 
-__all__ = ["ROWS", "View", "Views", "predicts_by_first_pass"]
-
 ROWS = 1000
 
 

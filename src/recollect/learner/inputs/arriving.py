@@ -19,8 +19,6 @@ from recollect.learner.inputs.parts import as_batch, first_of, has_parts, parts_
 from recollect.learner.targets.answers import Answers
 from recollect.learner.targets.labels import Labels
 
-__all__ = ["Arriving", "Sifted", "arriving", "check_on_outlier"]
-
 NO_LABELS = Labels()
 NO_WEIGHT = "its weight is 0"
 NOT_READ = "it cannot be converted to an array of numbers of the same shape as the others"

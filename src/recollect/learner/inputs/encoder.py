@@ -16,8 +16,6 @@ from recollect.errors import InputError
 from recollect.train.encoding import features_of
 from recollect.train.fingerprint import weights_fingerprint
 
-__all__ = ["Encoder", "check_encoder", "encoder_of"]
-
 ROWS = 100  # examples per forward pass of the encoder
 
 

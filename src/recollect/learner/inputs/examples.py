@@ -14,8 +14,6 @@ from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.train import device_named
 
-__all__ = ["Kind", "batch_of", "check_finite", "device_of", "tensor_of"]
-
 STORED = (torch.uint8, torch.float16, torch.bfloat16, torch.float32, torch.int32, torch.int64)
 WIDENED = {
     torch.float64: torch.float32, torch.bool: torch.float32, torch.int8: torch.int64,

@@ -7,8 +7,6 @@ from typing import Any, final
 
 import numpy as np
 
-__all__ = ["FACTOR", "Columns", "factor"]
-
 FACTOR, TAIL, MOST = 50.0, 10.0, 1e4  # how far beyond the usual range a value is plausible
 WIDE = 10.0  # WIDE ** TAIL is above MOST, and does not overflow
 ABOVE = 1 - np.array([[0.9], [0.97]])  # shares of the values above the two quantiles

@@ -9,8 +9,6 @@ import numpy as np
 
 from recollect.learner.inputs.feature_quantiles import FACTOR, factor
 
-__all__ = ["RECENT", "Magnitudes"]
-
 RECENT, SHORT = 1000, 40  # magnitudes stored, and how many of the latest decide on a change
 FEW, SHARE = 6, 0.027  # the FEW + SHARE * n largest of n recent magnitudes are ignored
 HALF_LIFE = 1000.0  # examples after which a bound that is no longer needed has decayed by half

@@ -17,8 +17,6 @@ from recollect.learner.inputs.magnitudes import RECENT, Magnitudes
 from recollect.learner.inputs.unusual_labels import Seen, Unusual
 from recollect.learner.targets.labels import decoded, encoded, no_class
 
-__all__ = ["NOT_FINITE", "ON_OUTLIER", "Outlier", "Watch"]
-
 LAST = 10
 ON_OUTLIER = ("skip", "raise", "learn")
 COUNTS = ("arrived", "left_out")

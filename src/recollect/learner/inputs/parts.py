@@ -13,8 +13,6 @@ from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner.inputs.examples import Kind, batch_of, check_finite, tensor_of
 
-__all__ = ["as_batch", "first_of", "first_rows", "has_parts", "pair_of", "parts_of", "query"]
-
 LABELS = ("labels", "label")  # the usual keys in text data sets
 
 

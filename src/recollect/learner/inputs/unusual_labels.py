@@ -9,8 +9,6 @@ from typing import NamedTuple, final
 
 from recollect.learner.inputs.feature_quantiles import FACTOR
 
-__all__ = ["Seen", "Unusual"]
-
 ENOUGH, LABELS = 5, 100
 
 

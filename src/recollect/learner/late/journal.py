@@ -15,8 +15,6 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 from recollect.files import pack, replacing, unpack, write_bytes
 
-__all__ = ["Journal", "Record", "Segment", "rewrite", "segments_in"]
-
 SUFFIX = ".journal"
 HEAD = 8  # bytes before a record: its length and its CRC-32
 

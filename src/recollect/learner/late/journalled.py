@@ -23,8 +23,6 @@ from recollect.learner.saving.versions import versions_in
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
 
-__all__ = ["Journalled"]
-
 # A new file is begun above this size in bytes, if it is also four times that of the first record.
 SEGMENT = 2**24
 

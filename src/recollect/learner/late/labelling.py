@@ -18,8 +18,6 @@ from recollect.learner.late.pending import Labelled, ids_of
 from recollect.learner.late.recovery import Replay, kept_record, labelled_record
 from recollect.learner.targets.labels import encoded, labels_of
 
-__all__ = ["Late"]
-
 
 class Late(Journalled):
     """A learner that can learn labels after its predictions, matched by id; see `label`."""

@@ -14,8 +14,6 @@ from recollect.core.packing import Packing
 from recollect.learner.contents.ids import listed_ids, plain_id
 from recollect.learner.targets.labels import decoded, encoded
 
-__all__ = ["Batch", "Labelled", "Pending", "PendingPrediction", "SortedIds", "ids_of"]
-
 PAST = 10  # outcomes of ids to remember, as a multiple of the pending predictions
 LABELLED, EXPIRED, UNKNOWN = "labelled", "expired", "unknown"
 

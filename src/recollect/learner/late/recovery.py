@@ -19,8 +19,6 @@ from recollect.learner.late.pending import Batch, Pending
 from recollect.learner.saving.versions import versions_in
 from recollect.learner.targets.labels import decoded, encoded
 
-__all__ = ["Replay", "forget_in", "kept_record", "labelled_record", "remove_old", "state_record"]
-
 KEPT, LABELLED, STATE = "kept", "labelled", "state"
 
 Pair = tuple[dict[str, Any], dict[str, Tensor]]

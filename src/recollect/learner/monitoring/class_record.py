@@ -14,8 +14,6 @@ from torch import Tensor
 from recollect.errors import DataError
 from recollect.learner.monitoring.metrics import Metrics, cohen_kappa, macro_f1, mean_recall
 
-__all__ = ["Metrics", "Record"]
-
 TYPES = {"right": np.int64, "met": np.int64, "ring": np.uint8}
 TOGETHER = 32
 # Files of older versions do not have these.

@@ -13,8 +13,6 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 from recollect.extras import needs
 
-__all__ = ["DEFAULT", "FAMILIAR", "Alarm", "Detector", "Drift"]
-
 DEFAULT = "ADWIN"
 # Not EDDM, which raises many false alarms, nor FHDDM, which detects a decrease of the error.
 NAMES = ("ADWIN", "DDM", "HDDMA", "HDDMW", "KSWIN", "PageHinkley")

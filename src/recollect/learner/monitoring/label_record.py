@@ -13,8 +13,6 @@ from torch import Tensor
 from recollect.errors import DataError
 from recollect.learner.monitoring.metrics import Metrics
 
-__all__ = ["LabelRecord"]
-
 BINS = 100
 COUNTS = ("right", "said", "met", "bins", "pairs", "ring")
 

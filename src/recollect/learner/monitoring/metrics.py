@@ -8,9 +8,6 @@ from typing import Any, final
 
 import numpy as np
 
-__all__ = ["Metrics", "cohen_kappa", "macro_f1", "mean_recall"]
-
-
 # By target: the metrics to print, and their titles.
 PRINTED = {
     "class": {"accuracy": "accuracy", "recent": "recently"},

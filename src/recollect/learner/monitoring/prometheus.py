@@ -13,8 +13,6 @@ from recollect.errors import InputError
 from recollect.learner.learner import Learner
 from recollect.learner.saving.versions import SUFFIX
 
-__all__ = ["prometheus"]
-
 MOST_CLASSES = 100
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 

@@ -13,8 +13,6 @@ from torch import Tensor
 from recollect.errors import DataError
 from recollect.learner.monitoring.metrics import Metrics
 
-__all__ = ["ValueRecord"]
-
 SUMS = ("scored", "mean", "spread", "squared", "absolute")
 
 

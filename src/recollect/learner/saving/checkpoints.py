@@ -25,8 +25,6 @@ from recollect.learner.saving.versions import (
 )
 from recollect.learner.settings import is_whole
 
-__all__ = ["Checkpoints", "has_versions", "newest"]
-
 KEEP = 3
 THREAD = "recollect checkpoint"
 NO_FOLDER = "this learner has no checkpoint folder: pass checkpoints='...'"

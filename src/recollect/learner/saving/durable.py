@@ -18,8 +18,6 @@ from recollect.learner.saving.versions import Version, versions_in
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
 
-__all__ = ["Durable"]
-
 
 class Durable(Predictor):
     """Adds saving and checkpoints to a learner."""

@@ -19,8 +19,6 @@ try:
 except ImportError:  # not available on Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["FolderLock"]
-
 NAME = "lock"
 IN_USE = {errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK}
 

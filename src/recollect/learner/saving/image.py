@@ -19,8 +19,6 @@ from recollect.learner.engine.threads import threads_for
 from recollect.memory import Memory
 from recollect.train.guard import Guard
 
-__all__ = ["Image", "Pace", "Writing", "reading"]
-
 REST = 3
 
 

@@ -30,11 +30,6 @@ from recollect.learner.targets.labels import Labels, decoded, encoded
 from recollect.memory import Clock
 from recollect.methods import METHODS, Method, every_method, recorded_values
 
-__all__ = [
-    "Snapshot", "arguments", "as_data_error", "as_made", "check_facts", "image_of", "packed",
-    "restored",
-]  # fmt: skip
-
 # Names of tensors in old files, and their present names.
 OLD_NAMES = {"own": "state", "met": "counts"}
 MEMORY = "memory."

@@ -13,8 +13,6 @@ from typing import Any, final
 
 from recollect.files import write_bytes
 
-__all__ = ["SUFFIX", "Lineage", "Version", "named", "newest_line", "versions_in"]
-
 SUFFIX = ".recollect"
 FILE = "versions.json"
 NAME = re.compile(rf"(\d{{1,18}})(?:-(\d{{1,9}}))?{re.escape(SUFFIX)}")

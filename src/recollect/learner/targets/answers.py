@@ -17,15 +17,6 @@ from recollect.learner.targets.label_sets import LabelSets
 from recollect.learner.targets.labels import Labels, decoded, listed
 from recollect.learner.targets.values import Values
 
-__all__ = [
-    "Answers",
-    "AnyRecord",
-    "empty_answers",
-    "empty_record",
-    "restored_answers",
-    "restored_record",
-]
-
 AnyRecord = Record | ValueRecord | LabelRecord
 RECORDS: dict[str, type[AnyRecord]] = {
     "class": Record, "regression": ValueRecord, "labels": LabelRecord,

@@ -14,8 +14,6 @@ from recollect.learner.monitoring.label_record import LabelRecord
 from recollect.learner.targets.labels import Labels, encoded, labels_of, not_predicted
 from recollect.learner.targets.values import read_batch
 
-__all__ = ["LabelSets"]
-
 Guess = tuple[np.ndarray, np.ndarray | None]
 ONES = (
     ": give a set of labels for each example; for an array of ones and zeros, list the labels of "

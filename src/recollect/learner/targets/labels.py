@@ -14,9 +14,6 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 from recollect.learner.monitoring.class_record import Record
 
-__all__ = ["Labels", "as_number", "decoded", "encoded", "labels_of", "listed", "no_class",
-           "not_predicted"]  # fmt: skip
-
 PLAIN_BITS = 1024
 MOST, LONGEST = 1000, 1000  # classes, and characters in the name of one
 DECODERS: dict[str, Callable[[str], Hashable]] = {

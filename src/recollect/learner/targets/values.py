@@ -15,8 +15,6 @@ from recollect.errors import DataError, InputError
 from recollect.learner.monitoring.value_record import ValueRecord
 from recollect.learner.targets.labels import not_predicted
 
-__all__ = ["Values", "read_batch"]
-
 SAMPLE = 256
 TRIMMED = 0.01  # fraction of the most distant values that the deviation ignores
 FAR, SETTLED = 100.0, 32
