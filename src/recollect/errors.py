@@ -5,6 +5,19 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+__all__ = [
+    "DataError",
+    "DivergedError",
+    "InputError",
+    "MissingExtraError",
+    "RecollectError",
+    "SlowerWarning",
+    "Terminated",
+    "TimeUp",
+    "nearest",
+    "unknown_name",
+]
+
 
 class RecollectError(Exception):
     """Base class of recollect's errors; the message says what was wrong and what to do.

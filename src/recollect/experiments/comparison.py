@@ -16,6 +16,8 @@ from recollect.experiments.labels import method_title
 from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
 from recollect.train import Result
 
+__all__ = ["Comparison", "Difference", "Differs", "compare"]
+
 COMPARED = ("accuracy", "forgetting")
 
 

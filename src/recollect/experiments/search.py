@@ -26,6 +26,18 @@ from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.optimisation import Optimisation
 
+__all__ = [
+    "Search",
+    "Tried",
+    "agrees",
+    "by_criterion",
+    "criterion",
+    "grid",
+    "said",
+    "search",
+    "searched",
+]
+
 SHOWN = 10
 CHOSEN_BY = {
     "rmse": -1,
