@@ -207,9 +207,9 @@ def _command(chosen: argparse.Namespace) -> int:
     else:
         if learner.outliers:
             number, reason = learner.outliers[-1]
+            last = live.outlier or f"example {number + 1:,}: {reason}"
             notice(
-                f"rows left out as outliers: {learner.metrics().left_out} (the last one is example "
-                f"{number + 1:,}: {reason})"
+                f"rows left out as outliers: {learner.metrics().left_out} (the last one is {last})"
             )
         print_table(learner, chosen.window, stderr=to_output)
     if live.bad and not live.learned:

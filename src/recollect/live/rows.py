@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,6 +86,35 @@ def predict(learner: Learner, x: np.ndarray) -> list[tuple[Any, float | None]]:
         (classes[number], round(float(each[number]), 6))
         for each, number in zip(shares, best, strict=True)
     ]
+
+
+def predicted_before(
+    learner: Learner, guesses: Sequence[tuple[Any, float | None]]
+) -> list[Hashable] | None:
+    """The predictions to count in the metrics; None if the learner has to predict again.
+
+    It does so for sets of labels, since average precision needs the probability of every label.
+    """
+    if not learner.steps or learner.target == "labels":
+        return None
+    return [guess for guess, _ in guesses] or None
+
+
+@contextmanager
+def located(feed: Feed, records: Sequence[Record]) -> Iterator[None]:
+    """Context in which an `InputError` says where these records were read."""
+    try:
+        yield
+    except InputError as error:
+        first, last = feed.where(records[0]), feed.where(records[-1])
+        raise InputError(f"{first} to {last}: {error}") from None
+
+
+def last_outlier(learner: Learner, feed: Feed, records: Sequence[Record]) -> str | None:
+    """The place of the last of the observed records that is an outlier, and why it is one."""
+    first = learner.arrived - len(records)
+    left = [each for each in learner.outliers if each.number >= first]
+    return f"{feed.where(records[left[-1].number - first])}: {left[-1].reason}" if left else None
 
 
 def prediction_line(

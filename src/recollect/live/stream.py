@@ -76,8 +76,9 @@ class LiveStream:
     ) -> None:
         self.feed, self.stopped = feed, False
         self.learner: Learner | None = None
+        self.outlier: str | None = None  # the last row left out as an outlier, and why
         self.count = self.new = self.learned = self._bad_before = 0
-        self._make = learner
+        self._make = (lambda x: learner) if isinstance(learner, Learner) else learner
         self._folder = StateFolder(Path(folder))
         self._batch, self._idle, self._say = batch, idle, say
         self._fresh, self._force = fresh, force
@@ -99,7 +100,7 @@ class LiveStream:
     @property
     def bad(self) -> int:
         """The number of rows that this call left out, as unreadable or as outliers."""
-        return self._left_out - self._bad_before
+        return max(self._left_out - self._bad_before, 0)
 
     @property
     def late(self) -> LabelCounts | None:
@@ -132,7 +133,6 @@ class LiveStream:
                 self._resume()
             if self._predictions is None:
                 self._folder.check_output(self._output, self._force)
-            self._bad_before = self._left_out
             self._saving.done()
             self._learn_all(report)
             self._finish()
@@ -153,7 +153,7 @@ class LiveStream:
             return
         like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
         self.feed.continue_from(saved["layout"], None)  # the function that makes a learner uses it
-        learner = self._made(like).resumed(self._folder.path)
+        learner = self._make(like).resumed(self._folder.path)
         if learner is None:
             raise DataError(f"the checkpoints in {self._folder.path} are gone: run it again")
         self.learner = learner  # the folder is locked from here on
@@ -167,14 +167,12 @@ class LiveStream:
         self._columns = self.feed.now()
         if self._late is not None:
             self._late.continue_from(notes)
+        self._bad_before = notes.get("bad", self._left_out)
         if str(self._output) not in notes["predictions"]:
             self._folder.check_output(self._output, self._force)
         self._predictions = self._folder.opened(self._output, notes["predictions"])
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
         self._say_columns()
-
-    def _made(self, x: np.ndarray) -> Learner:
-        return self._make if isinstance(self._make, Learner) else self._make(x)
 
     def _say_columns(self) -> None:
         if columns := self.feed.described():
@@ -218,7 +216,7 @@ class LiveStream:
     def _request(self, record: Record, before: int) -> rows.StreamRow | None:
         """Check a record and number it; `before` is the number of records in its batch so far."""
         if self.learner is None:
-            self.learner = self._made(record.x)
+            self.learner = self._make(record.x)
             self._say_columns()
         number, joined = self.count + before + 1, self._late is not None
         return rows.checked_row(record, self.feed, self.learner, number, joined=joined)
@@ -236,9 +234,11 @@ class LiveStream:
         labels = [late if label is None else label for label, late in zip(own, early, strict=True)]
         labelled = [number for number, label in enumerate(labels) if label is not None]
         if labelled:
-            before = [guesses[n][0] for n in labelled] if guesses and self.learner.steps else None
-            chosen, ids = ([each[number] for number in labelled] for each in (labels, keys))
-            self._observe(x[labelled], chosen, before, ids)
+            before = rows.predicted_before(self.learner, [guesses[n] for n in labelled if guesses])
+            some, chosen = [records[n] for n in labelled], [labels[n] for n in labelled]
+            with rows.located(self.feed, some):
+                self._observe(x[labelled], chosen, before, [keys[n] for n in labelled])
+            self.outlier = rows.last_outlier(self.learner, self.feed, some) or self.outlier
         self._whole = False  # learned, but not yet written: not to be saved until it is
         if self._late is not None:
             answers = [answer for answer, _ in guesses]
@@ -282,6 +282,7 @@ class LiveStream:
             "count": self.count,
             "places": self._positions,
             "skipped": self._skipped,
+            "bad": self._left_out,  # with unreadable rows at the end, which are read again
             "predictions": self._predictions.lengths,
         }
         self.learner.notes |= {"columns": self._columns.saved()} if self._columns else {}
@@ -292,7 +293,7 @@ class LiveStream:
 
     def _finish(self) -> None:
         """Save the state unless it is saved, or the last batch is incomplete."""
-        if self._saving.unsaved and self._whole:
+        if self._whole and (self._saving.unsaved or (self._predictions and self.bad)):
             self._save()
         if self.learner is not None:
             self.learner.flush()
