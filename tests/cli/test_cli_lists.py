@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from tests.cli.conftest import Command
 
 import recollect
 from recollect.cli import screen
+from recollect.cli.main import main
 from recollect.methods import METHODS
 from recollect.streams import BENCHMARKS
 
@@ -61,3 +63,8 @@ def test_the_version(command: Command, capsys: pytest.CaptureFixture[str]) -> No
         command("--version")
     assert left.value.code == 0
     assert capsys.readouterr().out == f"recollect {recollect.__version__}\n"
+
+
+def test_a_misspelt_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["results", "--store", str(tmp_path / "nothing.sqlite")]) == 2
+    assert "correct --store" in capsys.readouterr().err

@@ -77,6 +77,11 @@ def command(chosen: argparse.Namespace) -> int:
         "validation": True if chosen.validation else None if out else False,
     }
     results = Results(store.runs(**filters, all_codes=chosen.all_code))
+    if chosen.store and not store.path.exists():
+        raise InputError(
+            f"there is no result store {str(store.path)!r}: correct --store, or import files with "
+            f"--import"
+        )
     if not results:
         notice(_nothing(store, chosen))
         return 0
