@@ -64,8 +64,8 @@ class NCM(ClosedForm):
 class UnitLinear(nn.Linear):
     """A linear layer on L2-normalised inputs.
 
-    >>> layer = UnitLinear(4, 3)
-    >>> x = torch.rand(5, 4)
+    >>> layer = UnitLinear(4, 3).double()
+    >>> x = torch.rand(5, 4, dtype=torch.float64)
     >>> torch.allclose(layer(x), layer(7 * x))
     True
     """
