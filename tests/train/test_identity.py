@@ -88,7 +88,7 @@ def test_half_precision_is_another_identity_and_a_device_is_not(toy_stream: Task
     assert replace(dense, device=gpu).identities == dense.identities
     images = job_of(photographs(), ER(), network=convolutional)
     assert replace(images, device=gpu).identities[0].precision == "bf16"
-    full = replace(images, device=gpu, full_precision=True)
+    full = replace(images, device=gpu, half=False)
     assert full.identities == images.identities
 
 

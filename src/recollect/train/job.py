@@ -50,7 +50,7 @@ class Job:
     network: Callable[[], nn.Module] | nn.Module
     validation: bool = False
     device: torch.device = CPU
-    full_precision: bool = False
+    half: bool | None = None  # whether convolutional networks use bfloat16; None: on a GPU
     optimisation: Optimisation = PLAIN_SGD
     details: Details = NO_DETAILS
 
@@ -103,13 +103,16 @@ class Job:
     def precision(self) -> str:
         """The precision of the networks' computations.
 
-        On a GPU, matrix products use TF32, and networks with convolutions use bfloat16, unless the
-        job has full precision.
+        On a GPU, matrix products in float32 use TF32.
         """
-        if self.device.type != "cuda":
-            return "float32"
-        half = not self.full_precision and self._network_facts.convolves
-        return "bf16 autocast, TF32" if half else "float32, TF32"
+        half = self.in_half and self._network_facts.convolves
+        name = "bf16 autocast" if half else "float32"
+        return f"{name}, TF32" if self.device.type == "cuda" else name
+
+    @property
+    def in_half(self) -> bool:
+        """Whether the job computes convolutional networks in bfloat16, by default on a GPU."""
+        return self.device.type == "cuda" if self.half is None else self.half
 
     @property
     def planned(self) -> tuple[Identity, ...]:
