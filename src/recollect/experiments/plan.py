@@ -46,7 +46,7 @@ class Plan:
         stream: Stream,
         network: Network | None = None,
         device: torch.device = CPU,
-        half: bool | None = None,
+        half: bool = False,
     ) -> list[Job]:
         """Build the jobs for a stream; the default network is the paper's."""
         if network is None and (packing := packing_of(stream)) is not None:

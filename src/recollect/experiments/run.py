@@ -23,7 +23,7 @@ from recollect.streams import benchmark as benchmark_named
 from recollect.streams.stream import validation_of
 from recollect.train import Callback, Checkpoints, Details, device_named, train_all
 from recollect.train.details import CURVE_EXAMPLES
-from recollect.train.devices import half_named
+from recollect.train.devices import in_half
 from recollect.train.optimisation import Optimisation
 
 
@@ -92,7 +92,7 @@ def run(
     """
     kind, own = kind_and_values(method)
     hyperparameters = {**own, **hyperparameters}
-    where, half = device_named(device), half_named(precision)
+    half = in_half(precision, where := device_named(device))
     details = Details.of(curves, curve_examples, confusion, save_networks, callbacks)
     saving = _checkpoints(checkpoint, time_limit)
     known = known_benchmark(benchmark)

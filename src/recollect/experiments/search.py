@@ -24,7 +24,7 @@ from recollect.experiments.values import Values, axes_of, checked_seeds, search_
 from recollect.methods import Method, hyperparameters, omitted_defaults, static, symbol
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
-from recollect.train.devices import half_named
+from recollect.train.devices import in_half
 from recollect.train.optimisation import Optimisation
 
 __all__ = [
@@ -86,7 +86,7 @@ def search(
     """
     kind, own = kind_and_values(method)
     known, where = known_benchmark(benchmark), device_named(device)
-    half = half_named(precision)
+    half = in_half(precision, where)
     numbers, few = checked_seeds(seeds), checked_seeds(search_seeds)
     names = Optimisation(optimiser, nesterov, schedule, schedule_per)
     axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)

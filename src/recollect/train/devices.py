@@ -39,18 +39,18 @@ def device_named(name: str = "auto") -> torch.device:
     return device
 
 
-PRECISIONS = {"auto": None, "bf16": True, "float32": False}
+PRECISIONS = ("auto", "bf16", "float32")
 
 
-def half_named(precision: str) -> bool | None:
-    """Whether a precision by name is bfloat16; None for `auto`, which depends on the device.
+def in_half(precision: str, device: torch.device) -> bool:
+    """Whether networks with convolutions compute in bfloat16: with `auto`, on a GPU.
 
-    >>> half_named("bf16"), half_named("auto")
-    (True, None)
+    >>> in_half("bf16", torch.device("cpu")), in_half("auto", torch.device("cpu"))
+    (True, False)
     """
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}: give auto, bf16 or float32")
-    return PRECISIONS[precision]
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda")
 
 
 def bfloat16_is_fast() -> bool:

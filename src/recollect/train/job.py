@@ -39,7 +39,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one method on one stream with equal shapes, trained as one fleet."""
+    """Runs of one method on one stream with equal shapes, trained as one fleet.
+
+    With `half`, networks with convolutions compute in bfloat16.
+    """
 
     stream: Stream
     runs: tuple[Run, ...]
@@ -50,7 +53,7 @@ class Job:
     network: Callable[[], nn.Module] | nn.Module
     validation: bool = False
     device: torch.device = CPU
-    half: bool | None = None  # whether convolutional networks use bfloat16; None: on a GPU
+    half: bool = False
     optimisation: Optimisation = PLAIN_SGD
     details: Details = NO_DETAILS
 
@@ -105,14 +108,9 @@ class Job:
 
         On a GPU, matrix products in float32 use TF32.
         """
-        half = self.in_half and self._network_facts.convolves
+        half = self.half and self._network_facts.convolves
         name = "bf16 autocast" if half else "float32"
         return f"{name}, TF32" if self.device.type == "cuda" else name
-
-    @property
-    def in_half(self) -> bool:
-        """Whether the job computes convolutional networks in bfloat16, by default on a GPU."""
-        return self.device.type == "cuda" if self.half is None else self.half
 
     @property
     def planned(self) -> tuple[Identity, ...]:
