@@ -15,7 +15,7 @@ from recollect.experiments.plan import plan
 from recollect.methods import method
 from recollect.streams import benchmark
 from recollect.train import Job, device_named
-from recollect.train.devices import cores
+from recollect.train.devices import cores, in_half
 
 __all__ = ["Asked", "say_how_long"]
 
@@ -38,7 +38,7 @@ class Asked:
             method(self.method), benchmark=known, buffer=self.buffer, seeds=self.seeds,
             values=self.values, epochs=self.epochs,
         )  # fmt: skip
-        return found.jobs(known.stream(), None, device)
+        return found.jobs(known.stream(), None, device, in_half("auto", device))
 
 
 def say_how_long(name: str, asked: Sequence[Asked]) -> None:

@@ -252,7 +252,7 @@ def test_of_two_with_one_name_the_second_is_left_out(install: Install) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["lr", "mbs", "buffer", "trials", "skip_bad", "full_precision", "command", "network"]
+    "name", ["lr", "mbs", "buffer", "trials", "skip_bad", "precision", "command", "network"]
 )
 def test_no_hyperparameter_can_be_taken_for_an_option(
     name: str, install: Install, monkeypatch: pytest.MonkeyPatch

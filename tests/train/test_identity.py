@@ -87,9 +87,8 @@ def test_half_precision_is_another_identity_and_a_device_is_not(toy_stream: Task
     dense = job_of(toy_stream, ER())
     assert replace(dense, device=gpu).identities == dense.identities
     images = job_of(photographs(), ER(), network=convolutional)
-    assert replace(images, device=gpu).identities[0].precision == "bf16"
-    full = replace(images, device=gpu, full_precision=True)
-    assert full.identities == images.identities
+    assert replace(images, device=gpu, half=True).identities[0].precision == "bf16"
+    assert replace(images, device=gpu).identities == images.identities
 
 
 def test_the_execution_of_an_old_result_says_its_precision(toy_stream: TaskStream) -> None:

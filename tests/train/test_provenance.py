@@ -26,8 +26,10 @@ def test_precision_is_what_the_fleet_computes_with(toy_stream: TaskStream) -> No
     gpu = torch.device("cuda")
     assert dense.precision == images.precision == "float32"
     assert replace(dense, device=gpu).precision == "float32, TF32"
-    assert replace(images, device=gpu).precision == "bf16 autocast, TF32"
-    assert replace(images, device=gpu, full_precision=True).precision == "float32, TF32"
+    assert replace(images, device=gpu, half=True).precision == "bf16 autocast, TF32"
+    assert replace(images, device=gpu).precision == "float32, TF32"
+    assert replace(images, half=True).precision == "bf16 autocast"
+    assert replace(dense, half=True).precision == "float32"
 
 
 def test_a_file_has_provenance_and_fingerprints_in_one_object(toy_stream: TaskStream) -> None:

@@ -17,7 +17,7 @@ from recollect.experiments.store import Store
 from recollect.methods import others
 from recollect.streams.data import CATALOGUE, look
 from recollect.train.compiled import compiler_exists
-from recollect.train.devices import cores
+from recollect.train.devices import bfloat16_is_fast, cores
 
 # The package that each extra installs, and its use.
 EXTRAS = {
@@ -31,6 +31,8 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "SklearnClassifier"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }
+BFLOAT16 = "instructions of the CPU: try --precision bf16 for convolutional networks"
+NO_BFLOAT16 = "no instructions of the CPU: --precision bf16 is slow without a GPU"
 NO_COMPILER = "none: long runs are not compiled"
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
@@ -69,12 +71,13 @@ Line = tuple[bool, str, str]  # whether it works, its name, its state
 
 def _machine() -> list[Line]:
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    compiles = compiler_exists()
+    native, compiles = bfloat16_is_fast(), compiler_exists()
     return [
         (True, "Python", platform.python_version()),
         (True, "PyTorch", torch.__version__),
         (True, "cores", str(cores())),
         (bool(gpus), "GPU", ", ".join(gpus) or "none available to PyTorch: training uses the CPU"),
+        (native, "bfloat16", BFLOAT16 if native else NO_BFLOAT16),
         (compiles, "C++ compiler", "long runs are compiled" if compiles else NO_COMPILER),
     ]
 

@@ -11,6 +11,7 @@ from recollect.cli.parser import duration, number
 from recollect.methods import Method, every_method, hyperparameters
 from recollect.streams import BENCHMARKS
 from recollect.train.details import CURVE_EXAMPLES, CURVE_STEPS
+from recollect.train.devices import PRECISIONS
 from recollect.train.optimisation import NUMBERS, Optimisation
 
 Methods = Mapping[str, type[Method]]
@@ -52,8 +53,9 @@ def add_common(parser: argparse.ArgumentParser) -> None:
         help="number of processes on a CPU (default: all cores)")
     add("--device", default="auto", metavar="NAME",
         help="cpu, cuda or cuda:N (default: a GPU if available)")
-    add("--full-precision", action="store_true",
-        help="do not use bfloat16 on a GPU (slower)")
+    add("--precision", default="auto", choices=PRECISIONS,
+        help="precision of convolutional networks: float32, or bf16, which is faster on GPUs and "
+             "on CPUs that support it (default: bf16 on a GPU, float32 on a CPU)")
     add("--time-limit", type=duration, metavar="TIME",
         help="save and stop after this time, such as 90s, 20m or 2h; run the same command again "
              "to continue")

@@ -21,7 +21,7 @@ from recollect.files import check_new
 from recollect.streams import Stream
 from recollect.streams.data.files import cache_folder
 from recollect.train import Checkpoints, Details, Job, Result, device_named, train_all
-from recollect.train.devices import cores
+from recollect.train.devices import cores, in_half
 
 if TYPE_CHECKING:
     from recollect.experiments.on_ray import OnRay
@@ -56,8 +56,8 @@ class Training:
 
     def jobs(self, plans: Sequence[Plan], stream: Stream) -> list[Job]:
         """Build the jobs of some plans, with the paper's network."""
-        full = self.chosen.full_precision
-        jobs = [job for each in plans for job in each.jobs(stream, None, self.device, full)]
+        half = in_half(self.chosen.precision, self.device)
+        jobs = [job for each in plans for job in each.jobs(stream, None, self.device, half)]
         return [replace(job, details=self._details) for job in jobs]
 
     def left(self, jobs: Sequence[Job]) -> list[Job]:

@@ -70,10 +70,11 @@ class Network:
         unpacking = partial(call, self.module, packing=packing, dtype=dtype)
         self._call: Callable[[Tensor], Tensor] = unpacking if packing else self.module
         self.strategy = strategy or strategy_for(self.module)
-        self.half = half and any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
+        self.convolves = any(isinstance(layer, CONVOLUTIONS) for layer in self.module.modules())
+        self.half, self.channels_last = half and self.convolves, channels_last and self.convolves
         stacked = partial(Weights.stack, device=self.device, apart=self.strategy == "loop")
         rows: list[Tensors] = [dict(module.named_parameters()) for module in modules]
-        self.weights = stacked(rows, channels_last=channels_last)
+        self.weights = stacked(rows, channels_last=self.channels_last)
         self.buffers = stacked([dict(module.named_buffers()) for module in modules]).named()
         self._features = Features(self.module)
         self.feature_size, self.head_axes = self._features.size, self._features.axes()

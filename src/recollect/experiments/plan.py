@@ -46,7 +46,7 @@ class Plan:
         stream: Stream,
         network: Network | None = None,
         device: torch.device = CPU,
-        full_precision: bool = False,
+        half: bool = False,
     ) -> list[Job]:
         """Build the jobs for a stream; the default network is the paper's."""
         if network is None and (packing := packing_of(stream)) is not None:
@@ -65,7 +65,7 @@ class Plan:
                 network=network or _NETWORKS[self.default_network](stream),
                 validation=self.validation,
                 device=device,
-                full_precision=full_precision,
+                half=half,
                 optimisation=self.optimisation,
             )
             for batch, replay, runs in self.fleets

@@ -23,6 +23,7 @@ from recollect.streams import benchmark as benchmark_named
 from recollect.streams.stream import validation_of
 from recollect.train import Callback, Checkpoints, Details, device_named, train_all
 from recollect.train.details import CURVE_EXAMPLES
+from recollect.train.devices import in_half
 from recollect.train.optimisation import Optimisation
 
 
@@ -39,7 +40,7 @@ def run(
     data_dir: Path | str | None = None,
     workers: int | None = None,
     device: str = "auto",
-    full_precision: bool = False,
+    precision: str = "auto",
     checkpoint: Path | str | None = None,
     time_limit: float | None = None,
     store: StorePath = None,
@@ -71,10 +72,10 @@ def run(
     or cosine, after `warmup` steps; it runs once over the stream or restarts in each task
     (`schedule_per`). Their numbers are hyper-parameters and may be lists.
 
-    `device="auto"` uses a GPU if available; there, convolutional networks compute in bfloat16
-    unless `full_precision=True`. With `checkpoint`, a folder, the state is saved every two minutes
-    and on Ctrl+C or SIGTERM, and the same call resumes from it. After `time_limit` seconds the
-    call saves its state and raises `TimeUp`.
+    `device="auto"` uses a GPU if available. `precision` is that of convolutional networks: "bf16",
+    the default on a GPU, or "float32". With `checkpoint`, a folder, the state is saved every two
+    minutes and on Ctrl+C or SIGTERM, and the same call resumes from it. After `time_limit` seconds
+    the call saves its state and raises `TimeUp`.
 
     `curves=100` records loss and accuracy every 100 steps (`True`: every 200), on at most
     `curve_examples` test examples of each task; `confusion=True` records confusion matrices. Both
@@ -91,7 +92,7 @@ def run(
     """
     kind, own = kind_and_values(method)
     hyperparameters = {**own, **hyperparameters}
-    where = device_named(device)
+    half = in_half(precision, where := device_named(device))
     details = Details.of(curves, curve_examples, confusion, save_networks, callbacks)
     saving = _checkpoints(checkpoint, time_limit)
     known = known_benchmark(benchmark)
@@ -111,7 +112,7 @@ def run(
         for size in sizes
     ]
     stream = stream_of(benchmark, validation, data_dir, class_order)
-    jobs = [job for each in plans for job in each.jobs(stream, network, where, full_precision)]
+    jobs = [job for each in plans for job in each.jobs(stream, network, where, half)]
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)
     if recording.store and details.changing:

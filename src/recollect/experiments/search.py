@@ -24,6 +24,7 @@ from recollect.experiments.values import Values, axes_of, checked_seeds, search_
 from recollect.methods import Method, hyperparameters, omitted_defaults, static, symbol
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
+from recollect.train.devices import in_half
 from recollect.train.optimisation import Optimisation
 
 __all__ = [
@@ -59,7 +60,7 @@ def search(
     data_dir: Path | str | None = None,
     workers: int | None = None,
     device: str = "auto",
-    full_precision: bool = False,
+    precision: str = "auto",
     store: StorePath = None,
     optimiser: str = "SGD",
     nesterov: bool = False,
@@ -85,6 +86,7 @@ def search(
     """
     kind, own = kind_and_values(method)
     known, where = known_benchmark(benchmark), device_named(device)
+    half = in_half(precision, where)
     numbers, few = checked_seeds(seeds), checked_seeds(search_seeds)
     names = Optimisation(optimiser, nesterov, schedule, schedule_per)
     axes = _axes(kind, known, buffer, {**own, **hyperparameters}, names)
@@ -94,7 +96,7 @@ def search(
     recording = recorder(store)
 
     def train(chosen: Plan, stream: Stream) -> Results:
-        jobs = chosen.jobs(stream, network, where, full_precision)
+        jobs = chosen.jobs(stream, network, where, half)
         return recording.results(train_all(jobs, workers=workers, store=recording))
 
     return searched(

@@ -37,8 +37,8 @@ MOST_SEEDS = 100_000
 # Arguments of `run` that are not hyper-parameters, suggested for misspelt names.
 OPTIONS = (
     "buffer", "callbacks", "checkpoint", "confusion", "curves", "device", "epochs",
-    "full_precision", "nesterov", "network", "optimiser", "save_networks", "schedule",
-    "schedule_per", "seeds", "store", "time_limit", "validation", "workers",
+    "nesterov", "network", "optimiser", "precision", "save_networks", "schedule", "schedule_per",
+    "seeds", "store", "time_limit", "validation", "workers",
 )  # fmt: skip
 
 

@@ -74,6 +74,8 @@ class Learner(Learning):
         expires: Seconds after which a waiting prediction is discarded; by default never.
         target: What is predicted: "class" (default), "regression" (one or several numbers,
             standardised internally; `clip` is 5) or "labels" (a set of labels per example).
+        precision: Precision of a network with convolutions: "float32" or "bf16", which is faster;
+            by default "auto", bf16 on a GPU and float32 on a CPU.
         compiled: Whether to compile steps of frequent batch sizes with torch's compiler (default
             False).
         **numbers: `momentum`, `weight_decay`, `beta1`, `beta2`, `eps`, `clip` (largest gradient
@@ -124,6 +126,7 @@ class Learner(Learning):
         pending: int = 10_000,
         expires: float | None = None,
         target: str = "class",
+        precision: str = "auto",
         compiled: bool = False,
         **numbers: Unpack[Numbers],
     ) -> None:
@@ -132,7 +135,8 @@ class Learner(Learning):
         settings = Settings(
             method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
-            pending, expires, target=target_named(target), compiled=compiled,
+            pending, expires, target=target_named(target), precision=precision,
+            compiled=compiled,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
         labels = empty_answers(settings.target, classes)
@@ -151,6 +155,7 @@ class Learner(Learning):
         transform: Transform | None = None,
         replay_transform: Transform | None = None,
         device: torch.device | str = "cpu",
+        precision: str = "auto",
         compiled: bool = False,
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
@@ -170,6 +175,7 @@ class Learner(Learning):
             transform: The augmentation of the batches that arrive.
             replay_transform: The augmentation of the batches that are replayed.
             device: The device to compute on (default "cpu").
+            precision: The precision of a network with convolutions (default "auto").
             compiled: Whether to compile steps of frequent batch sizes (default False).
             checkpoints: Folder for further checkpoints; by default none are saved.
             checkpoint_every: Number of steps between checkpoints.
@@ -181,7 +187,7 @@ class Learner(Learning):
         """
         extras = {
             "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
-            "device": device, "compiled": compiled,
+            "device": device, "precision": precision, "compiled": compiled,
         }  # fmt: skip
         with Checkpoints.of(checkpoints, checkpoint_every, keep).handed_over() as owner:
             learner = cls._read(Path(path), module, method, extras, owner)
@@ -205,7 +211,8 @@ class Learner(Learning):
             checkpoints: Folder for further checkpoints; by default the same one.
             checkpoint_every: Number of steps between checkpoints.
             keep: Number of checkpoints to retain; by default as many as before.
-            **extras: `encoder`, `transform`, `replay_transform`, `device`, `compiled`; see `load`.
+            **extras: `encoder`, `transform`, `replay_transform`, `device`, `precision`,
+                `compiled`; see `load`.
 
         Raises:
             DataError: All checkpoints are damaged.

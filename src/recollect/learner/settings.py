@@ -24,6 +24,7 @@ from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_me
 from recollect.methods.options import check_hyperparameters
 from recollect.train.checks import check_target
 from recollect.train.compiled import NO_COMPILER, compiler_exists
+from recollect.train.devices import in_half
 
 SAVED = ("memory", "lr", "seed", "replay", "spare")
 LATER = (
@@ -32,7 +33,8 @@ LATER = (
     "pending",
     "expires",
 )  # missing from files of older versions
-PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "compiled")
+PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "precision", "compiled")
+NOT_FUNCTIONS = ("device", "precision", "compiled")
 LARGEST = 2**63
 MOST_SPARE = 10_000
 ANY = Spec(1, 1, 1, 1, 1, ())
@@ -46,7 +48,7 @@ class Settings:
 
     `lr` is the current learning rate, and `first_lr` the one that the learner was created with.
     `first_memory` is the memory size that it was created with, or None if that has not changed.
-    The encoder, the transforms, the device and `compiled` are not saved.
+    The encoder, the transforms, the device, the precision and `compiled` are not saved.
     """
 
     method: Method
@@ -67,7 +69,13 @@ class Settings:
     expires: float | None = None
     first_memory: int | str | None = None
     target: Target = CLASS
+    precision: str = "auto"
     compiled: bool = False
+
+    @property
+    def half(self) -> bool:
+        """Whether networks with convolutions compute in bfloat16."""
+        return in_half(self.precision, self.device)
 
     def reader(self, network: nn.Module) -> nn.Module:
         """Return the module that takes the examples: the encoder, or the network without one."""
@@ -218,11 +226,12 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     if not is_whole(settings.seed) or not 0 <= settings.seed < LARGEST:
         raise InputError(f"the seed must be a whole number in 0..2^63 - 1, not {settings.seed!r}")
     for name, function in settings.not_saved().items():
-        if name not in ("device", "compiled") and function is not None and not callable(function):
+        if name not in NOT_FUNCTIONS and function is not None and not callable(function):
             raise InputError(f"{name} must be a function that takes a batch, not {function!r}")
     expires = settings.expires
     if expires is not None and not (isinstance(expires, int | float) and 0 < expires < math.inf):
         raise InputError(f"expires must be a number of seconds above 0, or None, not {expires!r}")
+    in_half(settings.precision, settings.device)
     check_lr(settings.lr)
     check_on_outlier(settings.on_outlier)
     if not isinstance(settings.compiled, bool):

@@ -6,6 +6,7 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 
@@ -36,6 +37,26 @@ def device_named(name: str = "auto") -> torch.device:
             f"there is no device {name!r}: the number of GPUs is {torch.cuda.device_count()}"
         )
     return device
+
+
+PRECISIONS = ("auto", "bf16", "float32")
+
+
+def in_half(precision: str, device: torch.device) -> bool:
+    """Whether networks with convolutions compute in bfloat16: with `auto`, on a GPU.
+
+    >>> in_half("bf16", torch.device("cpu")), in_half("auto", torch.device("cpu"))
+    (True, False)
+    """
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}: give auto, bf16 or float32")
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda")
+
+
+def bfloat16_is_fast() -> bool:
+    """Whether the CPU has instructions for bfloat16."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()  # torch 2.12
+    return any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "bf16"))
 
 
 def device_label(device: torch.device) -> str:

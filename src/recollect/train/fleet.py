@@ -9,7 +9,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from recollect.core.images import Images
+from recollect.core.images import Images, as_input
+from recollect.core.memory_format import in_fast_format
 from recollect.core.model import Model
 from recollect.core.modules import Strategy, network_size
 from recollect.core.network import Network
@@ -113,9 +114,9 @@ class Fleet(FleetTasks):
         built = setup.network(network)
         self._another_network = partial(
             Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
-            channels_last=self.device.type == "cuda", packing=packing,
+            packing=packing,
         )  # fmt: skip
-        self.network = self._another_network()
+        self.network = in_fast_format(self._another_network, as_input(self._blank(), dtype))
         pool = pooled(self.network) if guarded and not compiled else None
         added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
@@ -277,8 +278,9 @@ class Fleet(FleetTasks):
 
         It has its own network, so another thread may use it while this one trains.
         """
-        network = self._another_network(strategy=self.network.strategy)
+        mine = self.network
+        network = self._another_network(strategy=mine.strategy, channels_last=mine.channels_last)
         reader = self._reader.over(network, tensors, memory)
         network.switch(training=False)
-        network.noisy = self.network.noisy and network.draws(reader.inputs(self._blank()))
+        network.noisy = mine.noisy and network.draws(reader.inputs(self._blank()))
         return reader

@@ -39,7 +39,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Job:
-    """Runs of one method on one stream with equal shapes, trained as one fleet."""
+    """Runs of one method on one stream with equal shapes, trained as one fleet.
+
+    With `half`, networks with convolutions compute in bfloat16.
+    """
 
     stream: Stream
     runs: tuple[Run, ...]
@@ -50,7 +53,7 @@ class Job:
     network: Callable[[], nn.Module] | nn.Module
     validation: bool = False
     device: torch.device = CPU
-    full_precision: bool = False
+    half: bool = False
     optimisation: Optimisation = PLAIN_SGD
     details: Details = NO_DETAILS
 
@@ -103,13 +106,11 @@ class Job:
     def precision(self) -> str:
         """The precision of the networks' computations.
 
-        On a GPU, matrix products use TF32, and networks with convolutions use bfloat16, unless the
-        job has full precision.
+        On a GPU, matrix products in float32 use TF32.
         """
-        if self.device.type != "cuda":
-            return "float32"
-        half = not self.full_precision and self._network_facts.convolves
-        return "bf16 autocast, TF32" if half else "float32, TF32"
+        half = self.half and self._network_facts.convolves
+        name = "bf16 autocast" if half else "float32"
+        return f"{name}, TF32" if self.device.type == "cuda" else name
 
     @property
     def planned(self) -> tuple[Identity, ...]:

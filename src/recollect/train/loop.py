@@ -286,7 +286,7 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         images=job.stream.images,
         packing=packing_of(job.stream),
         device=job.device,
-        half=job.device.type == "cuda" and not job.full_precision,
+        half=job.half,
         steps=job.steps,
         tasks=job.arriving.tasks,
         per_task=job.spec.per_task,

@@ -87,6 +87,7 @@ class Engine:
             packing=packing,
             dtype=dtype,
             device=device,
+            half=settings.half,
             compiled=settings.compiled,
             strategy=None if getattr(module, "broadcasts_runs", False) else "loop",
             steps=settings.optimising.horizon,
