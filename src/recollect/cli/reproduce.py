@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 
 from recollect.cli.options import add_common
-from recollect.cli.screen import add_groups, compact_table, console, named, notice
+from recollect.cli.progress import named
+from recollect.cli.screen import add_groups, compact_table, console, notice
 from recollect.cli.training import Training
 from recollect.errors import InputError
 from recollect.experiments import Results, Summary, paper

@@ -9,7 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
-from recollect.cli.screen import notice, showing_progress
+from recollect.cli.progress import showing_progress
+from recollect.cli.screen import notice
 from recollect.errors import InputError
 from recollect.experiments import Results
 from recollect.experiments.files import write_runs
