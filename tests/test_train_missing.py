@@ -67,20 +67,21 @@ def test_a_failure_is_told_with_its_last_line(
 
 def test_sigterm_stops_all_and_the_same_command_continues(tmp_path: Path, manifest: Path) -> None:
     manifest.write_text(
-        f"commit {'0' * 40}\ndigits.jsonl: recollect run seq-digits er --buffer 50 --epochs 400\n"
+        f"commit {'0' * 40}\ndigits.jsonl: recollect run seq-digits er --buffer 50 --epochs 130\n"
     )
     out = tmp_path / "out"
     script = (
         "import sys; from pathlib import Path; from tools.train_missing import main; "
         f"sys.exit(main(['--out', {str(out)!r}], Path({str(tmp_path)!r}), Path({str(manifest)!r})))"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    cache = tmp_path / "cache"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path]),
+                   "RECOLLECT_CACHE": str(cache)}  # fmt: skip
     process = subprocess.Popen(
         [sys.executable, "-c", script], env=environment, stdout=subprocess.PIPE, text=True
     )
-    log = out / "run-seq-digits-er-buffer-50-epochs-400.log"
     give_up = time.monotonic() + 60
-    while not (log.exists() and "step" in log.read_text()) and time.monotonic() < give_up:
+    while not list(cache.glob("unfinished/*/lock")) and time.monotonic() < give_up:
         time.sleep(0.1)
     process.send_signal(signal.SIGTERM)
     said, _ = process.communicate(timeout=60)
