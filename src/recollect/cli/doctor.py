@@ -31,8 +31,8 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "SklearnClassifier"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }
-BFLOAT16 = "instructions of the CPU: try --precision bf16 for convolutional networks"
-NO_BFLOAT16 = "no instructions of the CPU: --precision bf16 is slow without a GPU"
+BFLOAT16 = "supported by the CPU: --precision bf16 is faster for convolutional networks"
+NO_BFLOAT16 = "not supported by the CPU: --precision bf16 is slow on it"
 NO_COMPILER = "none: long runs are not compiled"
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
