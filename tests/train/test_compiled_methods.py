@@ -48,13 +48,13 @@ def examples(task: int, places: Tensor) -> tuple[Tensor, Tensor]:
     return x[rows], y[rows]
 
 
-def trained(name: str, compiled: bool) -> Fleet:
+def trained(name: str, **how: Any) -> Fleet:
     """Two tasks, so that there is something to replay in the second."""
     kind = METHODS[name]
     fleet = Fleet(
         [kind()] * RUNS, NETWORKS.get(name, small), seeds=[0, 1], lr=[0.02, 0.01],
-        classes=CLASSES, shape=SHAPE, memory=8, replay=4, stored=torch.uint8,
-        dtype=torch.float64, compiled=compiled, tasks=2, per_task=2,
+        classes=CLASSES, shape=SHAPE, memory=8, replay=4, stored=torch.uint8, tasks=2, per_task=2,
+        **how,
     )  # fmt: skip
     batch = kind.needs.batch_size or 4
     for task in range(2):
@@ -84,7 +84,7 @@ def test_a_step_becomes_a_graph_that_does_the_same(
     monkeypatch.setattr("recollect.train.compiled._FAILED", set())
     monkeypatch.setattr("recollect.train.compiled.compiler_exists", lambda: True)
     monkeypatch.setattr(compiler, "compile_fx", partial(compile_fx, inner_compile=as_it_is))
-    plain, fast = trained(name, False), trained(name, True)
+    plain, fast = (trained(name, dtype=torch.float64, compiled=each) for each in (False, True))
     assert made
     assert "compiled" in fast.execution
     assert_close(fast, plain)
@@ -93,6 +93,6 @@ def test_a_step_becomes_a_graph_that_does_the_same(
 @pytest.mark.skipif(not compiler_exists(), reason="there is no C++ compiler on this machine")
 @pytest.mark.parametrize("name", ["agem", "hal"])
 def test_a_step_that_moves_the_weights_twice_is_compiled(name: str) -> None:
-    plain, fast = trained(name, False), trained(name, True)
+    plain, fast = (trained(name, dtype=torch.float64, compiled=each) for each in (False, True))
     assert "compiled" in fast.execution
     assert_close(fast, plain)
