@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from recollect.train import Job
 
-WIDE = 120
+WIDE = 10_000
 REFRESH = 0.1
 
 
@@ -24,7 +24,7 @@ def notice(text: str) -> None:
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console for tables; without a terminal it is 120 columns wide."""
+    """Return a console for tables; without a terminal, lines are not wrapped."""
     from rich.console import Console
 
     class Screen(Console):
