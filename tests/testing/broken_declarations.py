@@ -36,22 +36,6 @@ class Undecorated(Plain):
     weight: float = 1.0
 
 
-@breaks("declarations", "hyper-parameter mode is 'fast': it must be a finite number")
-@dataclass(frozen=True)
-class Worded(Plain):
-    """Has a word for a hyper-parameter."""
-
-    mode: str = "fast"
-
-
-@breaks("declarations", "steps is annotated int, but 1.5 is not a whole number")
-@dataclass(frozen=True)
-class Fractional(Plain):
-    """Has half a step."""
-
-    steps: int = hyper(1.5, "steps taken on every batch")
-
-
 @breaks("declarations", "weight has no help text: declare it with weight: float | Tensor = ")
 @dataclass(frozen=True)
 class Unhelpful(Plain):

@@ -107,6 +107,8 @@ def _made(method: type[Method] | Method) -> Method:
     except TypeError as error:
         sentence = f"it cannot be created without arguments ({error}): pass an instance"
         raise ConformanceError(given.__name__, "declarations", sentence) from None
+    except InputError as error:
+        raise ConformanceError(given.__name__, "declarations", str(error)) from None
 
 
 def _targets(trial: Trial) -> None:
