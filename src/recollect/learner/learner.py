@@ -17,7 +17,7 @@ from recollect.files import unpack
 from recollect.learner.inputs.encoder import encoder_of
 from recollect.learner.inputs.examples import device_of
 from recollect.learner.learning import Learning
-from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.optimising import Numbers, Optimising, check_names
 from recollect.learner.saving import snapshot
 from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.saving.image import reading
@@ -127,6 +127,7 @@ class Learner(Learning):
         compiled: bool = False,
         **numbers: Unpack[Numbers],
     ) -> None:
+        check_names(numbers, Learner)
         optimising = Optimising.of(optimiser, optimiser_options, nesterov, schedule, schedule_steps,
                                    {**USUAL_NUMBERS.get(target, {}), **numbers})  # fmt: skip
         settings = Settings(
