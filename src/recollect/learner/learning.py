@@ -85,6 +85,10 @@ class Learning(Late):
         >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
         2
         """
+        if not isinstance(stream, Iterable):
+            raise InputError(
+                f"the stream must be an iterable of pairs (x, y), not {type(stream).__name__}"
+            )
         for item in stream:
             yield self.observe(*pair_of(item))
 
