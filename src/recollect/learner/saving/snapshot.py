@@ -162,6 +162,7 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
         else None,
         **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
         **{name: facts[name] for name in (*LATER, "target") if name in facts},
+        **({} if method.replay else {"memory": None}),
         **added,
         **numbers,
     }
