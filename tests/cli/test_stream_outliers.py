@@ -93,6 +93,7 @@ def test_the_command_may_end_or_learn_instead(stream: Stream) -> None:
     table[400][0] = 1e6
     said = stream(written("a.csv", table), "--on-outlier", "raise")
     assert said.status == 2
+    assert "a.csv, line 401: the row is far outside the range of the stream" in said.err
     assert "--on-outlier learn accepts it" in said.err
     assert "continuing after 400 examples" in stream("a.csv", "--on-outlier", "raise").err
     said = stream("a.csv", "--on-outlier", "learn", "--fresh")
