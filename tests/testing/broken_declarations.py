@@ -56,6 +56,20 @@ class Indifferent(Plain):
         return self.alpha * super().loss(step)
 
 
+@breaks(
+    "effects", "its hyper-parameter beta has no effect: with beta = 2, 0.5, 0.001, 1000, 0 a run"
+)
+@dataclass(frozen=True)
+class Ineffective(Plain):
+    """Has two hyper-parameters, and multiplies one by 0."""
+
+    alpha: float = hyper(1.0, "weight of the loss")
+    beta: float = hyper(1.0, "weight of nothing")
+
+    def loss(self, step: Step) -> Tensor:
+        return (self.alpha + 0 * self.beta) * super().loss(step)
+
+
 @breaks("declarations", "it defines end_task, which is only called if it declares Needs(boundaries")
 @dataclass(frozen=True)
 class Deaf(Plain):

@@ -14,6 +14,7 @@ from recollect.methods import Classifier, Method
 from recollect.testing import declared, runs
 from recollect.testing.check import Broken, Check, ConformanceError, make_check
 from recollect.testing.compare import difference, state_of
+from recollect.testing.effects import effects
 from recollect.testing.trial import BATCH, NETS, Trial
 
 ADVICE = (
@@ -87,6 +88,7 @@ def method_checks(
         check("restored", runs.restored, (trial,)),
         check("learner", runs.learner, (trial,), skipped=no_learner),
         check("boundaries", declared.boundaries, (trial,), skipped=joint),
+        check("effects", effects, (trial,)),
         check("trains", declared.trains, (trial,)),
         check("revisits", declared.revisits, (trial,), skipped=joint),
         check("task", declared.task_id, (trial,), skipped=no_task),
