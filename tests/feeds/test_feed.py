@@ -92,6 +92,16 @@ def test_files_that_are_no_plain_text_say_what_they_are(
     for content, why in [
         (gzip.compress(text.encode()), "line 1: it is compressed: unpack it"),
         (text.encode("utf-16"), "line 1: it is UTF-16 text: convert it"),
+        *(
+            [
+                (
+                    text.replace("\n", "\r").encode(),
+                    r"line 1: its lines end with \\r only: convert it",
+                )
+            ]
+            if kind == "csv"
+            else []
+        ),
     ]:
         (folder / "g").write_bytes(content)
         with pytest.raises(DataError, match=why):
