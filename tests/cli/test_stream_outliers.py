@@ -85,7 +85,9 @@ def test_a_run_of_which_every_row_was_bad_has_another_status(stream: Stream) -> 
 
 
 def test_rows_without_labels_are_not_bad(stream: Stream) -> None:
-    assert stream(written("b.csv", [[1, 2, ""]] * 3)).status == 0
+    said = stream(written("b.csv", [[1, 2, ""]] * 3))
+    assert said.status == 0
+    assert "no row has a label, so nothing was learned: check the label column" in said.err
 
 
 def test_the_command_may_end_or_learn_instead(stream: Stream) -> None:

@@ -213,6 +213,8 @@ def _command(chosen: argparse.Namespace) -> int:
                 f"rows left out as outliers: {learner.metrics().left_out} (the last one is {last})"
             )
         print_table(learner, chosen.window, stderr=to_output)
+        if not (learner.arrived or chosen.labels):
+            notice("no row has a label, so nothing was learned: check the label column")
     if live.bad and not live.learned:
         notice("no row was learned: all labelled rows were left out")
         return NOTHING
