@@ -63,6 +63,7 @@ OPTIONS = {
 
 def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
     """Add the options of `recollect stream`, with the hyper-parameters of `methods` (or all)."""
+    parser.usage = "recollect stream FILE [FILE ...] [--label NAME] [--follow] [...]"
     fit = fit_for_streams(every_method())
     use = "hyper-parameters of the method (default: the method's own values)"
     if methods is None:
