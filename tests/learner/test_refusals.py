@@ -50,6 +50,13 @@ def test_streams_that_cannot_be_followed(stream: Any, message: str) -> None:
         list(Learner(MLP(4, 1), ER()).follow(stream))
 
 
+def test_a_data_set_of_torch_can_be_followed() -> None:
+    data = torch.utils.data.TensorDataset(torch.eye(4), torch.arange(4))
+    learner = Learner(MLP(4, 1), ER())
+    list(learner.follow(data))  # type: ignore[arg-type]
+    assert learner.seen == 4
+
+
 def test_classes_come_from_anything_that_lists_them() -> None:
     for classes in (range(2), np.arange(2), (0, 1), {0: "no", 1: "yes"}):
         assert Learner(MLP(4, 2), ER(), classes=classes).classes == [0, 1]  # type: ignore[arg-type]

@@ -128,12 +128,15 @@ def _check_reals(rows: Tensor, packing: Packing) -> None:
 def pair_of(item: Any) -> tuple[Any, Any]:
     """Split an item of a stream, a pair or a mapping, into the example and the label."""
     if not isinstance(item, Mapping):
-        if isinstance(item, tuple | list) and len(item) == 2:
-            return item[0], item[1]
-        shown = f"{len(item)} parts" if isinstance(item, tuple | list) else type(item).__name__
-        raise InputError(
-            f"an item of the stream must be a pair (x, y), or a mapping with 'labels', not {shown}"
-        )
+        try:
+            x, y = item
+        except (TypeError, ValueError):
+            parts = f"{len(item)} parts" if isinstance(item, tuple | list) else type(item).__name__
+            raise InputError(
+                f"an item of the stream must be a pair (x, y), or a mapping with 'labels', not "
+                f"{parts}"
+            ) from None
+        return x, y
     for name in LABELS:
         if name in item:
             return {key: value for key, value in item.items() if key != name}, item[name]
