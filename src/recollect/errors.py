@@ -133,10 +133,12 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> InputError:
     return InputError(f"unknown {kind} {name!r}{hint} (known: {', '.join(names)})")
 
 
-def nearest(name: str, known: Iterable[str]) -> str | None:
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.5) -> str | None:
     """Find the known name most similar to a misspelt one, or None.
+
+    `cutoff`, from 0 to 1, is the least similarity.
 
     >>> nearest("--lamda", ["--lambda", "--lr"]), nearest("--width", ["--lr"])
     ('--lambda', None)
     """
-    return next(iter(difflib.get_close_matches(name, [*known], n=1, cutoff=0.5)), None)
+    return next(iter(difflib.get_close_matches(name, [*known], n=1, cutoff=cutoff)), None)

@@ -68,3 +68,12 @@ def test_the_version(command: Command, capsys: pytest.CaptureFixture[str]) -> No
 def test_a_misspelt_store_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["results", "--store", str(tmp_path / "nothing.sqlite")]) == 2
     assert "correct --store" in capsys.readouterr().err
+
+
+def test_without_a_terminal_every_row_is_one_whole_line(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = command("benchmarks").listed()
+    assert [row[0] for row in listed] == [*BENCHMARKS]
+    assert [row[-1] for row in listed] == [each.description for each in BENCHMARKS.values()]

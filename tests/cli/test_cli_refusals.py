@@ -216,6 +216,15 @@ def test_a_misspelt_option_gets_a_suggestion(
     assert message in error
 
 
+@pytest.mark.parametrize("command", ["run", "search", "stream"])
+def test_a_misspelt_option_is_not_lost_among_all_options(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "a", "b", "--xyzzy"])
+    assert len(capsys.readouterr().err.splitlines()) <= 3
+
+
 def test_values_are_given_with_spaces(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["run", "seq-digits", "er", "--lr", "0.1,0.3"])

@@ -225,3 +225,12 @@ def test_a_column_that_vanishes_or_changes_is_named(stream: Stream) -> None:
     said = stream("a.csv", "c.csv", "--label", "kind")
     assert "c.csv, line 2: 'red' in column 'w' is not a number" in said.err
     assert "--categorical 'w' makes it categorical" in said.err
+
+
+def test_a_column_without_a_name_is_pointed_out(stream: Stream) -> None:
+    rows = [f"{n},{n % 7}.5,{'ab'[n % 2]}\n" for n in range(20)]
+    Path("index.csv").write_text(",v,kind\n" + "".join(rows))  # as pandas writes its row index
+    assert "column 1 has no name, so it may be a row index" in stream("index.csv").err
+    said = stream("index.csv", "--ignore", "1", "--fresh")
+    assert "no name" not in said.err
+    assert "from 1 number (v)" in said.err

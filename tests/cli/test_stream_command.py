@@ -246,9 +246,17 @@ def test_standard_input(
 def test_nothing_arrives(text: str, stream: Stream) -> None:
     Path("empty.csv").write_text(text)
     said = stream("empty.csv", "--predictions", "p.jsonl")
-    assert said.status == 0
-    assert said.err == "recollect: there was no example to learn from\n"
+    assert said.status == 1
+    assert said.err == "recollect: there was no example to learn from in empty.csv\n"
     assert [path.name for path in Path().iterdir()] == ["empty.csv"]
+
+
+def test_nothing_new_is_no_failure(stream: Stream, sensors: Sensors) -> None:
+    path = sensors(60)
+    assert stream(path).status == 0
+    again = stream(path)
+    assert again.status == 0
+    assert "60 examples" in again.out
 
 
 def test_many_classes_fit_on_the_screen(stream: Stream) -> None:

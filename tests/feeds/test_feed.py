@@ -68,6 +68,22 @@ def test_what_cannot_be_opened(
         open_feed(sources, reading)
 
 
+def test_a_folder_of_tables_is_not_read_as_images(tmp_path: Path) -> None:
+    folder = tmp_path / "readings"
+    (folder / "classes").mkdir(parents=True)
+    for name in ("a.csv", "b.CSV", "classes/c.csv", "notes.txt", ".hidden.csv", "model.bin"):
+        (folder / name).write_text("1,x\n")
+    why = "has no images, but 3 .csv files, 1 .txt file: give the files themselves, such as .*csv"
+    with pytest.raises(InputError, match=why):
+        open_feed(folder)
+    said: list[str] = []
+    open_feed(folder, Reading(follow=True, say=said.append))  # images may arrive later
+    assert "has no images, but 3 .csv files" in said[0]
+    open_feed(folder, Reading(kind="images"))
+    (folder / "classes" / "picture.png").touch()
+    assert open_feed(folder).kind == "images"
+
+
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_files_that_are_no_plain_text_say_what_they_are(
     kind: Literal["csv", "jsonl"], folder: Path
@@ -76,6 +92,16 @@ def test_files_that_are_no_plain_text_say_what_they_are(
     for content, why in [
         (gzip.compress(text.encode()), "line 1: it is compressed: unpack it"),
         (text.encode("utf-16"), "line 1: it is UTF-16 text: convert it"),
+        *(
+            [
+                (
+                    text.replace("\n", "\r").encode(),
+                    r"line 1: its lines end with \\r only: convert it",
+                )
+            ]
+            if kind == "csv"
+            else []
+        ),
     ]:
         (folder / "g").write_bytes(content)
         with pytest.raises(DataError, match=why):

@@ -164,6 +164,32 @@ def test_another_encoder_is_refused(tmp_path: Path) -> None:
         Learner.load(tmp_path / "plain", MLP(4, 1), encoder=Encoder())
 
 
+class Scaled(Encoder):
+    """The same weights, and other code."""
+
+    scale = 1.0
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.scale * super().forward(x)
+
+
+def test_an_encoder_with_other_code_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    learner_with(ER()).save(tmp_path / "file")
+    head = MLP(SIZE, 1, hidden=(9,))
+    Learner.load(tmp_path / "file", head, encoder=Encoder())
+    assert not caplog.messages
+    Learner.load(tmp_path / "file", head, encoder=Scaled())
+    assert ["the code or an attribute of the encoder" in each for each in caplog.messages] == [True]
+    learner = Learner(head, ER(), encoder=Scaled())
+    learner.save(tmp_path / "file")
+    other = Scaled()
+    other.scale = 2.0
+    Learner.load(tmp_path / "file", head, encoder=other)
+    assert len(caplog.messages) == 2
+
+
 def test_a_learner_that_has_seen_nothing_is_saved_with_its_encoder(tmp_path: Path) -> None:
     Learner(MLP(SIZE, 1), ER(), encoder=Encoder()).save(tmp_path / "file")
     learner = Learner.load(tmp_path / "file", MLP(SIZE, 1), encoder=Encoder())

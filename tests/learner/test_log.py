@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import pickle
 
 import numpy as np
 import pytest
 
 import recollect
-from recollect import ER, MLP, DivergedError, Learner
+from recollect import ER, MLP, SGD, DivergedError, Learner
 
 
 @pytest.fixture
@@ -29,6 +30,17 @@ def test_new_classes_and_a_larger_head(told: pytest.LogCaptureFixture) -> None:
     ]
     assert {record.levelname for record in told.records} == {"INFO"}
     assert {record.name for record in told.records} == {"recollect.learner"}
+
+
+def test_a_memory_without_effect(told: pytest.LogCaptureFixture) -> None:
+    learner = Learner(MLP(2, 1), SGD())
+    learner.observe(np.eye(2), [0, 0])
+    copy = pickle.loads(pickle.dumps(learner))
+    assert "memory" not in told.text
+    Learner(MLP(2, 1), SGD(), memory=100)
+    assert told.messages[-1] == "memory=100 has no effect: SGD stores no examples"
+    assert told.records[-1].levelname == "WARNING"
+    assert copy.predict(np.eye(2)) == [0, 0]
 
 
 def test_labels_that_no_file_can_have(told: pytest.LogCaptureFixture) -> None:

@@ -279,6 +279,8 @@ def test_what_makes_no_sense_is_refused(given: dict[str, Any], text: str) -> Non
 def test_an_argument_that_there_is_not() -> None:
     with pytest.raises(TypeError, match="no argument 'momentun': did you mean 'momentum'"):
         Learner(network(), ER(), momentun=0.9)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="no argument 'memroy': did you mean 'memory'"):
+        Learner(network(), ER(), memroy=9)  # type: ignore[call-arg]
 
 
 def test_options_with_several_values_are_resumed(tmp_path: Path) -> None:

@@ -247,3 +247,17 @@ def test_magnitudes_may_alternate_between_extremes() -> None:
         scaled = torch.from_numpy(x * np.float32(1e-20 if step % 2 else 1e20))
         watch, _ = watch.judge(scaled, y.tolist(), lambda label: 0)
     assert 0 < watch.magnitudes.bound < math.inf
+
+
+@pytest.mark.parametrize("value", [1e9, np.nan])
+def test_an_example_that_is_refused_is_named_by_its_index(value: float) -> None:
+    learner = Learner(MLP(2, 1), ER(), on_outlier="raise")
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        learner.observe(rng.normal(size=(10, 2)), ["a", "b"] * 5)
+    x = rng.normal(size=(5, 2))
+    x[3, 1] = value
+    with pytest.raises(InputError, match=r"^example 3 of this batch (is far outside|has values)"):
+        learner.observe(x, ["a"] * 5)
+    with pytest.raises(InputError, match=r"^the example (is far outside|has values)"):
+        learner.observe(x[3], "a")

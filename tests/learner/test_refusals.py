@@ -35,6 +35,28 @@ def test_a_learner_that_cannot_be_made(told: dict[str, Any], message: str) -> No
         Learner(**{"module": MLP(4, 1), "method": DERpp(), **told})
 
 
+@pytest.mark.parametrize(
+    ("stream", "message"),
+    [
+        (5, r"an iterable of pairs \(x, y\), not int"),
+        ([5], r"a pair \(x, y\), or a mapping with 'labels', not int"),
+        ([([0.0] * 4, "a", 1)], "not 3 parts"),
+        (["ab"], "not str"),
+        (np.zeros((2, 4)), "not ndarray"),
+    ],
+)
+def test_streams_that_cannot_be_followed(stream: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        list(Learner(MLP(4, 1), ER()).follow(stream))
+
+
+def test_a_data_set_of_torch_can_be_followed() -> None:
+    data = torch.utils.data.TensorDataset(torch.eye(4), torch.arange(4))
+    learner = Learner(MLP(4, 1), ER())
+    list(learner.follow(data))  # type: ignore[arg-type]
+    assert learner.seen == 4
+
+
 def test_classes_come_from_anything_that_lists_them() -> None:
     for classes in (range(2), np.arange(2), (0, 1), {0: "no", 1: "yes"}):
         assert Learner(MLP(4, 2), ER(), classes=classes).classes == [0, 1]  # type: ignore[arg-type]

@@ -70,8 +70,9 @@ def test_a_declaration_that_cannot_be_meant_is_refused(
 
 @pytest.mark.parametrize("value", [1.5, 2.0, "2"])
 def test_a_static_hyper_parameter_is_a_whole_number(value: Any) -> None:
-    with pytest.raises(InputError, match=f"nb of GSS must be a whole number, not {value!r}"):
-        fleet_of(GSS(nb=value), memory=5, replay=2)
+    message = f"nb of GSS must be a whole number of at least 1, not {value!r}"
+    with pytest.raises(InputError, match=message):
+        GSS(nb=value)
 
 
 @pytest.mark.parametrize("name", ["weight", "x", "y"])

@@ -124,9 +124,21 @@ def test_they_keep_the_promises_of_a_stream(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Callable[[], object], str]] = {
-    "share": (lambda: blurred(stream(), 1.0), "share must be from 0 to below 1"),
+    "share": (lambda: blurred(stream(), 1.0), "share must be a number from 0 to below 1, not 1.0"),
+    "share in words": (lambda: blurred(stream(), "x"), "a number from 0 .* not 'x'"),  # type: ignore[arg-type]
+    "seed": (lambda: blurred(stream(), seed="x"), "seed must be a whole"),  # type: ignore[arg-type]
     "one task": (lambda: blurred(stream(tasks=1)), "its tasks all have the same examples"),
-    "factor": (lambda: long_tailed(stream(), 0.5), "factor must be at least 1"),
+    "factor": (lambda: long_tailed(stream(), 0.5), "factor must be a number of at least 1"),
+    "factor in words": (
+        lambda: long_tailed(stream(), "x"),  # type: ignore[arg-type]
+        "factor must be a number of at least 1, not 'x'",
+    ),
+    "shares": (lambda: imbalanced(stream(), 0.5), "a mapping of classes to"),  # type: ignore[arg-type]
+    "share of a class": (lambda: imbalanced(stream(), {1: "x"}), "1: 'x'"),  # type: ignore[dict-item]
+    "order": (lambda: recurring(stream(), 1.5), "order=1.5 must be"),  # type: ignore[arg-type]
+    "tasks": (lambda: stream(tasks=1.5), "tasks is 1.5: pass the number of tasks, or the classes"),
+    "list of tasks": (lambda: stream(tasks=[0, 1]), r"tasks is \[0, 1\]: pass the number"),
+    "class order": (lambda: stream(class_order=1.5), "class_order is 1.5: pass 'seed'"),
     "class": (lambda: imbalanced(stream(), {9: 0.5}), "shares has 9: 0.5, but a class of arrays"),
     "no share": (lambda: imbalanced(stream(), {1: 0.0}), "share above 0"),
     "task": (lambda: recurring(stream(), [0, 3]), "a list of tasks from 0 to 2"),

@@ -36,22 +36,6 @@ class Undecorated(Plain):
     weight: float = 1.0
 
 
-@breaks("declarations", "hyper-parameter mode is 'fast': it must be a finite number")
-@dataclass(frozen=True)
-class Worded(Plain):
-    """Has a word for a hyper-parameter."""
-
-    mode: str = "fast"
-
-
-@breaks("declarations", "steps is annotated int, but 1.5 is not a whole number")
-@dataclass(frozen=True)
-class Fractional(Plain):
-    """Has half a step."""
-
-    steps: int = hyper(1.5, "steps taken on every batch")
-
-
 @breaks("declarations", "weight has no help text: declare it with weight: float | Tensor = ")
 @dataclass(frozen=True)
 class Unhelpful(Plain):
@@ -70,6 +54,20 @@ class Indifferent(Plain):
 
     def loss(self, step: Step) -> Tensor:
         return self.alpha * super().loss(step)
+
+
+@breaks(
+    "effects", "its hyper-parameter beta has no effect: with beta = 2, 0.5, 0.001, 1000, 0 a run"
+)
+@dataclass(frozen=True)
+class Ineffective(Plain):
+    """Has two hyper-parameters, and multiplies one by 0."""
+
+    alpha: float = hyper(1.0, "weight of the loss")
+    beta: float = hyper(1.0, "weight of nothing")
+
+    def loss(self, step: Step) -> Tensor:
+        return (self.alpha + 0 * self.beta) * super().loss(step)
 
 
 @breaks("declarations", "it defines end_task, which is only called if it declares Needs(boundaries")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pytest
 from tests.testing import broken_declarations, broken_fleets, broken_runs
-from tests.testing.broken import CASES
+from tests.testing.broken import CASES, Plain
 
-from recollect import SGD, Method
+from recollect import SGD, Method, hyper
 from recollect.testing import ConformanceError, check_method, method_checks
 
 MODULES = (broken_declarations, broken_runs, broken_fleets)  # which note their cases
@@ -28,3 +30,29 @@ def test_a_broken_promise_is_named(check: str, sentence: str, kind: type[Method]
 
 def test_every_check_has_a_method_that_breaks_it() -> None:
     assert {check.name for check in method_checks(SGD)} == {check for check, _, _ in CASES}
+
+
+@dataclass(frozen=True)
+class Worded(Plain):
+    """Has a word for a hyper-parameter."""
+
+    mode: str = "fast"
+
+
+@dataclass(frozen=True)
+class Fractional(Plain):
+    """Has half a step."""
+
+    steps: int = hyper(1.5, "steps taken on every batch")
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        (Worded, "mode of Plain must be a number, not 'fast'"),
+        (Fractional, "steps of Plain must be a whole number of at least 1, not 1.5"),
+    ],
+)
+def test_a_default_that_is_refused_is_named(kind: type[Method], sentence: str) -> None:
+    with pytest.raises(ConformanceError, match=f"'declarations': {sentence}"):
+        check_method(kind)

@@ -62,10 +62,11 @@ def learner_for(
     """Build a learner for rows of `inputs` features; the seed determines all its randomness."""
     given = {name: _plain(getattr(arguments, name)) for name in Numbers.__annotations__}
     numbers: Any = {name: value for name, value in given.items() if value is not None}
+    method = _method(arguments.method)
     return Learner(
         network_for(arguments, inputs, outputs, seed),
-        _method(arguments.method),
-        memory=_plain(arguments.memory),
+        method,
+        memory=_plain(arguments.memory) if method.replay else None,
         lr=_plain(arguments.lr),
         seed=seed,
         replay=_plain(arguments.replay),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-WIDE = 120
+WIDE = 10_000
 
 
 def notice(text: str) -> None:
@@ -20,7 +20,7 @@ def notice(text: str) -> None:
 
 
 def console(stderr: bool = False) -> Console:
-    """Return a console for tables; without a terminal it is 120 columns wide."""
+    """Return a console for tables; without a terminal, lines are not wrapped."""
     from rich.console import Console
 
     class Screen(Console):

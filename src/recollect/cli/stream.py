@@ -30,7 +30,7 @@ from recollect.live.state import SettingsError
 from recollect.methods import every_method
 from recollect.methods.usual import USUAL
 
-INTERRUPTED, TERMINATED, ALL_BAD = 130, 143, 1
+INTERRUPTED, TERMINATED, NOTHING = 130, 143, 1
 # Patterns for argument names in the library's messages, and the options that replace them.
 OPTIONS = {
     r"fresh=True of a LiveStream": "--fresh",
@@ -63,6 +63,7 @@ OPTIONS = {
 
 def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -> None:
     """Add the options of `recollect stream`, with the hyper-parameters of `methods` (or all)."""
+    parser.usage = "recollect stream FILE [FILE ...] [--label NAME] [--follow] [...]"
     fit = fit_for_streams(every_method())
     use = "hyper-parameters of the method (default: the method's own values)"
     if methods is None:
@@ -203,7 +204,8 @@ def _command(chosen: argparse.Namespace) -> int:
     if live.late is not None:
         notice(late_line(live.late))
     if learner is None:
-        notice("there was no example to learn from")
+        sources = ", ".join("standard input" if s == STDIN else s for s in chosen.sources)
+        notice(f"there was no example to learn from in {sources}")
     else:
         if learner.outliers:
             number, reason = learner.outliers[-1]
@@ -212,14 +214,17 @@ def _command(chosen: argparse.Namespace) -> int:
                 f"rows left out as outliers: {learner.metrics().left_out} (the last one is {last})"
             )
         print_table(learner, chosen.window, stderr=to_output)
+        if not (learner.arrived or chosen.labels):
+            notice("no row has a label, so nothing was learned: check the label column")
     if live.bad and not live.learned:
         notice("no row was learned: all labelled rows were left out")
-        return ALL_BAD
+        return NOTHING
     endless = chosen.follow or STDIN in (*setup.sources, *setup.labels)
     if live.stopped and not endless:
         notice("interrupted; the state is saved, and the same command resumes")
         return TERMINATED if signal.SIGTERM in came else INTERRUPTED
-    return 0
+    nothing = learner is None and not (chosen.follow or live.stopped)
+    return NOTHING if nothing else 0
 
 
 def interval(text: str) -> tuple[float | None, int | None]:

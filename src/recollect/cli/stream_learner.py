@@ -150,7 +150,7 @@ class StreamSetup:
         return Learner(
             network,
             self.method,
-            memory=self.memory,
+            memory=self.memory if self.method.replay else None,
             lr=chosen.lr,
             seed=chosen.seed,
             replay=chosen.replay,

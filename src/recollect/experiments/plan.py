@@ -15,6 +15,7 @@ from recollect.errors import InputError
 from recollect.experiments.values import (
     Values,
     axes_of,
+    check_names,
     checked_buffer,
     checked_epochs,
     checked_seeds,
@@ -90,8 +91,10 @@ def plan(
     within a fleet; each batch size needs a fleet of its own, as it changes tensor shapes.
     """
     numbers, own = checked_seeds(seeds), hyperparameters(kind)
-    size = checked_buffer(kind, buffer)
     given = [values] if isinstance(values, Mapping) else values or [{}]
+    for point in given:  # first: a misspelt name may be that of the buffer
+        check_names(kind, point, optimisation)
+    size = checked_buffer(kind, buffer)
     fleets: dict[tuple[int, ...], list[Run]] = {}
     for point in (
         p for some in given for p in points_of(axes_of(kind, benchmark, size, some, optimisation))

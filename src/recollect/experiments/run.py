@@ -18,6 +18,7 @@ from recollect.experiments.values import checked_seeds, checked_sizes
 from recollect.methods import Method
 from recollect.methods import hyperparameters as declared
 from recollect.methods import method as method_named
+from recollect.methods.options import check_hyperparameters
 from recollect.streams import Benchmark, Stream
 from recollect.streams import benchmark as benchmark_named
 from recollect.streams.stream import validation_of
@@ -136,6 +137,7 @@ def kind_and_values(method: str | Method | type[Method]) -> tuple[type[Method], 
     """Return the class of a method, and the hyper-parameters if an instance is given."""
     if isinstance(method, Method):
         kind = _checked(type(method))
+        check_hyperparameters(method)
         return kind, {name: float(getattr(method, name)) for name in declared(kind)}
     return method_named(method) if isinstance(method, str) else _checked(method), {}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 import re
@@ -10,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from recollect.errors import InputError
+from recollect.errors import InputError, nearest
 from recollect.experiments import paper
 from recollect.methods import Method, hyperparameters, static, symbol
 from recollect.streams import Benchmark
@@ -152,25 +151,9 @@ def axes_of(
 
     `mbs` is missing if nothing specifies it; the replay batch is then as large as the batch.
     """
-    declared = hyperparameters(kind)
-    numbers = [name for name in optimisation.numbers if name not in declared]
-    names = ["lr", "bs", *(["mbs"] if kind.replay else []), *declared, *numbers]
+    declared, names = hyperparameters(kind), check_names(kind, values, optimisation)
     by_symbol = {symbol(name): name for name in names}
     given = {by_symbol.get(name, name): value for name, value in values.items()}
-    for name in given:
-        if name not in names:
-            hint = (
-                ": decorate the class with @dataclass(frozen=True)" if hasattr(kind, name) else ""
-            )
-            if name in NUMBERS:
-                raise optimisation.foreign(name)
-            near = difflib.get_close_matches(name, OPTIONS, n=1, cutoff=0.75)
-            hint = hint or (f": did you mean {near[0]}=?" if near else "")
-            known = ", ".join(n for n in by_symbol if n not in numbers)
-            raise InputError(
-                f"{kind.title} has no hyper-parameter {name!r} (it has: {known}; the optimiser: "
-                f"{', '.join(numbers)}){hint}"
-            )
     own = {n: each.default for n, each in declared.items() if each.default is not None}
     defaults = {"lr": LEARNING_RATE, "bs": kind.needs.batch_size or BATCH, **own}
     if benchmark is not None:
@@ -189,6 +172,30 @@ def axes_of(
         for name in names
         if name in chosen
     }
+
+
+def check_names(
+    kind: type[Method], values: Iterable[str], optimisation: Optimisation = PLAIN_SGD
+) -> list[str]:
+    """Return the names of all hyper-parameters; raise `InputError` for an unknown one."""
+    declared = hyperparameters(kind)
+    numbers = [name for name in optimisation.numbers if name not in declared]
+    own = ["lr", "bs", *(["mbs"] if kind.replay else []), *declared]
+    symbols = [*map(symbol, own)]
+    for name in values:
+        if name in (*own, *symbols, *numbers):
+            continue
+        if name in NUMBERS:
+            raise optimisation.foreign(name)
+        near = nearest(name, [*symbols, *numbers, *OPTIONS], cutoff=0.7)
+        hint = f": did you mean {near}=?" if near else ""
+        if hasattr(kind, name):
+            hint = ": decorate the class with @dataclass(frozen=True)"
+        raise InputError(
+            f"{kind.title} has no hyper-parameter {name!r} (it has: {', '.join(symbols)}; the "
+            f"optimiser: {', '.join(numbers)}){hint}"
+        )
+    return [*own, *numbers]
 
 
 def _checked_values(name: str, given: float | Iterable[float], least: float | None) -> list[float]:

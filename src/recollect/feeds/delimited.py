@@ -114,6 +114,11 @@ class Delimited(LineReader):
             return rest if final else buffered
         cells = {n: [row[n] for row in values] for n in features}
         found = inferred_columns(columns, cells, self.how, untyped=True)
+        if headed and not columns[0] and 0 in found:
+            self.how.say(
+                "column 1 has no name, so it may be a row index, which is not a feature: "
+                "ignore=['1'] leaves it out"
+            )
         self.layout = {
             "columns": columns, "headed": headed, "label": label, "features": [*found],
             **saved_kinds([*found.values()]),

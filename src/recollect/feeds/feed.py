@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any, Literal, final
 from recollect.errors import InputError
 from recollect.feeds.columns import Handling, described
 from recollect.feeds.delimited import Delimited
-from recollect.feeds.image_folder import ImageFolder
+from recollect.feeds.image_folder import KINDS as IMAGES
+from recollect.feeds.image_folder import ImageFolder, files_in
 from recollect.feeds.jsonlines import JSONLines
 from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
 from recollect.feeds.parquet import Parquet
@@ -138,6 +140,11 @@ def open_feed(
         if source != STDIN and not Path(source).exists():
             raise InputError(f"there is no file or folder {source!r}")
     kind, faults, stopping = how.kind or _kind(names), Faults(how.skip_bad), Event()
+    if how.kind is None:
+        for problem in filter(None, map(_tables_in, filter(Path.is_dir, map(Path, names)))):
+            if not how.follow:  # otherwise images may arrive later
+                raise InputError(problem)
+            how.say(problem)
     followed = names[-1] if how.follow else None
     lines: Lines = FileLines(followed, how.say)
     if STDIN in names:
@@ -185,6 +192,21 @@ def _kind(sources: Sequence[str]) -> Kind:
             f"all sources must have the same format: {' and '.join(kinds.values())} differ"
         )
     return next(iter(kinds))
+
+
+def _tables_in(folder: Path) -> str | None:
+    """Describe the files of other formats in a folder without images, and what to do."""
+    endings = Counter(Path(entry.path).suffix.lower() for entry in files_in(folder))
+    if any(ending in IMAGES for ending in endings):
+        return None
+    tables = [(ending, count) for ending, count in endings.most_common() if ending in ENDINGS]
+    if not tables:
+        return None
+    counts = ", ".join(f"{n} {ending} file{'s' if n > 1 else ''}" for ending, n in tables)
+    return (
+        f"the folder {folder} has no images, but {counts}: give the files themselves, such as "
+        f"{folder / ('*' + tables[0][0])}"
+    )
 
 
 def open_labels(sources: str | Path | Sequence[str | Path], reading: Reading) -> Feed:

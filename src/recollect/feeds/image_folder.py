@@ -62,17 +62,11 @@ class ImageFolder:
     def _listed(
         self, root: Path, after: Position | None, growing: bool
     ) -> list[tuple[int | str, str]]:
-        try:
-            folders = [root, *(Path(e.path) for e in os.scandir(root) if _is_kind(e, stat.S_ISDIR))]
-            found = [
-                (self._key(entry), str(Path(entry.path).relative_to(root)))
-                for folder in folders
-                for entry in os.scandir(folder)
-                if entry.name.lower().endswith(KINDS) and entry.name[0] != "."
-                if _is_kind(entry, stat.S_ISREG) and not (growing and _is_recent(entry))
-            ]
-        except OSError as error:
-            raise DataError(f"cannot read {root}: {error.strerror or error}") from None
+        found = [
+            (self._key(entry), str(Path(entry.path).relative_to(root)))
+            for entry in files_in(root)
+            if entry.name.lower().endswith(KINDS) and not (growing and _is_recent(entry))
+        ]
         return sorted(each for each in found if after is None or each > after)
 
     def _key(self, entry: os.DirEntry[str]) -> int | str:
@@ -108,6 +102,20 @@ class ImageFolder:
                 f"size=(height, width) resizes all images"
             )
         return pixels
+
+
+def files_in(root: Path) -> list[os.DirEntry[str]]:
+    """Return the files of a folder and its subfolders, without hidden ones."""
+    try:
+        folders = [root, *(Path(e.path) for e in os.scandir(root) if _is_kind(e, stat.S_ISDIR))]
+        return [
+            entry
+            for folder in folders
+            for entry in os.scandir(folder)
+            if entry.name[0] != "." and _is_kind(entry, stat.S_ISREG)
+        ]
+    except OSError as error:
+        raise DataError(f"cannot read {root}: {error.strerror or error}") from None
 
 
 def _is_kind(entry: os.DirEntry[str], kind: Callable[[int], bool]) -> bool:

@@ -136,9 +136,12 @@ def decoded_line(raw: bytes, first: bool) -> str:
             raise Malformed(OTHER_FILES[raw[:2]])
         raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        return raw.decode("utf-8").rstrip("\r\n")
+        text = raw.decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
         raise Malformed("it is not UTF-8 text") from None
+    if first and "\r" in text and '"' not in text:
+        raise Malformed("its lines end with \\r only: convert it, as with tr '\\r' '\\n'")
+    return text
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:

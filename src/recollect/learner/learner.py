@@ -17,11 +17,11 @@ from recollect.files import unpack
 from recollect.learner.inputs.encoder import encoder_of
 from recollect.learner.inputs.examples import device_of
 from recollect.learner.learning import Learning
-from recollect.learner.optimising import Numbers, Optimising
+from recollect.learner.optimising import Numbers, Optimising, check_names
 from recollect.learner.saving import snapshot
 from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.saving.image import reading
-from recollect.learner.settings import Settings, check_arguments, check_passed_again
+from recollect.learner.settings import Settings, check_arguments, check_passed_again, usable_memory
 from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
 from recollect.methods import Method
 
@@ -41,7 +41,8 @@ class Learner(Learning):
         module: The network. It is copied, so the original is not trained.
         method: The continual learning method, such as `DERpp(alpha=0.1, beta=0.5)`.
         memory: Size of the replay memory: a number of examples, or bytes such as "64 MB"
-            (default 500 examples).
+            (default 500 examples). Without effect, and a warning in the log, if the method stores
+            nothing.
         lr: The learning rate (default 0.03).
         seed: Seed of the learner's random numbers (default 0).
         replay: Number of stored examples in each draw from the memory, at every step (default 32).
@@ -101,7 +102,7 @@ class Learner(Learning):
         module: nn.Module,
         method: Method,
         *,
-        memory: int | str = 500,
+        memory: int | str | None = None,
         lr: float = 0.03,
         seed: int = 0,
         replay: int = 32,
@@ -130,10 +131,12 @@ class Learner(Learning):
         compiled: bool = False,
         **numbers: Unpack[Numbers],
     ) -> None:
+        check_names(numbers, Learner)
         optimising = Optimising.of(optimiser, optimiser_options, nesterov, schedule, schedule_steps,
                                    {**USUAL_NUMBERS.get(target, {}), **numbers})  # fmt: skip
         settings = Settings(
-            method, memory, lr, lr, seed, replay, optimising, spare, transform, replay_transform,
+            method, usable_memory(method, memory), lr, lr, seed, replay, optimising, spare,
+            transform, replay_transform,
             device_of(device), max_classes, on_outlier, encoder_of(encoder, device_of(device)),
             pending, expires, target=target_named(target), precision=precision,
             compiled=compiled,

@@ -85,7 +85,13 @@ class Learning(Late):
         >>> len([loss for loss in learner.follow([([1.0, 0.0], "a"), ([0.0, 1.0], "b")])])
         2
         """
-        for item in stream:
+        try:
+            items = iter(stream)  # also of a torch Dataset, which only has __getitem__
+        except TypeError:
+            raise InputError(
+                f"the stream must be an iterable of pairs (x, y), not {type(stream).__name__}"
+            ) from None
+        for item in items:
             yield self.observe(*pair_of(item))
 
     def _learn(

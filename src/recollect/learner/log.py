@@ -35,6 +35,19 @@ def tell_grown(before: int, now: int) -> None:
     logger.info("the network was extended from %d to %d outputs", before, now)
 
 
+def tell_unused_memory(title: str, memory: int | str) -> None:
+    """Log that a method stores nothing in the memory that a learner was given."""
+    logger.warning("memory=%r has no effect: %s stores no examples", memory, title)
+
+
+def tell_changed_encoder() -> None:
+    """Log that the code of an encoder is not that of the saved learner."""
+    logger.warning(
+        "the code or an attribute of the encoder has changed since the learner was saved: if it "
+        "computes other features than before, the stored ones no longer match"
+    )
+
+
 def tell_undone(steps: int, why: str) -> None:
     """Log that a step failed and was undone."""
     logger.warning("step %d was undone: %s", steps + 1, why)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, TypedDict, final
 
 import torch
@@ -85,13 +86,6 @@ class Optimising:
                 f"the optimiser must be the name of an optimiser in torch.optim, such as 'AdamW', "
                 f"not {optimiser!r}"
             )
-        if unknown := [name for name in numbers if name not in NUMBERS]:
-            near = nearest(unknown[0], [*NUMBERS, *OTHERS])
-            hint = f": did you mean {near!r}?" if near else ""
-            raise TypeError(
-                f"Learner has no argument {unknown[0]!r}{hint} (its arguments for optimisers and "
-                f"schedules are {', '.join([*OTHERS, *NUMBERS])})"
-            )
         of_fleets = optimiser.lower() in {name.lower() for name in DEFAULTS} and not options
         # JSON files have lists in place of tuples.
         given = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
@@ -136,6 +130,18 @@ class Optimising:
             raise InputError(
                 "schedule_steps has no effect on a constant learning rate: leave it out, or choose "
                 "schedule='step' or schedule='cosine'"
+            )
+
+
+def check_names(numbers: Iterable[str], learner: Callable[..., object]) -> None:
+    """Raise a `TypeError` for an unknown argument of a learner's class."""
+    for name in numbers:
+        if name not in NUMBERS:
+            near = nearest(name, [*NUMBERS, *signature(learner).parameters])
+            hint = f": did you mean {near!r}?" if near else ""
+            raise TypeError(
+                f"Learner has no argument {name!r}{hint} (its arguments for optimisers and "
+                f"schedules are {', '.join([*OTHERS, *NUMBERS])})"
             )
 
 

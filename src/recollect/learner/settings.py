@@ -16,6 +16,7 @@ from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
 from recollect.errors import InputError
+from recollect.learner import log
 from recollect.learner.inputs.arriving import check_on_outlier
 from recollect.learner.inputs.encoder import Encoder
 from recollect.learner.inputs.examples import Kind
@@ -37,6 +38,7 @@ PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "precision
 NOT_FUNCTIONS = ("device", "precision", "compiled")
 LARGEST = 2**63
 MOST_SPARE = 10_000
+MEMORY = 500
 ANY = Spec(1, 1, 1, 1, 1, ())
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
@@ -179,6 +181,14 @@ def bytes_in(size: str) -> int:
             f"memory must be a number of examples or a size such as '64 MB', not {size!r}"
         )
     return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+def usable_memory(method: Method, memory: int | str | None) -> int | str:
+    """Return the default memory if none is given, or if the method has no use for it."""
+    if memory is not None and isinstance(method, Method) and method.replay is None:
+        log.tell_unused_memory(method.title, memory)
+        return MEMORY
+    return MEMORY if memory is None else memory
 
 
 def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed: bool) -> None:

@@ -15,6 +15,7 @@ from recollect.feeds.feed import key_of, labels_of
 from recollect.feeds.record import Malformed
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
+from recollect.learner.inputs.outliers import RefusedExample
 from recollect.learner.targets.labels import as_number, no_class
 from recollect.learner.targets.values import LARGEST
 
@@ -105,6 +106,8 @@ def located(feed: Feed, records: Sequence[Record]) -> Iterator[None]:
     """Context in which an `InputError` says where these records were read."""
     try:
         yield
+    except RefusedExample as error:
+        raise InputError(f"{feed.where(records[error.row])}: the row {error.why}") from None
     except InputError as error:
         first, last = feed.where(records[0]), feed.where(records[-1])
         raise InputError(f"{first} to {last}: {error}") from None

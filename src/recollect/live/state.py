@@ -217,8 +217,11 @@ def _opened(path: Path, length: int) -> BinaryIO:
     try:
         file = path.open("r+b" if length else "wb")
     except OSError as error:
+        reason = error.strerror or error
+        if not length:
+            raise DataError(f"cannot write {path}: {reason}") from None
         raise DataError(
-            f"cannot continue the predictions in {path}: {error.strerror or error}; {START_OVER}"
+            f"cannot continue the predictions in {path}: {reason}; {START_OVER}"
         ) from None
     if file.seek(0, os.SEEK_END) < length:
         file.close()

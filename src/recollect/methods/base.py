@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from recollect.core.weights import State
 from recollect.errors import InputError
-from recollect.methods.options import hyper, recorded_values
+from recollect.methods.options import check_hyperparameters, hyper, recorded_values
 from recollect.methods.setup import Needs, Replay, Setup, SlotState, Spec
 from recollect.methods.step import Step
 from recollect.methods.task import Query, Task
@@ -85,6 +85,10 @@ class Method(ABC):
                 )
         if "__repr__" not in vars(cls):
             cls.__repr__ = _repr  # type: ignore[assignment, method-assign]
+
+    def __post_init__(self) -> None:
+        """Raise an `InputError` for a hyper-parameter that no run can have."""
+        check_hyperparameters(self, tensors=True)
 
     name: ClassVar[str]
     title: ClassVar[str]

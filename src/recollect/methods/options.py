@@ -129,32 +129,34 @@ def symbol(name: str) -> str:
     return name.removesuffix("_")
 
 
-def check_hyperparameters(method: Method) -> None:
+def check_hyperparameters(method: Method, *, tensors: bool = False) -> None:
     """Raise an `InputError` for values that are not numbers, not finite or negative.
 
+    With `tensors`, those of a fleet are accepted.
+
     >>> from recollect import DERpp
-    >>> check_hyperparameters(DERpp(alpha=0.1))
-    >>> check_hyperparameters(DERpp(alpha=-0.1))
+    >>> DERpp(alpha=-0.1)  # which calls it
     Traceback (most recent call last):
     recollect.errors.InputError: alpha of DER++ must be at least 0 and finite, not -0.1
     """
     for name, each in hyperparameters(type(method)).items():
-        _check(f"{each.symbol} of {method.title}", each, getattr(method, name))
+        value, title = getattr(method, name), getattr(method, "title", type(method).__name__)
+        if not tensors or each.static or not isinstance(value, Tensor):
+            _check(f"{each.symbol} of {title}", each, value)
 
 
 def _check(what: str, declared: Hyperparameter, value: object) -> None:
-    number = _number(value)
-    if number is None:
-        raise InputError(f"{what} must be a number, not {value!r}")
     if not declared.static:
+        number = _number(value)
+        if number is None:
+            raise InputError(f"{what} must be a number, not {value!r}")
         if not math.isfinite(number) or number < 0:
             raise InputError(f"{what} must be at least 0 and finite, not {value!r}")
-        return
-    if declared.default == 0 and number not in (0, 1):  # a flag that is off by default
-        raise InputError(f"{what} must be 1 (on) or 0 (off), not {value!r}")
-    least = 0 if declared.default == 0 else 1
-    if not math.isfinite(number) or number != int(number) or number < least:
-        raise InputError(f"{what} must be a whole number of at least {least}, not {value!r}")
+    elif declared.default == 0:  # a flag that is off by default
+        if not isinstance(value, int) or value not in (0, 1):
+            raise InputError(f"{what} must be 1 (on) or 0 (off), not {value!r}")
+    elif not isinstance(value, int) or value < 1:
+        raise InputError(f"{what} must be a whole number of at least 1, not {value!r}")
 
 
 def _number(value: object) -> float | None:

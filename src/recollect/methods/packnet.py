@@ -42,6 +42,7 @@ class PackNet(Classifier):
     needs: ClassVar[Needs] = Needs(boundaries=True, task_id=True, revisits=True)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.prune, Tensor) and not 0 <= self.prune < 1:
             raise InputError(f"prune must be at least 0 and below 1, not {self.prune:g}")
 

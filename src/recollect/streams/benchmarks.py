@@ -128,7 +128,7 @@ def _checked_order(order: int | str) -> int | str:
         return order
     try:
         return int(order)
-    except ValueError:
+    except (TypeError, ValueError):
         raise InputError(
             f"class_order is {order!r}: give seed (another order for every seed) or a whole number "
             "(one random order)"

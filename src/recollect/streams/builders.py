@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -27,9 +29,9 @@ def blurred(stream: TaskStream, share: float = 0.1, *, seed: int = 0) -> TaskStr
     >>> stream.parts(0), stream.test_y[stream.test_ids[0]].unique().tolist()
     ((288,), [0, 1])
     """
-    _check_stream(stream)
-    if not 0 <= share < 1:
-        raise InputError(f"share must be from 0 to below 1, not {share}")
+    _check_stream(stream, seed)
+    if not _is_real(share) or not 0 <= share < 1:
+        raise InputError(f"share must be a number from 0 to below 1, not {share!r}")
     if not stream.boundaries or stream.tasks < 2 or stream.view in ("rotated", "permuted"):
         raise InputError(f"cannot blur {stream.name}: its tasks all have the same examples")
     wanted = [round(share * len(ids)) for ids in stream.train_ids]
@@ -60,9 +62,9 @@ def long_tailed(stream: TaskStream, factor: float = 100.0, *, seed: int | None =
     >>> torch.bincount(stream.train_y[torch.cat(stream.train_ids)]).tolist()
     [142, 110, 85, 66, 51, 40, 31, 24, 18, 14]
     """
-    _check_stream(stream)
-    if not factor >= 1:
-        raise InputError(f"factor must be at least 1, not {factor}")
+    _check_stream(stream, seed)
+    if not _is_real(factor) or not 1 <= factor < math.inf:
+        raise InputError(f"factor must be a number of at least 1, not {factor!r}")
     counts = torch.bincount(stream.train_y[torch.cat(stream.train_ids)])
     labels = list(dict.fromkeys(label for group in stream.classes_of for label in group))
     labels = [label for label in labels if label < len(counts) and counts[label]]
@@ -87,10 +89,14 @@ def imbalanced(stream: TaskStream, shares: Mapping[int, float], *, seed: int = 0
     >>> torch.bincount(stream.train_y[stream.train_ids[0]]).tolist()
     [142, 15]
     """
-    _check_stream(stream)
+    _check_stream(stream, seed)
     known = set(stream.train_y.tolist())
+    if not isinstance(shares, Mapping):
+        raise InputError(
+            f"shares must be a mapping of classes to shares, such as {{0: 0.1}}, not {shares!r}"
+        )
     for label, share in shares.items():
-        if label not in known or not 0 < share <= 1:
+        if label not in known or not _is_real(share) or not 0 < share <= 1:
             raise InputError(
                 f"shares has {label!r}: {share!r}, but a class of {stream.name} with a share above "
                 "0 and at most 1 is expected"
@@ -126,8 +132,9 @@ def recurring(
     _check_stream(stream)
     if not stream.boundaries:
         raise InputError(f"{stream.name} has no tasks to repeat")
-    visits = [*range(stream.tasks)] * order if isinstance(order, int) else [*order]
-    if not visits or not set(visits) <= set(range(stream.tasks)):
+    visits = [*range(stream.tasks)] * order if isinstance(order, int) else order
+    known = range(stream.tasks)
+    if not isinstance(visits, Sequence) or not visits or any(t not in known for t in visits):
         raise InputError(
             f"order={order!r} must be the number of repetitions, or a list of tasks from 0 to "
             f"{stream.tasks - 1}"
@@ -149,12 +156,18 @@ def recurring(
     return replace(stream, train_ids=tuple(ids), test_ids=tests, classes_of=labels)
 
 
-def _check_stream(stream: object) -> None:
+def _check_stream(stream: object, seed: object = None) -> None:
     if not isinstance(stream, TaskStream):
         raise InputError(
             f"a stream of recollect.from_arrays or of a sequential benchmark is expected, not a "
             f"{type(stream).__name__}"
         )
+    if seed is not None and not isinstance(seed, Integral):
+        raise InputError(f"the seed must be a whole number, not {seed!r}")
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real)
 
 
 def _with_examples(stream: TaskStream, ids: tuple[Tensor, ...]) -> TaskStream:

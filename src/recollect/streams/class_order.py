@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Literal, final
 
@@ -23,15 +24,16 @@ def ordered(labels: list[int], order: Order | str | None) -> list[int]:
     """
     if order is None or order == "seed":
         return labels
-    if isinstance(order, str):
-        raise InputError(
-            f"class_order is {order!r}: pass 'seed' (another order for every seed), a number (one "
-            "random order) or a list of the classes"
-        )
     if isinstance(order, int):
         places = _permutations(torch.tensor([order]), len(labels))[0].tolist()
         return [labels[place] for place in places]
-    found = [int(label) for label in order]
+    try:
+        found = [operator.index(label) for label in order]  # type: ignore[arg-type]
+    except TypeError:
+        raise InputError(
+            f"class_order is {order!r}: pass 'seed' (another order for every seed), a number (one "
+            "random order) or a list of the classes"
+        ) from None
     if sorted(found) != labels:
         raise InputError(
             f"class_order={found} must have every class once; the classes are {labels}"
@@ -56,7 +58,13 @@ def class_groups(
         return [tuple(labels[i : i + size]) for i in range(0, len(labels), size)]
     if order not in (None, "seed"):
         raise InputError("tasks= names the classes of each task: leave class_order out")
-    groups = [tuple(int(label) for label in group) for group in tasks]
+    try:
+        groups = [tuple(operator.index(label) for label in group) for group in tasks]
+    except TypeError:
+        raise InputError(
+            f"tasks is {tasks!r}: pass the number of tasks, or the classes of each task, such as "
+            f"[[0, 1], [2, 3]]"
+        ) from None
     if sorted(label for group in groups for label in group) != labels or not all(groups):
         raise InputError(
             f"tasks={[list(group) for group in groups]} must name every class of the training "

@@ -14,6 +14,7 @@ from recollect.methods import Classifier, Method
 from recollect.testing import declared, runs
 from recollect.testing.check import Broken, Check, ConformanceError, make_check
 from recollect.testing.compare import difference, state_of
+from recollect.testing.effects import effects
 from recollect.testing.trial import BATCH, NETS, Trial
 
 ADVICE = (
@@ -87,6 +88,7 @@ def method_checks(
         check("restored", runs.restored, (trial,)),
         check("learner", runs.learner, (trial,), skipped=no_learner),
         check("boundaries", declared.boundaries, (trial,), skipped=joint),
+        check("effects", effects, (trial,)),
         check("trains", declared.trains, (trial,)),
         check("revisits", declared.revisits, (trial,), skipped=joint),
         check("task", declared.task_id, (trial,), skipped=no_task),
@@ -107,6 +109,8 @@ def _made(method: type[Method] | Method) -> Method:
     except TypeError as error:
         sentence = f"it cannot be created without arguments ({error}): pass an instance"
         raise ConformanceError(given.__name__, "declarations", sentence) from None
+    except InputError as error:
+        raise ConformanceError(given.__name__, "declarations", str(error)) from None
 
 
 def _targets(trial: Trial) -> None:

@@ -219,8 +219,9 @@ def learner(trial: Trial) -> None:
     method = trial.methods[0]
     x, y = _blobs(60)
     batches = list(zip(x.split(5), y.split(5), strict=True))  # type: ignore[no-untyped-call]
+    memory = 20 if method.replay else None
     made = Learner(
-        MLP(FEATURES, CLASSES), method, memory=20, replay=5, lr=trial.lr, classes=range(CLASSES)
+        MLP(FEATURES, CLASSES), method, memory=memory, replay=5, lr=trial.lr, classes=range(CLASSES)
     )
     with tempfile.TemporaryDirectory() as folder:
         here, there = Path(folder) / "here", Path(folder) / "there"

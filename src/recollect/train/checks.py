@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -29,6 +30,9 @@ def check_runs(
             f"a fleet needs a method, a seed and a learning rate for every run, not {len(methods)} "
             f"methods, {len(seeds)} seeds and {len(lr)} learning rates"
         )
+    for rate in lr:
+        if not (math.isfinite(rate) and rate >= 0):
+            raise InputError(f"a learning rate must be at least 0 and finite, not {rate}")
     if alone and len(seeds) > 1:
         raise InputError(
             f"torch's optimisers and the guard only support a fleet of one run, not {len(seeds)}"

@@ -59,7 +59,7 @@ def _fingerprint(method: type, *others: type) -> str:
             ]
     own = [f"{method.__module__}.{method.__qualname__}"]
     # In an interactive session a module has no file, so only the classes are read.
-    own += [_tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
+    own += [tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
     text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
@@ -130,7 +130,8 @@ def _names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[st
             yield origin, alias.name, alias.asname or alias.name
 
 
-def _tokens_of(kind: type) -> str:
+def tokens_of(kind: type) -> str:
+    """The code of a class, without comments, docstrings and layout; its name if there is none."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):

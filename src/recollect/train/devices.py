@@ -26,7 +26,7 @@ def device_named(name: str = "auto") -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-    except RuntimeError:
+    except (RuntimeError, TypeError):
         device = torch.device("meta")
     if device.type not in ("cpu", "cuda"):
         raise InputError(f"unknown device {name!r}: give auto, cpu, cuda or cuda:N")

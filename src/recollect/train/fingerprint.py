@@ -18,6 +18,7 @@ from recollect.core.modules import built, seeded
 from recollect.core.network import CONVOLUTIONS
 from recollect.core.source import captured_by, facts_of
 from recollect.streams.stream import Stream
+from recollect.train.code import tokens_of
 from recollect.train.networks import ARGUMENTS
 
 BLOCK, BLOCKS = 64, 8
@@ -60,9 +61,7 @@ class NetworkFacts:
             weights.hexdigest(),
         ]
         facts += [found] if (found := _attributes(module)) else []
-        kinds = {type(layer) for layer in module.modules()}
-        own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
-        own.sort(key=lambda kind: (kind.__module__, kind.__qualname__))
+        own = _custom_kinds(module)
         facts += [values] if (values := captured_by(*own)) else []
         return cls(
             hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS],
@@ -84,6 +83,34 @@ def weights_fingerprint(module: nn.Module) -> str:
         found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)};".encode())
         found.update(_bytes(tensor))
     return found.hexdigest()[:LETTERS]
+
+
+def module_code_fingerprint(module: nn.Module) -> str:
+    """A short hash of a module's layers, and of the code and attributes of custom layers.
+
+    It does not depend on the weights.
+
+    >>> first, second = nn.Linear(2, 2), nn.Linear(2, 2)
+    >>> module_code_fingerprint(first) == module_code_fingerprint(second)
+    True
+    """
+    own = _custom_kinds(module)
+    attributes = [
+        [path, name, facts_of(value)]
+        for path, layer in module.named_modules()
+        if type(layer) in own
+        for name, value in sorted(vars(layer).items())
+        if not name.startswith("_") and name != "training"
+    ]
+    facts = [repr(module), attributes, [tokens_of(kind) for kind in own], captured_by(*own)]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS]
+
+
+def _custom_kinds(module: nn.Module) -> list[type]:
+    """The classes of a module's layers that are not torch's."""
+    kinds = {type(layer) for layer in module.modules()}
+    own = [kind for kind in kinds if kind.__module__.partition(".")[0] != "torch"]
+    return sorted(own, key=lambda kind: (kind.__module__, kind.__qualname__))
 
 
 def _is_usual(module: nn.Module) -> bool:

@@ -79,8 +79,8 @@ def train_all(
         raise InputError("callbacks are called in this process: leave out workers, or pass 1")
     if workers is None:
         workers = 1 if here else cores()
-    if workers < 1:
-        raise InputError(f"the number of workers must be at least 1, not {workers}")
+    if not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be a whole number of at least 1, not {workers!r}")
     with checkpoints.locked() if checkpoints else nullcontext():
         return _train_all(jobs, workers, progress, finished, notice, checkpoints, store, runner)
 

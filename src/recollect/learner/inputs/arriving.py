@@ -14,7 +14,7 @@ from recollect.core.packing import Packing
 from recollect.core.targets import LARGEST_WEIGHT
 from recollect.errors import InputError
 from recollect.learner.inputs.examples import Kind, batch_of, tensor_of
-from recollect.learner.inputs.outliers import NOT_FINITE, ON_OUTLIER, Watch
+from recollect.learner.inputs.outliers import NOT_FINITE, ON_OUTLIER, RefusedExample, Watch
 from recollect.learner.inputs.parts import as_batch, first_of, has_parts, parts_of
 from recollect.learner.targets.answers import Answers
 from recollect.learner.targets.labels import Labels
@@ -96,14 +96,16 @@ class Arriving:
             watch, far = watch.judge_values(answers.far(labels), learned)
             found |= far
         if on_outlier != "skip":
-            for row, why in found.items():
+            for row, why in sorted(found.items()):
                 if why == NOT_FINITE:
-                    raise InputError("an example has values that are not finite (NaN or infinity)")
+                    wrong = "has values that are not finite (NaN or infinity)"
+                    raise RefusedExample(row, wrong, alone=not self.several)
                 if on_outlier == "raise":
-                    raise InputError(
-                        f"example {row} of this batch is far outside the range of the stream so "
-                        f"far: {why}; observe(..., on_outlier='learn') accepts it"
+                    wrong = (
+                        f"is far outside the range of the stream so far: {why}; observe(..., "
+                        f"on_outlier='learn') accepts it"
                     )
+                    raise RefusedExample(row, wrong, alone=not self.several)
             found = {}
         if self.weights is not None:
             found |= {n: NO_WEIGHT for n, row in enumerate(self.rows) if not self.weights[row]}

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from recollect.core.images import as_input
 from recollect.core.packing import Packing
 from recollect.errors import InputError
+from recollect.learner import log
 from recollect.train.encoding import features_of
-from recollect.train.fingerprint import weights_fingerprint
+from recollect.train.fingerprint import module_code_fingerprint, weights_fingerprint
 
 ROWS = 100  # examples per forward pass of the encoder
 
@@ -24,11 +25,12 @@ ROWS = 100  # examples per forward pass of the encoder
 class Encoder:
     """A frozen copy of a module in evaluation mode that computes features.
 
-    `weights` is a fingerprint of its parameters and buffers.
+    `weights` is a fingerprint of its parameters and buffers, and `code` one of its layers.
     """
 
     module: nn.Module
     weights: str
+    code: str
     dtype: torch.dtype
 
     def features(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
@@ -40,6 +42,10 @@ class Encoder:
             for part in parts
         ]
         return found[0] if len(found) == 1 else torch.cat(found)
+
+    def facts(self, kind: Any) -> dict[str, Any]:
+        """Return the plain data to be saved; `kind` is that of the examples."""
+        return {"weights": self.weights, "code": self.code, "kind": kind}
 
     def before(self, head: nn.Module, packing: Packing | None = None) -> nn.Module:
         """Combine the encoder and a trained head into one module."""
@@ -67,11 +73,15 @@ def encoder_of(module: object, device: torch.device) -> Encoder | None:
         raise InputError(f"the encoder must be a torch.nn.Module, not {type(module).__name__}")
     copied = copy.deepcopy(module).eval().requires_grad_(False).to(device)
     floats = (p.dtype for p in copied.parameters() if p.is_floating_point())
-    return Encoder(copied, weights_fingerprint(copied), next(floats, torch.float32))
+    code = module_code_fingerprint(copied)
+    return Encoder(copied, weights_fingerprint(copied), code, next(floats, torch.float32))
 
 
 def check_encoder(saved: Mapping[str, Any] | None, given: Encoder | None) -> None:
-    """Raise an `InputError` unless the encoder is the one of the saved learner."""
+    """Raise an `InputError` unless the encoder has the weights of the saved learner's.
+
+    Other code may compute the same, so it is only logged.
+    """
     if saved is None and given is not None:
         raise InputError("the saved learner has no encoder: leave encoder=... out")
     if saved is not None and given is None:
@@ -84,3 +94,5 @@ def check_encoder(saved: Mapping[str, Any] | None, given: Encoder | None) -> Non
             "the encoder has other weights than the one whose features the saved learner has "
             "stored: pass the encoder that the learner was created with"
         )
+    if given is not None and saved is not None and saved.get("code", given.code) != given.code:
+        log.tell_changed_encoder()

@@ -25,6 +25,15 @@ VALUE = "value"  # the group under which outliers among regression targets are c
 NOT_FINITE = "it has values that are not finite (NaN or infinity)"
 
 
+class RefusedExample(InputError):  # noqa: N818 - the name says what was refused
+    """An example that is refused; `row` is its index in the batch."""
+
+    def __init__(self, row: int, why: str, *, alone: bool = False) -> None:
+        super().__init__(f"{'the example' if alone else f'example {row} of this batch'} {why}")
+        self.row = row
+        self.why = why
+
+
 class Outlier(NamedTuple):
     """An example that was left out as an outlier: its number in the stream, from 0, and why.
 

@@ -128,7 +128,14 @@ def _check_reals(rows: Tensor, packing: Packing) -> None:
 def pair_of(item: Any) -> tuple[Any, Any]:
     """Split an item of a stream, a pair or a mapping, into the example and the label."""
     if not isinstance(item, Mapping):
-        x, y = item
+        try:
+            x, y = item
+        except (TypeError, ValueError):
+            parts = f"{len(item)} parts" if isinstance(item, tuple | list) else type(item).__name__
+            raise InputError(
+                f"an item of the stream must be a pair (x, y), or a mapping with 'labels', not "
+                f"{parts}"
+            ) from None
         return x, y
     for name in LABELS:
         if name in item:

@@ -105,8 +105,7 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "hyperparameters": recorded_values(settings.method),
         **settings.saved(),
         "kind": kind and _plain(kind),
-        "encoder": encoder
-        and {"weights": encoder.weights, "kind": kind and kind.before and _plain(kind.before)},
+        "encoder": encoder and encoder.facts(kind and kind.before and _plain(kind.before)),
         "outputs": engine.outputs if engine else 0,
         "clock": asdict(engine.fleet.clock) if engine else None,
         "labels": [encoded(label) for label in labels.known],
@@ -162,6 +161,7 @@ def arguments(facts: Mapping[str, Any], method: Method | None) -> dict[str, Any]
         else None,
         **{name: facts[name] for name in (*SAVED, "optimiser", "optimiser_options", "window")},
         **{name: facts[name] for name in (*LATER, "target") if name in facts},
+        **({} if method.replay else {"memory": None}),
         **added,
         **numbers,
     }
