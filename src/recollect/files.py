@@ -26,7 +26,7 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 
 FORMAT = 1
-CHUNK = 2**22
+CHUNK = 2**20
 NO_CHECKSUM = "0" * 64
 TYPES = {
     torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64",

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from recollect.files import CHUNK
+from recollect.learner.saving.row_log import RowLog
 from recollect.memory import Memory
 from recollect.train.guard import Guard
-from recollect.train.row_log import RowLog
 
 
 @final
