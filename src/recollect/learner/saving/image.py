@@ -26,7 +26,7 @@ class Image:
     """A copy of a learner's tensors between two steps, with its plain data as JSON.
 
     The replay memory, which may be large, is not copied: see `MemoryImage`. `pause` is called after
-    every few megabytes that are written.
+    every megabyte that is written.
     """
 
     pause: Pause = staticmethod(lambda: None)

@@ -28,10 +28,7 @@ class MemoryImage:
         self._guard, self._log = guard, RowLog(memory.spare + 1)
         guard.log_rows(self._log)
         self._place = np.full(memory.spare + 1, -1)  # of the earlier contents of each row
-        # Large enough for all rows, but the system provides memory only for those written to.
-        self._earlier = {
-            name: torch.empty_like(tensor, device="cpu") for name, tensor in self.tensors.items()
-        }
+        self._earlier: dict[str, Tensor] = {}
         self._count = 0
 
     def parts(self, name: str) -> Iterator[Tensor]:
@@ -53,7 +50,7 @@ class MemoryImage:
 
     def _restore(self, name: str, start: int, part: Tensor) -> None:
         """Restore the rows from `start` on that steps overwrote before `part` was copied."""
-        if part.is_cuda or self.tensors[name].is_cuda:
+        if self.tensors[name].is_cuda:
             torch.cuda.synchronize(self.tensors[name].device)  # steps may use another stream
         self._collect()
         places = self._place[start : start + len(part)]
@@ -66,6 +63,9 @@ class MemoryImage:
         new = self._log.take()
         if not new:
             return
+        if not self._earlier:
+            # Large enough for all rows, but the system provides memory only for those written to.
+            self._earlier = {n: torch.empty_like(t, device="cpu") for n, t in self.tensors.items()}
         rows, first = np.concatenate([rows for rows, _ in new]), self._count
         self._count += len(rows)
         for name, tensor in self._earlier.items():
