@@ -4,6 +4,7 @@ import os
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -101,3 +102,38 @@ def test_packed_files_are_those_of_safetensors(tmp_path: Path) -> None:
     found, again = unpack(expected)
     assert found == facts
     assert all(torch.equal(again[name], tensor) for name, tensor in tensors.items())
+
+
+@pytest.mark.parametrize("chunk", [1, 24, 1000])
+def test_a_tensor_can_be_written_from_its_parts(
+    chunk: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "CHUNK", chunk)
+    tensors = {"b": torch.randn(7, 3), "a": torch.arange(5), "c": torch.zeros(0, 2)}
+    expected, events = pack({"n": 1}, tensors), list[str]()
+
+    def parts() -> Iterator[torch.Tensor]:
+        buffer = torch.empty(2, 3)
+        for rows in tensors["b"].split(2):  # type: ignore[no-untyped-call]
+            events.append("read")
+            yield buffer[: len(rows)].copy_(rows)
+
+    changing = tensors | {"b": torch.full((7, 3), torch.nan)}  # only its shape and type are used
+    pause = lambda: events.append("pause")  # noqa: E731
+    write_packed(tmp_path / "file", as_json({"n": 1}), changing, pause, {"b": parts()})
+    assert (tmp_path / "file").read_bytes() == expected
+    assert events.count("read") == 4
+    if chunk == 1000:
+        assert events == ["pause", *["read", "pause"] * 4]
+
+
+def test_a_file_whose_parts_fail_is_not_written(tmp_path: Path) -> None:
+    def parts() -> Iterator[torch.Tensor]:
+        yield torch.zeros(1)
+        raise OSError(5, "Input/output error")
+
+    write_bytes(tmp_path / "file", b"old")
+    with pytest.raises(OSError, match="Input/output error"):
+        write_packed(tmp_path / "file", as_json({}), {"a": torch.zeros(2)}, parts={"a": parts()})
+    assert (tmp_path / "file").read_bytes() == b"old"
+    assert listing(tmp_path) == ["file"]

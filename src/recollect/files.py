@@ -11,9 +11,11 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from io import RawIOBase
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -24,7 +26,8 @@ from torch import Tensor
 from recollect.errors import DataError, InputError
 
 FORMAT = 1
-CHUNK = 2**22
+CHUNK = 2**20
+NO_CHECKSUM = "0" * 64
 TYPES = {
     torch.uint64: "U64", torch.int64: "I64", torch.float64: "F64", torch.complex64: "C64",
     torch.float32: "F32", torch.uint32: "U32", torch.int32: "I32", torch.bfloat16: "BF16",
@@ -119,23 +122,38 @@ def pack(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> bytes:
     >>> facts["steps"], tensors["weight"]
     (3, tensor([1., 1.]))
     """
-    return b"".join(_pieces(as_json(facts), tensors))
+    text = as_json(facts)
+    header, starts = _header(_checksum(text, tensors), text, tensors)
+    return b"".join([header, *(data for name in starts for data in _chunks(tensors[name]))])
 
 
 def write_packed(
-    path: Path, facts: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None
+    path: Path,
+    facts: str,
+    tensors: Mapping[str, Tensor],
+    pause: Pause = lambda: None,
+    parts: Mapping[str, Iterable[Tensor]] = MappingProxyType({}),
 ) -> None:
     """Write a file in the format of `pack`; `facts` is a text from `as_json`.
 
     Tensors are not copied, and other threads can run meanwhile. `pause` is called after every
-    `CHUNK` of bytes that was read or written.
+    `CHUNK` of bytes. The content of a tensor in `parts` is taken from there, some rows at a time;
+    each of them is read once, before the next one is requested.
     """
+    # The checksum comes first in the file, but is known last.
+    header, starts = _header(NO_CHECKSUM, facts, tensors)
+    found = hashlib.sha256(facts.encode())
     with replacing(path) as part, part.open("wb", buffering=0) as stream:
-        for piece in _pieces(facts, tensors, pause):
-            left = memoryview(piece)
-            while left:
-                left = left[stream.write(left[:CHUNK]) :]
-                pause()
+        for name in sorted(tensors):
+            found.update(_described(name, tensors[name]))
+            stream.seek(len(header) + starts[name])
+            for rows in parts.get(name, (tensors[name],)):
+                for data in _chunks(rows):
+                    found.update(data)
+                    _write(stream, data)
+                    pause()
+        stream.seek(0)
+        _write(stream, _header(found.hexdigest(), facts, tensors)[0])
 
 
 def as_json(facts: Mapping[str, Any]) -> str:
@@ -146,30 +164,26 @@ def as_json(facts: Mapping[str, Any]) -> str:
         raise InputError(f"data saved with tensors must be plain JSON data: {error}") from None
 
 
-def _pieces(
-    text: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None
-) -> Iterator[Buffer]:
-    """Yield the parts of a safetensors file: its header, and the bytes of every tensor.
+def _header(
+    checksum: str, text: str, tensors: Mapping[str, Tensor]
+) -> tuple[bytes, dict[str, int]]:
+    """Return the header of a safetensors file, and where tensors start after it, in their order.
 
     Written by hand, because safetensors would block other threads during the whole write.
     """
-    rows = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    names = sorted(rows, key=lambda name: (ORDER.index(rows[name].dtype), name))
+    names = sorted(tensors, key=lambda name: (ORDER.index(tensors[name].dtype), name))
     # A single entry, because the order of several would be undefined.
-    header: dict[str, Any] = {
-        "__metadata__": {"recollect": f"{_checksum(text, rows, pause)} {text}"}
-    }
-    start = 0
+    header: dict[str, Any] = {"__metadata__": {"recollect": f"{checksum} {text}"}}
+    starts, start = dict[str, int](), 0
     for name in names:
-        tensor = rows[name]
+        tensor = tensors[name]
         stop = start + tensor.numel() * tensor.element_size()
         kind, shape = TYPES[tensor.dtype], list(tensor.shape)
         header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, stop]}
-        start = stop
+        starts[name], start = start, stop
     data = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     data += b" " * (-len(data) % 8)
-    yield len(data).to_bytes(8, "little") + data
-    yield from (_bytes_of(rows[name]) for name in names if rows[name].numel())
+    return len(data).to_bytes(8, "little") + data, starts
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -193,21 +207,31 @@ def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, Tensor]]:
     return facts, tensors
 
 
-def _checksum(text: str, tensors: Mapping[str, Tensor], pause: Pause = lambda: None) -> str:
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
     found = hashlib.sha256(text.encode())
     for name in sorted(tensors):
-        tensor = tensors[name]
-        found.update(f"{name} {tensor.dtype} {list(tensor.shape)}".encode())
-        if tensor.numel():  # an empty tensor cannot be viewed as bytes
-            data = _bytes_of(tensor)
-            for start in range(0, len(data), CHUNK):
-                found.update(data[start : start + CHUNK])
-                pause()
+        found.update(_described(name, tensors[name]))
+        for data in _chunks(tensors[name]):
+            found.update(data)
     return found.hexdigest()
 
 
-def _bytes_of(tensor: Tensor) -> memoryview:
-    return tensor.flatten().view(torch.uint8).numpy().data
+def _described(name: str, tensor: Tensor) -> bytes:
+    return f"{name} {tensor.dtype} {list(tensor.shape)}".encode()
+
+
+def _chunks(tensor: Tensor) -> Iterator[memoryview]:
+    """Yield the bytes of a tensor, at most `CHUNK` at a time."""
+    if tensor.numel():  # an empty tensor cannot be viewed as bytes
+        whole = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data
+        for start in range(0, len(whole), CHUNK):
+            yield whole[start : start + CHUNK]
+
+
+def _write(stream: RawIOBase, data: Buffer) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[stream.write(left) or 0 :]
 
 
 def _sync_folder(folder: Path) -> None:

@@ -134,24 +134,26 @@ def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
     high = size.double().sqrt().ceil().long().clamp(min=1)
     low = (size + high - 1) // high
 
-    def shuffle(value: Tensor, first_round: int) -> Tensor:
+    def shuffle(value: Tensor, keys: tuple[Tensor, ...]) -> Tensor:
         left, right = value // low, value % low
-        for r in range(first_round, first_round + ROUNDS):
-            left_key, right_key = _mix(key + _spread(2 * r + 1)), _mix(key + _spread(2 * r + 2))
+        for left_key, right_key in zip(keys[::2], keys[1::2], strict=True):
             left = _wrap(left + _scaled(_stir(left_key + _spread(right)), high), high)
             right = _wrap(right + _scaled(_stir(right_key + _spread(left)), low), low)
         return left * low + right
 
-    def inside(value: Tensor, first_round: int) -> Tensor:
-        image = shuffle(value, first_round)
+    def inside(value: Tensor, repeat: int) -> Tensor:
+        # The keys of all rounds at once: beside other threads, many small operations are slow.
+        numbers = torch.arange(1, 2 * ROUNDS + 1, device=key.device) + 2 * ROUNDS * repeat
+        keys = _mix(key + _spread(numbers.view(-1, *[1] * key.dim()))).unbind()
+        image = shuffle(value, keys)
         while bool((outside := image >= size).any()):
-            image = torch.where(outside, shuffle(image, first_round), image)
+            image = torch.where(outside, shuffle(image, keys), image)
         return image
 
     image = inside(index, 0)
     if bool((tiny := size < TINY).any()):
         for repeat in (1, 2):
-            image = torch.where(tiny, inside(image.minimum(size - 1), repeat * ROUNDS), image)
+            image = torch.where(tiny, inside(image.minimum(size - 1), repeat), image)
     return image
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import final
+from typing import Protocol, final
 
 import torch
 from torch import Tensor
@@ -19,6 +19,13 @@ ALIGNED = 64  # elements
 SURE = 1e37  # if the sum of absolute values is below it, no partial sum overflows in float32
 
 Rows = tuple[Tensor, Mapping[str, Tensor]]  # rows of a memory `[K, n]`, and their contents
+
+
+class Log(Protocol):
+    """A list, or what else rows can be appended to."""
+
+    def append(self, rows: Rows, /) -> None:
+        """Add rows that are about to be overwritten."""
 
 
 @final
@@ -69,7 +76,7 @@ class Guard:
         self._optimiser = optimiser
         self._kept: Mapping[str, Tensor] = {}
         self._written: Rows | None = None
-        self._logs: list[list[Rows]] = []
+        self._logs: list[Log] = []
         self._noted = False
 
     def expect_seldom(self, tensors: Iterable[Tensor]) -> None:
@@ -104,14 +111,12 @@ class Guard:
         for log in self._logs:
             log.append(self._written)
 
-    def log_rows(self) -> list[Rows]:
-        """Start a log of the memory rows that steps overwrite, with their old contents."""
-        log: list[Rows] = []
+    def log_rows(self, log: Log) -> None:
+        """Append the memory rows that steps overwrite, with their old contents, to a log."""
         self._logs = [*self._logs, log]
-        return log
 
-    def end_log(self, log: list[Rows]) -> None:
-        """Stop a log that `log_rows` started; any thread may call this."""
+    def end_log(self, log: Log) -> None:
+        """Append no more rows to a log; any thread may call this."""
         self._logs = [other for other in self._logs if other is not log]
 
     def copies(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -16,7 +16,7 @@ from recollect.train.execution import Sizes, Stacks
 from recollect.train.optimisation import RateSchedule
 
 PLANNED = 512
-STEPS_AHEAD = 256
+STEPS_AHEAD = 64
 EXAMPLES_AHEAD = 4096
 
 

@@ -17,7 +17,7 @@ from recollect.learner.targets.answers import Answers
 from recollect.memory import Clock
 from recollect.methods import Method
 from recollect.train import Fleet
-from recollect.train.guard import Guard
+from recollect.train.guard import Guard, Rows
 from recollect.train.reader import Reader
 
 ROWS = 1000
@@ -81,7 +81,9 @@ class Views:
         tensors = fleet.tensors()
         own_predict = _has_own_predict(fleet.kind)
         self._mirror = fleet.memory.copy() if own_predict else None
-        self._overwritten = guard.log_rows() if own_predict else []
+        self._overwritten: list[Rows] = []
+        if own_predict:
+            guard.log_rows(self._overwritten)
         read = (tensors, fleet.memory), (guard.copies(tensors), self._mirror or fleet.memory)
         self._live, self._copy = (View(fleet.reader(*each), labels, fleet.clock) for each in read)
         self._shown = self._live

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from threading import Condition, Event
 from typing import final
 
-import torch
 from torch import Tensor
 
 from recollect.errors import DataError
-from recollect.files import CHUNK, Pause, write_packed
+from recollect.files import Pause, write_packed
 from recollect.learner.engine.threads import threads_for
+from recollect.learner.saving.memory_image import MemoryImage
 from recollect.memory import Memory
 from recollect.train.guard import Guard
 
@@ -26,58 +25,42 @@ REST = 3
 class Image:
     """A copy of a learner's tensors between two steps, with its plain data as JSON.
 
-    The replay memory, which may be large, is copied only when the file is written: steps log the
-    rows that they overwrite meanwhile, and these are restored in the copy. `pause` is called after
-    every few megabytes.
+    The replay memory, which may be large, is not copied: see `MemoryImage`. `pause` is called after
+    every megabyte that is written.
     """
 
     pause: Pause = staticmethod(lambda: None)
 
     def __init__(self, facts: str, tensors: Mapping[str, Tensor]) -> None:
         self._facts, self._tensors = facts, {n: t.clone() for n, t in tensors.items()}
-        self._memory: tuple[str, Memory, Guard] | None = None
+        self._memory: tuple[str, MemoryImage] | None = None
 
     def with_memory(self, prefix: str, memory: Memory, guard: Guard) -> Image:
         """Add a memory, whose tensors are named with this prefix, and return the image."""
-        self._memory = prefix, memory, guard
-        self._overwritten = guard.log_rows()
+        self._memory = prefix, MemoryImage(memory, guard)
         return self
 
     def write(self, path: Path) -> None:
-        """Write the file atomically; it is on disk when this returns."""
-        tensors = dict(self._tensors)
-        if self._memory is not None:
-            prefix, memory, guard = self._memory
+        """Write the file atomically, once; it is on disk when this returns."""
+        tensors, parts = dict(self._tensors), dict[str, Iterator[Tensor]]()
+        with ExitStack() as stack:
+            if self._memory is not None:
+                prefix, memory = self._memory
+                stack.callback(memory.close)
+                tensors |= {f"{prefix}{name}": t for name, t in memory.tensors.items()}
+                parts = {f"{prefix}{name}": memory.parts(name) for name in memory.tensors}
+            # One thread, so that steps and predictions have the other cores.
+            stack.enter_context(threads_for(0))
             try:
-                # One thread, so that steps and predictions have the other cores.
-                with threads_for(0):
-                    copied = _copied(memory, self.pause)
-                # Undo from the latest to the first: a row may have been overwritten repeatedly.
-                for rows, values in reversed(self._overwritten):
-                    copied.write(rows, values)
-            finally:
-                guard.end_log(self._overwritten)
-            tensors |= {f"{prefix}{name}": t for name, t in copied.tensors.items()}
-        try:
-            if path.exists() and not path.is_file() and not path.is_dir():
+                if path.exists() and not path.is_file() and not path.is_dir():
+                    raise DataError(
+                        f"{str(path)!r} cannot be written: it is a device or a pipe, not a file"
+                    )
+                write_packed(path, self._facts, tensors, self.pause, parts)
+            except OSError as error:
                 raise DataError(
-                    f"{str(path)!r} cannot be written: it is a device or a pipe, not a file"
-                )
-            write_packed(path, self._facts, tensors, self.pause)
-        except OSError as error:
-            raise DataError(f"{str(path)!r} cannot be written: {error.strerror or error}") from None
-
-
-def _copied(memory: Memory, pause: Pause) -> Memory:
-    found = copy.copy(memory)
-    found.tensors = {name: torch.empty_like(tensor) for name, tensor in memory.tensors.items()}
-    for name, tensor in memory.tensors.items():
-        rows = max(1, CHUNK // max(1, tensor[0].numel() * tensor.element_size()))
-        parts = zip(found.tensors[name].split(rows), tensor.split(rows), strict=True)  # type: ignore[no-untyped-call]
-        for mine, theirs in parts:
-            mine.copy_(theirs)
-            pause()
-    return found
+                    f"{str(path)!r} cannot be written: {error.strerror or error}"
+                ) from None
 
 
 @final
