@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from recollect.errors import SlowerWarning
 from recollect.train import recorded
 from recollect.train.execution import WARM_UP, say_slower
+from recollect.train.fixed_inputs import Inputs
 from recollect.train.guard import SURE, Guard
 from recollect.train.recorded import Frequent, Recorded
 
@@ -21,6 +22,7 @@ class Sums:
     def __init__(self) -> None:
         self.total = torch.zeros(())
         self.given: list[Tensor] = []
+        self.followed: list[tuple[Tensor | None, Tensor]] = []
 
     def __call__(self, *inputs: Tensor | None) -> dict[str, Tensor]:
         found = [each for each in inputs if each is not None]
@@ -28,10 +30,13 @@ class Sums:
         self.total += sum(each.sum() for each in found)
         return {"total": self.total, "twice": 2 * found[0]}
 
+    def then(self, inputs: Inputs, found: dict[str, Tensor]) -> None:
+        self.followed.append((inputs[0], found["twice"]))
+
 
 def made(function: Sums) -> Recorded:
     say_slower.cache_clear()
-    return Recorded(function, nn.Linear(1, 1), CPU, "Sums", "sum")
+    return Recorded(function, function.then, nn.Linear(1, 1), CPU, "Sums", "sum")
 
 
 def test_after_the_first_calls_a_shape_is_recorded_on_tensors_of_its_own() -> None:
@@ -54,6 +59,23 @@ def test_what_a_recorded_call_returned_is_overwritten_by_the_next() -> None:
     kept = [calls("kind", (torch.full((2,), float(n)),))["twice"] for n in range(8)]
     assert [each.tolist() for each in kept[:WARM_UP]] == [[0.0] * 2, [2.0] * 2, [4.0] * 2]
     assert all(each is kept[-1] for each in kept[WARM_UP:])
+
+
+def test_what_follows_a_call_has_its_inputs_and_outputs_once() -> None:
+    function = Sums()
+    calls = made(function)
+    for number in range(8):
+        found = calls("kind", (torch.full((2,), float(number)),))
+        calls.follow()
+        calls.follow()
+        assert len(function.followed) == number + 1
+        x, twice = function.followed[-1]
+        assert x is not None
+        assert x is function.given[-1]
+        assert x.tolist() == [number] * 2
+        assert twice is found["twice"]
+    assert calls("kind", (torch.ones(2),))["twice"].tolist() == [2.0, 2.0]
+    assert len(function.followed) == 8, "no call has to be followed"
 
 
 def test_kinds_shapes_types_and_strides_have_recordings_each() -> None:

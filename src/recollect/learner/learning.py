@@ -101,7 +101,7 @@ class Learning(Late):
             self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
             return math.nan, left_out
-        batch = self._settings.encoded(examples.to(self._settings.device), arrived.packing)
+        batch = self._settings.encoded(examples, arrived.packing)
         known = before.labels.with_new(labels, self._settings.max_classes)
         if self._checkpoints.folder and known is not before.labels:
             encoded(known.known[len(before.labels) :])
@@ -118,7 +118,9 @@ class Learning(Late):
             weights = arrived.weights_without(left_out)
             engine = adapted(engine, before.labels, known, weights)
             engine = engine.numbering() if named else engine
-            in_step = engine is before.engine and engine.predicts_in_step
+            batch = engine.placed(batch)
+            in_step = predicted is None and engine is before.engine
+            in_step = in_step and engine.predicts_in_step(len(batch))
             if predicted is not None:
                 guessed = known.guessed(arrived.predictions(predicted, left_out, known))
             elif not in_step:
@@ -126,8 +128,8 @@ class Learning(Late):
             numbers = known.encode(labels, engine.outputs)
             engine.begin()
             try:
-                loss = engine.step(batch, targets_of(engine, numbers, weights))
-                if predicted is None and in_step:
+                loss = engine.step(batch, targets_of(engine, numbers, weights), scored=in_step)
+                if in_step:
                     guessed = before.guesses(batch, engine.scores_before(batch))
                 record = known.judged(before.record, labels, numbers, guessed)
                 names = before.names.after(engine.fleet, len(labels), named, left_out)

@@ -13,6 +13,7 @@ from recollect.core.network import Network
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.weights import Weights
 from recollect.memory import Memory
+from recollect.train.fixed_inputs import extent, within
 
 TRIED = 4
 ALIGNED = 64  # elements
@@ -48,7 +49,7 @@ class Guard:
         if pool is not None:
             inside = (tensor for tensor in tensors if _lies_in(tensor, pool))
             self._copies |= {
-                id(t): _within(self._before[0], int(t.storage_offset()), t.shape, t.stride())
+                id(t): within(self._before[0], int(t.storage_offset()) * t.itemsize, t)
                 for t in inside
             }
         self._watched = {
@@ -98,9 +99,18 @@ class Guard:
             self._kept = {name: t.clone() for name, t in self._optimiser.state.items()}
         self._noted = True
 
-    def note_rows(self, rows: Tensor) -> None:
-        """Copy rows `[K, n]` of the memory before the step writes them; repeats are allowed."""
-        self._written = rows, self._memory.read(rows)
+    def note_rows(self, rows: Tensor, contents: Mapping[str, Tensor] | None = None) -> None:
+        """Copy rows `[K, n]` of the memory before the step writes them; repeats are allowed.
+
+        If a recording has read them, `contents` are what it read. The next step overwrites these,
+        and the rows, so logs receive copies.
+        """
+        if contents is None:
+            self._written = rows, self._memory.read(rows)
+        elif self._logs:
+            self._written = rows.clone(), {name: t.clone() for name, t in contents.items()}
+        else:
+            self._written = rows, contents
         for log in self._logs:
             log.append(self._written)
 
@@ -208,20 +218,14 @@ def pooled(network: Network) -> Tensor | None:
     trained = {name: tensor for name, tensor in named.items() if name in network.trained}
     if not trained:
         return None
-    layouts, total = {}, 0
+    offsets, total = {}, 0
     for name, tensor in trained.items():
-        layouts[name] = total, tensor.shape, tensor.stride()
-        pairs = zip(tensor.shape, tensor.stride(), strict=True)
-        extent = 1 + sum((size - 1) * step for size, step in pairs)
-        total += math.ceil(extent / ALIGNED) * ALIGNED
+        offsets[name] = total * tensor.itemsize
+        total += math.ceil(extent(tensor) / ALIGNED) * ALIGNED
     pool = next(iter(trained.values())).new_zeros(total)
-    moved = {name: _within(pool, *layouts[name]).copy_(tensor) for name, tensor in trained.items()}
+    moved = {n: within(pool, offsets[n], tensor).copy_(tensor) for n, tensor in trained.items()}
     network.hold(Weights(named | moved), network.buffers)
     return pool
-
-
-def _within(pool: Tensor, offset: int, shape: torch.Size, strides: tuple[int, ...]) -> Tensor:
-    return pool.new_empty(0).set_(pool.untyped_storage(), offset, shape, strides)
 
 
 def _lies_in(tensor: Tensor, pool: Tensor | None) -> bool:

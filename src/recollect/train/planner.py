@@ -28,8 +28,8 @@ class Planner:
     they need seeds. For a policy that uses labels, `counts` is the number of examples of every
     class so far, `[K, C]`.
 
-    Plans are computed on the device of the `seeds` and sent to `device`. On a GPU a plan is many
-    tiny kernels, so a single step is planned faster on the CPU. The numbers are the same.
+    Plans are computed on the device of the `seeds`. On a GPU a plan is many tiny kernels, so a
+    single step is planned faster on the CPU. The numbers are the same.
     """
 
     seeds: Tensor
@@ -39,7 +39,6 @@ class Planner:
     replay: int
     images: Images | Transforms | None
     noisy: bool
-    device: torch.device
     counts: Tensor | None = None
     rates: RateSchedule | None = None
     _ahead: tuple[Clock, int, Sizes, list[Stacks]] | None = None
@@ -55,9 +54,8 @@ class Planner:
         """Return the number of steps, at most `possible`, that can be planned together."""
         return min(possible, PLANNED) if self._steady(clock) else 1
 
-    def full(self, clock: Clock) -> bool:
+    def full(self, clock: Clock, sizes: Sizes) -> bool:
         """Whether the next step has no draws, or all of its draws have their full size."""
-        sizes = self.sizes(clock)
         whole = min(self.replay, self.memory.capacity)
         return not sizes or (self._steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
 
@@ -75,20 +73,30 @@ class Planner:
         the cache is discarded when these differ. If only slots depend on labels, they are added
         step by step.
         """
-        if clock.holes:
+        if steps > 1:
             return self._plan(clock, steps, batch, sizes, labels)
+        found = self.plan_one(clock, batch, sizes, None if labels is None else labels[0])
+        return {name: tensor.unsqueeze(0) for name, tensor in found.items()}
+
+    def plan_one(
+        self, clock: Clock, batch: int, sizes: Sizes, labels: Tensor | None = None
+    ) -> Stacks:
+        """Plan the next step as `plan` does, each tensor `[K, ...]`; labels are `[K, batch]`."""
         by_label = self.counts is not None
+        labels = None if labels is None else labels.unsqueeze(0)
         drawn_by_label = by_label and getattr(self.policy, "draws_use_labels", True)
-        if steps > 1 or drawn_by_label or not self._steady(clock):
-            return self._plan(clock, steps, batch, sizes, labels)
+        if clock.holes or drawn_by_label or not self._steady(clock):
+            (found,) = _apart(self._plan(clock, 1, batch, sizes, labels))
+            return found
         if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
             self._ahead = clock, batch, sizes, _apart(self._plan(clock, count, batch, sizes))
         first, _, _, plans = self._ahead
         found = plans[clock.steps - first.steps]
-        if not by_label:
-            return found
-        return found | self._sent(self._stored(self._arrivals(clock, 1, batch, labels)))
+        if by_label:
+            (stored,) = _apart(self._stored(self._arrivals(clock, 1, batch, labels)))
+            return found | stored
+        return found
 
     def filled(self, clock: Clock) -> Tensor:
         """Return the filled slots of a fleet of one run, in ascending order, `[n]`."""
@@ -106,7 +114,7 @@ class Planner:
     def count(self, labels: Tensor) -> None:
         """Add the labels `[steps, K, batch]` of completed steps to the class counts."""
         if self.counts is not None:
-            labels = labels.transpose(0, 1).flatten(1)
+            labels = labels.transpose(0, 1).flatten(1).to(self.counts.device)
             self.counts.scatter_add_(1, labels, torch.ones_like(labels))
 
     def _arrivals(self, clock: Clock, steps: int, batch: int, labels: Tensor | None) -> Arrivals:
@@ -159,12 +167,7 @@ class Planner:
         plan["key"] = bits(self.seeds, Purpose.RANDOM, when)
         if self.rates is not None:
             plan["factor"] = self.rates.factors(clock.steps, steps)
-        return self._sent(plan)
-
-    def _sent(self, plan: Stacks) -> Stacks:
-        if self.device.type == self.seeds.device.type:
-            return plan
-        return {name: stack.to(self.device) for name, stack in plan.items()}
+        return plan
 
 
 def _covers(
@@ -180,8 +183,8 @@ def _covers(
 
 
 def _apart(plan: Stacks) -> list[Stacks]:
-    """Split a plan into plans of single steps, each `[1, K, ...]`."""
-    parts = (stack.split(1) for stack in plan.values())  # type: ignore[no-untyped-call]
+    """Split a plan into plans of single steps, each `[K, ...]`."""
+    parts = (stack.unbind() for stack in plan.values())
     return [dict(zip(plan, each, strict=True)) for each in zip(*parts, strict=True)]
 
 
