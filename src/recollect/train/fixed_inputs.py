@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import final
 
 import torch
@@ -12,50 +12,45 @@ from torch import Tensor
 ALIGNED = 64  # bytes
 CPU = torch.device("cpu")
 
-Inputs = Sequence[Tensor | None]
+Inputs = Mapping[str, Tensor]
 
 
 @final
 class FixedInputs:
-    """Tensors at fixed addresses on a device, filled with others of the same layout.
+    """Named tensors at fixed addresses on a device, filled with others of the same layout.
 
     Those that come from the host lie side by side, so that one copy transfers all of them. Those
     that are already on the device are copied there, all tensors of a type at once.
 
-    >>> fixed = FixedInputs([torch.zeros(2), None, torch.zeros(1, dtype=torch.int64)], CPU)
-    >>> fixed.fill([torch.tensor([1.0, 2.0]), None, torch.tensor([3])])
+    >>> fixed = FixedInputs({"x": torch.zeros(2), "n": torch.zeros(1, dtype=torch.int64)}, CPU)
+    >>> fixed.fill({"x": torch.tensor([1.0, 2.0]), "n": torch.tensor([3])})
     >>> fixed.tensors
-    [tensor([1., 2.]), None, tensor([3])]
+    {'x': tensor([1., 2.]), 'n': tensor([3])}
     """
 
     def __init__(self, like: Inputs, device: torch.device) -> None:
-        self.tensors: list[Tensor | None] = [None] * len(like)
-        self._groups: dict[object, tuple[list[int], list[Tensor]]] = {}
-        offsets, total = [], 0
-        for tensor in like:
-            offsets.append(total)
-            if tensor is not None and tensor.device == CPU:
+        offsets, total = {}, 0
+        for name, tensor in like.items():
+            if tensor.device == CPU:
+                offsets[name] = total
                 total += math.ceil(extent(tensor) * tensor.itemsize / ALIGNED) * ALIGNED
-        self._here = torch.empty(total, dtype=torch.uint8, device=device)
-        self._staged = self._here
+        self._here = self._staged = torch.empty(total, dtype=torch.uint8, device=device)
         if device.type != "cpu":
             self._staged = torch.empty(total, dtype=torch.uint8)
-        for number, (tensor, offset) in enumerate(zip(like, offsets, strict=True)):
-            if tensor is None:
-                continue
-            from_host = tensor.device == CPU
-            here = within(self._here, offset, tensor) if from_host else torch.empty_like(tensor)
-            self.tensors[number] = here
-            filled = within(self._staged, offset, tensor) if from_host else here
-            numbers, tensors = self._groups.setdefault(from_host or tensor.dtype, ([], []))
-            numbers.append(number)
-            tensors.append(filled)
+        self.tensors: dict[str, Tensor] = {}
+        self._groups: dict[object, tuple[list[str], list[Tensor]]] = {}
+        for name, tensor in like.items():
+            sent = name in offsets
+            here = within(self._here, offsets[name], tensor) if sent else torch.empty_like(tensor)
+            self.tensors[name] = here
+            names, filled = self._groups.setdefault(sent or tensor.dtype, ([], []))
+            names.append(name)
+            filled.append(within(self._staged, offsets[name], tensor) if sent else here)
 
     def fill(self, inputs: Inputs) -> None:
         """Copy tensors here; the caller may change them as soon as this returns."""
-        for numbers, mine in self._groups.values():
-            given = [tensor for number in numbers if (tensor := inputs[number]) is not None]
-            torch._foreach_copy_(mine, given)
+        for names, filled in self._groups.values():
+            torch._foreach_copy_(filled, [inputs[name] for name in names])
         if self._staged is not self._here:
             # From pageable memory, this returns as soon as the driver has a copy of the bytes.
             self._here.copy_(self._staged, non_blocking=True)
@@ -63,9 +58,8 @@ class FixedInputs:
     def wipe(self) -> None:
         """Overwrite all copies with zeros."""
         self._staged.zero_()
-        for tensor in self.tensors:
-            if tensor is not None:
-                tensor.zero_()
+        for tensor in self.tensors.values():
+            tensor.zero_()
 
 
 def sent(inputs: Inputs, device: torch.device) -> Inputs:

@@ -76,14 +76,8 @@ class FleetSteps(FleetTasks):
         checks.check_batch(x, y, 1, len(self.seeds), self.classes, self.target)
         size, y = y.shape[1], y.to(self.target.dtype).contiguous()
         with fast_arithmetic(self.device):
-            sizes = self.planner.sizes(self.clock)
-            planned = {
-                "x": x.contiguous(),
-                "y": y,
-                **(given or {}),
-                **self.planner.plan_one(self.clock, size, sizes, y),
-            }
-            full = self.planner.full(self.clock, sizes)
+            plan, sizes, full = self.planner.next(self.clock, size, y.unsqueeze(0))
+            planned = {"x": x.contiguous(), "y": y, **(given or {}), **plan}
             loss = self._stepper.take_one(planned, sizes, full, scored=scored)
             self.planner.count(y.unsqueeze(0))
         self.clock = self.clock.after(1, size)

@@ -182,22 +182,27 @@ class Guard:
         if self._written is not None:
             self._memory.write(*self._written)
 
-    def _changed(self) -> list[int]:
+    def _changed(self) -> Sequence[int]:
         """Return the indices of tensors that may differ from their copies."""
-        return [
-            index
-            for index, tensor in enumerate(self._tensors)
-            if self._notes <= TRIED or self._seldom.get(index, -1) != tensor._version
-        ]
+        everything = range(len(self._tensors))
+        if not self._seldom or self._notes <= TRIED:
+            return everything
+        versions = ((index, self._seldom.get(index, -1)) for index in everything)
+        return [index for index, version in versions if version != self._tensors[index]._version]
 
-    def _copy(self, to: Sequence[Tensor], of: Sequence[Tensor]) -> None:
+    def _copy(self, to: list[Tensor], of: list[Tensor]) -> None:
         """Copy the tensors that may have changed."""
         changed = self._changed()
-        groups = [[i for i in changed if i in each] for each in self._by_type] or [changed]
+        groups: Sequence[Sequence[int]] = [changed]
+        if self._by_type:
+            groups = [[i for i in changed if i in each] for each in self._by_type]
         for indices in groups:
-            if indices:
+            if len(indices) == len(to):
+                torch._foreach_copy_(to, of)
+            elif indices:
                 torch._foreach_copy_([to[i] for i in indices], [of[i] for i in indices])
-        self._seldom = {index: self._tensors[index]._version for index in self._seldom}
+        if self._seldom:
+            self._seldom = {index: self._tensors[index]._version for index in self._seldom}
 
     def _try_counters(self) -> None:
         """Find tensors that the last step changed without increasing the version counter."""
@@ -235,4 +240,5 @@ def _lies_in(tensor: Tensor, pool: Tensor | None) -> bool:
 
 def _sum(tensor: Tensor) -> Tensor:
     """Sum in at least float32, in which sums of half-precision numbers do not overflow."""
-    return tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+    half = tensor.dtype.itemsize < torch.float32.itemsize
+    return tensor.sum(dtype=torch.float32) if half else tensor.sum()

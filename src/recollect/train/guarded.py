@@ -28,7 +28,7 @@ class GuardedSteps:
     If the steps are `recorded`, the first part also computes everything that the host needs to
     check it, the old contents of the rows that the second part overwrites, and, if requested, the
     `scores` of the batch before the step, `[K, B, C]`. The host reads all of that in one transfer.
-    The first of the inputs is the batch; inputs may lie on the host.
+    The first of the inputs is the batch, "x"; inputs may lie on the host.
 
     Args:
         find: Changes the state; returns the loss, and what is to be written.
@@ -43,7 +43,7 @@ class GuardedSteps:
 
     def __init__(
         self,
-        find: Callable[..., Found],
+        find: Callable[[Inputs], Found],
         write: Callable[[Inputs, Found], None],
         rows: Callable[[Inputs, Found], Tensor],
         stores: Callable[[Inputs, Found], bool],
@@ -84,7 +84,7 @@ class GuardedSteps:
         return loss
 
     def _eager(self, inputs: Inputs, planned: Inputs) -> Tensor:
-        found = self._find(*inputs)
+        found = self._find(inputs)
         if not self._guard.finite(found[LOSS]):
             raise DivergedError(DIVERGED)
         if self._stores(planned, found):
@@ -92,13 +92,10 @@ class GuardedSteps:
             self._write(inputs, found)
         return found[LOSS]
 
-    def _noted(self, *inputs: Tensor | None) -> Found:
+    def _noted(self, inputs: Inputs) -> Found:
         """The recorded part of a step."""
-        batch, scores = inputs[0], None
-        assert batch is not None
-        if self._scored:
-            scores = self._scores(batch)
-        found = self._find(*inputs)
+        scores = self._scores(inputs["x"]) if self._scored else None
+        found = self._find(inputs)
         self._guard.expect_uncounted()
         found = {name: tensor.detach() for name, tensor in found.items()}
         numbers = self._guard.numbers(found[LOSS])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -18,6 +19,25 @@ from recollect.train.optimisation import RateSchedule
 PLANNED = 512
 STEPS_AHEAD = 256
 EXAMPLES_AHEAD = 4096
+
+
+class Ahead(NamedTuple):
+    """The plans of the steps from the clock `first` on, for batches of one size."""
+
+    first: Clock
+    batch: int
+    sizes: Sizes
+    full: bool
+    plans: list[Stacks]
+
+    def covers(self, clock: Clock, batch: int) -> bool:
+        """Whether there is a plan for the step at this clock."""
+        number = clock.steps - self.first.steps
+        return (
+            0 <= number < len(self.plans)
+            and batch == self.batch
+            and clock == self.first.after(number, batch)
+        )
 
 
 @dataclass
@@ -41,7 +61,7 @@ class Planner:
     noisy: bool
     counts: Tensor | None = None
     rates: RateSchedule | None = None
-    _ahead: tuple[Clock, int, Sizes, list[Stacks]] | None = None
+    _ahead: Ahead | None = None
 
     def sizes(self, clock: Clock) -> Sizes:
         """Return the number of examples in each draw of the next step."""
@@ -68,35 +88,39 @@ class Planner:
         `valid` marks real draws, `views` are the image augmentations, `noise` seeds random layers,
         `key` the random numbers of the method, and `factor` scales the learning rate.
 
-        If one step is requested, many are planned and cached for the next calls. A plan depends
-        only on the clock and the sizes of batch and draws (and, for some policies, on labels), so
-        the cache is discarded when these differ. If only slots depend on labels, they are added
-        step by step.
+        If one step is requested, it is planned as `next` does.
         """
         if steps > 1:
             return self._plan(clock, steps, batch, sizes, labels)
-        found = self.plan_one(clock, batch, sizes, None if labels is None else labels[0])
+        found, *_ = self.next(clock, batch, labels)
         return {name: tensor.unsqueeze(0) for name, tensor in found.items()}
 
-    def plan_one(
-        self, clock: Clock, batch: int, sizes: Sizes, labels: Tensor | None = None
-    ) -> Stacks:
-        """Plan the next step as `plan` does, each tensor `[K, ...]`; labels are `[K, batch]`."""
-        by_label = self.counts is not None
-        labels = None if labels is None else labels.unsqueeze(0)
-        drawn_by_label = by_label and getattr(self.policy, "draws_use_labels", True)
-        if clock.holes or drawn_by_label or not self._steady(clock):
-            (found,) = _apart(self._plan(clock, 1, batch, sizes, labels))
-            return found
-        if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
+    def next(
+        self, clock: Clock, batch: int, labels: Tensor | None = None
+    ) -> tuple[Stacks, Sizes, bool]:
+        """Plan the next step as `plan` does, each tensor `[K, ...]`; labels are `[1, K, batch]`.
+
+        Also returns the sizes of its draws, and whether they are `full`. Many steps are planned and
+        cached for the next calls. A plan depends only on the clock and the sizes of batch and draws
+        (and, for some policies, on labels), so the cache is discarded when these differ. If only
+        slots depend on labels, they are added step by step.
+        """
+        ahead = self._ahead
+        if ahead is None or not ahead.covers(clock, batch):
+            sizes = self.sizes(clock)
+            full = self.full(clock, sizes)
+            drawn_by_label = self.counts is not None and getattr(
+                self.policy, "draws_use_labels", True
+            )
+            if drawn_by_label or not self._steady(clock):
+                return _apart(self._plan(clock, 1, batch, sizes, labels))[0], sizes, full
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
-            self._ahead = clock, batch, sizes, _apart(self._plan(clock, count, batch, sizes))
-        first, _, _, plans = self._ahead
-        found = plans[clock.steps - first.steps]
-        if by_label:
-            (stored,) = _apart(self._stored(self._arrivals(clock, 1, batch, labels)))
-            return found | stored
-        return found
+            plans = _apart(self._plan(clock, count, batch, sizes))
+            ahead = self._ahead = Ahead(clock, batch, sizes, full, plans)
+        found = ahead.plans[clock.steps - ahead.first.steps]
+        if self.counts is not None:
+            found = found | _apart(self._stored(self._arrivals(clock, 1, batch, labels)))[0]
+        return found, ahead.sizes, ahead.full
 
     def filled(self, clock: Clock) -> Tensor:
         """Return the filled slots of a fleet of one run, in ascending order, `[n]`."""
@@ -168,18 +192,6 @@ class Planner:
         if self.rates is not None:
             plan["factor"] = self.rates.factors(clock.steps, steps)
         return plan
-
-
-def _covers(
-    first: Clock, size: int, drawn: Sizes, plans: list[Stacks], clock: Clock, batch: int,
-    sizes: Sizes,
-) -> bool:  # fmt: skip
-    number = clock.steps - first.steps
-    return (
-        0 <= number < len(plans)
-        and (batch, sizes) == (size, drawn)
-        and clock == first.after(number, batch)
-    )
 
 
 def _apart(plan: Stacks) -> list[Stacks]:

@@ -20,7 +20,7 @@ LARGEST = 512
 MANY = 1000
 OFTEN, FEW = 10, 4
 
-Function = Callable[..., dict[str, Tensor]]
+Function = Callable[[Inputs], dict[str, Tensor]]
 Then = Callable[[Inputs, dict[str, Tensor]], None]
 
 # Torch has one capture stream, so only one thread can capture at a time.
@@ -65,17 +65,17 @@ class Recorded:
         return len(self._recordings)
 
     def __call__(self, kind: Hashable, inputs: Inputs) -> dict[str, Tensor]:
-        """Call the function on inputs, of which the first is a batch `[K, B, ...]`.
+        """Call the function on named inputs, of which the first is a batch `[K, B, ...]`.
 
         `kind` identifies everything that the function depends on besides tensors.
         """
-        batch = inputs[0]
-        if not self.possible or (batch is not None and max(batch.shape[1:2], default=0) > LARGEST):
+        batch = next(iter(inputs.values()))
+        if not self.possible or max(batch.shape[1:2], default=0) > LARGEST:
             return self._eagerly(inputs)
         if self._attributes is None:
             self._attributes = _attributes(self._module)
-        shapes = (None if t is None else (t.shape, t.stride(), t.dtype) for t in inputs)
-        key = (kind, *shapes)
+        layouts = ((name, t.shape, t.stride(), t.dtype) for name, t in inputs.items())
+        key = (kind, *layouts)
         recording = self._recordings.pop(key, None)
         if recording is None:
             if len(self._calls) > MANY:
@@ -104,7 +104,7 @@ class Recorded:
 
     def _eagerly(self, inputs: Inputs) -> dict[str, Tensor]:
         inputs = sent(inputs, self._device)
-        found = self._function(*inputs)
+        found = self._function(inputs)
         self._last = partial(self._then, inputs, found)
         return found
 
@@ -204,7 +204,7 @@ class _Recording:
             tensor.zero_()
 
     def _once(self) -> None:
-        found = self._function(*self._inputs.tensors)
+        found = self._function(self._inputs.tensors)
         if not self._found:  # clones, so that outputs never alias other tensors
             self._found = {name: tensor.clone() for name, tensor in found.items()}
         else:  # overwrite as a graph does, so that CPU tests find stale references too

@@ -28,7 +28,6 @@ from recollect.train.guarded import GuardedSteps
 from recollect.train.mixing import FirstSteps
 from recollect.train.recorded import Frequent
 
-PLANNED = ("x", "y", "read", "write", "slots", "key", "views", "noise", "valid", "factor")
 GIVEN = ("x", "y", "slots", "key", "factor")  # to `_learn`
 LOSS, SLOTS, FIELD, REWRITE = "loss", "slots", "field ", "rewrite "
 
@@ -61,7 +60,6 @@ class Stepper:
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
         self._given = {"x", "y", *given} & memory.tensors.keys()
         self._noted = memory.tensors.keys() - {"x", "y", *given}
-        self._inputs = (*PLANNED, *given)
         self._lanes = Lanes(network.device, len(self._states))
         self.first_steps = FirstSteps(self._learn, network)
         self._usual, self._frequent = False, Frequent()
@@ -100,8 +98,7 @@ class Stepper:
         """Take one guarded step on tensors `[K, ...]`; with `scored`, see `GuardedSteps`."""
         assert self.guarded is not None
         due = self._prepare(sizes, usual, planned["y"].shape[1])
-        inputs = tuple(map(planned.get, self._inputs))
-        loss = self.guarded((sizes, self._usual), inputs, scored=scored)
+        loss = self.guarded((sizes, self._usual), planned, scored=scored)
         if due:
             check_loss(loss, len(planned["y"]))
         return loss
@@ -141,16 +138,14 @@ class Stepper:
 
     def _step(self, **planned: Tensor) -> Tensor:
         """Take one step of all runs with its examples and its plan; return the loss `[K]`."""
-        inputs = tuple(map(planned.get, self._inputs))
         if self.guarded is not None:
-            return self.guarded((self._sizes, self._usual), inputs, scored=False)
-        found = self._find(*inputs)
-        self._write(inputs, found)
+            return self.guarded((self._sizes, self._usual), planned, scored=False)
+        found = self._find(planned)
+        self._write(planned, found)
         return found[LOSS]
 
-    def _find(self, *inputs: Tensor | None) -> dict[str, Tensor]:
+    def _find(self, planned: Inputs) -> dict[str, Tensor]:
         """Update the weights; return the loss and the fields to write to memory."""
-        planned = self._named(inputs)
         x, views, valid = planned["x"], planned.get("views"), planned.get("valid")
         past = self._memory.read(planned["read"])
         given = {name: planned[name] for name in GIVEN if name in planned}
@@ -192,23 +187,21 @@ class Stepper:
             return outcomes[0]
         return {name: torch.cat([each[name] for each in outcomes]) for name in outcomes[0]}
 
-    def _stores(self, inputs: Inputs, found: dict[str, Tensor]) -> bool:
+    def _stores(self, planned: Inputs, found: dict[str, Tensor]) -> bool:
         """Whether a step writes to memory; `written` becomes the rows of its batch, `[K, B]`."""
-        self.written = self._rows_of_batch(self._named(inputs), found)
+        self.written = self._rows_of_batch(planned, found)
         if SLOTS in found or any(name.startswith(REWRITE) for name in found):
             return True
         return not self._memory.stores_none(self.written)  # as often, if a reservoir is full
 
-    def _rows(self, inputs: Inputs, found: dict[str, Tensor]) -> Tensor:
+    def _rows(self, planned: Inputs, found: dict[str, Tensor]) -> Tensor:
         """Return the rows `[K, n]` that a step writes."""
-        planned = self._named(inputs)
         rewritten = [rows for rows, _, _ in self._rewritten(planned, found)]
         batch = self._rows_of_batch(planned, found)
         return torch.cat([batch, *rewritten], 1) if rewritten else batch
 
-    def _write(self, inputs: Inputs, found: dict[str, Tensor]) -> None:
+    def _write(self, planned: Inputs, found: dict[str, Tensor]) -> None:
         """Write the outcome of a step to memory: rewritten fields of read rows, and new rows."""
-        planned = self._named(inputs)
         for rows, field, value in self._rewritten(planned, found):
             self._memory.write(rows, {field: value})
         batch = self._rows_of_batch(planned, found)
@@ -217,7 +210,7 @@ class Stepper:
             self._memory.write(batch, {name: planned[name] for name in self._given} | noted)
 
     def _rewritten(
-        self, planned: dict[str, Tensor], found: dict[str, Tensor]
+        self, planned: Inputs, found: dict[str, Tensor]
     ) -> list[tuple[Tensor, str, Tensor]]:
         """Return the rewritten fields of draws: rows `[K, n]`, the field, its values."""
         names = [name for name in found if name.startswith(REWRITE)]
@@ -232,13 +225,9 @@ class Stepper:
             parts.append((draws[int(number)], field, found[name]))
         return parts
 
-    def _rows_of_batch(self, planned: dict[str, Tensor], found: dict[str, Tensor]) -> Tensor:
+    def _rows_of_batch(self, planned: Inputs, found: dict[str, Tensor]) -> Tensor:
         """Return the rows `[K, B]` of the batch: the planned ones, unless the method chose."""
         return self._memory.rows(found[SLOTS]) if SLOTS in found else planned["write"]
-
-    def _named(self, inputs: Inputs) -> dict[str, Tensor]:
-        named = zip(self._inputs, inputs, strict=True)
-        return {name: tensor for name, tensor in named if tensor is not None}
 
     def _seeded(self, seed: int, learn: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         with self._network.seeded(seed):
