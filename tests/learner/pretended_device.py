@@ -2,7 +2,8 @@
 
 `cpu:0` stands for the device and `cpu` for the host. Tensors are told apart by their storage, so
 that the operations, copies and synchronisations of a GPU can be counted, and operations that mix
-tensors of both are found, without a GPU.
+tensors of both are found, without a GPU. What is created on `tensor.device` counts as the host's,
+since torch says `cpu` there.
 """
 
 from __future__ import annotations
@@ -76,20 +77,20 @@ class Pretended:
             return False
         storage = tensor.untyped_storage()
         found = self._storages.get(storage._cdata)
-        return found is not None and not found.expired()
+        return found is not None and not found.expired()  # type: ignore[no-untyped-call]
 
     def put(self, tensor: Tensor) -> Tensor:
         """Note that a tensor lies on the device."""
         storage = tensor.untyped_storage()
-        self._storages[storage._cdata] = StorageWeakRef(storage)
+        self._storages[storage._cdata] = StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         return tensor
 
 
-class _Operations(TorchDispatchMode):
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Every operation below autograd: a launch, if it computes with tensors of the device."""
 
     def __init__(self, device: Pretended) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self._device = device
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -148,7 +149,11 @@ class _Calls(TorchFunctionMode):
                     copy = func(copy, *types) if types else copy
                 device._storages.pop(copy.untyped_storage()._cdata, None)
                 return device.put(copy) if sent else copy
-        return func(*args, **kwargs)
+        found = func(*args, **kwargs)
+        if func in (torch.tensor, torch.as_tensor) and str(kwargs.get("device")) == DEVICE:
+            device.count(SENT, func.__name__)
+            device.put(found)
+        return found
 
 
 def _is_view(func: Any) -> bool:

@@ -134,17 +134,18 @@ def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
     high = size.double().sqrt().ceil().long().clamp(min=1)
     low = (size + high - 1) // high
 
+    def shuffle(value: Tensor, first_round: int) -> Tensor:
+        left, right = value // low, value % low
+        for r in range(first_round, first_round + ROUNDS):
+            left_key, right_key = _mix(key + _spread(2 * r + 1)), _mix(key + _spread(2 * r + 2))
+            left = _wrap(left + _scaled(_stir(left_key + _spread(right)), high), high)
+            right = _wrap(right + _scaled(_stir(right_key + _spread(left)), low), low)
+        return left * low + right
+
     def inside(value: Tensor, first_round: int) -> Tensor:
-        image = _shuffle(key, value, high, low, first_round)
-        outside = image >= size
-        if not bool(outside.any()):
-            return image
-        image, again = image.contiguous(), outside.nonzero(as_tuple=True)
-        keys, sizes, highs, lows = (each.expand_as(image)[again] for each in (key, size, high, low))
-        rest = image[again]
-        while bool((outside := rest >= sizes).any()):
-            rest = torch.where(outside, _shuffle(keys, rest, highs, lows, first_round), rest)
-        image[again] = rest
+        image = shuffle(value, first_round)
+        while bool((outside := image >= size).any()):
+            image = torch.where(outside, shuffle(image, first_round), image)
         return image
 
     image = inside(index, 0)
@@ -152,16 +153,6 @@ def permute(key: Tensor, index: Tensor, n: Tensor | int) -> Tensor:
         for repeat in (1, 2):
             image = torch.where(tiny, inside(image.minimum(size - 1), repeat * ROUNDS), image)
     return image
-
-
-def _shuffle(key: Tensor, value: Tensor, high: Tensor, low: Tensor, first_round: int) -> Tensor:
-    """Four rounds of a Feistel network on the cells of a grid of `high` by `low`."""
-    left, right = value // low, value % low
-    for r in range(first_round, first_round + ROUNDS):
-        left_key, right_key = _mix(key + _spread(2 * r + 1)), _mix(key + _spread(2 * r + 2))
-        left = _wrap(left + _scaled(_stir(left_key + _spread(right)), high), high)
-        right = _wrap(right + _scaled(_stir(right_key + _spread(left)), low), low)
-    return left * low + right
 
 
 @overload
