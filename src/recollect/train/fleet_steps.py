@@ -68,12 +68,12 @@ class FleetSteps(FleetTasks):
 
         Args:
             x: The examples `[K, B, ...]`.
-            y: Their targets `[K, B, ...]`.
+            y: Their targets `[K, B, ...]`; class indices must be in range.
             given: The values of the fleet's `fields`, `[K, B, ...]`.
             scored: Whether to compute `scores`; only if steps are `recorded`.
         """
-        checks.check_tasks(self.kind, self.clock)
-        checks.check_batch(x, y, 1, len(self.seeds), self.classes, self.target)
+        if not self.target.classes:
+            self.target.check(y, self.classes)
         size, y = y.shape[1], y.to(self.target.dtype).contiguous()
         with fast_arithmetic(self.device):
             plan, sizes, full = self.planner.next(self.clock, size, y.unsqueeze(0))

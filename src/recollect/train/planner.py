@@ -36,7 +36,9 @@ class Ahead(NamedTuple):
         return (
             0 <= number < len(self.plans)
             and batch == self.batch
-            and clock == self.first.after(number, batch)
+            and clock.seen == self.first.seen + number * batch
+            and clock.past == self.first.past
+            and not clock.holes
         )
 
 
