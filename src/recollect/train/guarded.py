@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable
 from typing import final
 
@@ -113,9 +114,8 @@ class GuardedSteps:
             shape = found[SCORES].shape
             numbers, scores = numbers[: -shape.numel()], numbers[-shape.numel() :]
             self.scores = scores.to(found[SCORES].dtype).view(shape)
-        count = loss.numel()
-        losses, *sums = numbers[:count], *numbers[count:].tolist()
-        sure = bool(losses.isfinite().all()) and all(each < SURE for each in sums)
+        count, each = loss.numel(), numbers.tolist()
+        sure = all(map(math.isfinite, each[:count])) and all(total < SURE for total in each[count:])
         if not sure and not self._guard.finite(loss):
             raise DivergedError(DIVERGED)
-        return losses.to(loss.dtype).view(loss.shape)
+        return numbers[:count].to(loss.dtype).view(loss.shape)
