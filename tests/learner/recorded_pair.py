@@ -83,6 +83,7 @@ def positive(module: nn.Module) -> nn.Module:
 
 def steps_of(learner: Learner) -> Recorded:
     """The recordings of a learner's steps."""
-    found = engine_of(learner).fleet._stepper._recorded
-    assert found is not None
-    return found
+    guarded = engine_of(learner).fleet._stepper.guarded
+    assert guarded is not None
+    assert guarded.recorded is not None
+    return guarded.recorded

@@ -85,7 +85,7 @@ def test_a_label_that_was_journalled_and_not_learned_is_learned_at_resume(
     assert learner.label([2], y[2:3]).repeated == (2,)
 
 
-def _interrupted(*given: object) -> float:
+def _interrupted(*given: object, **how: object) -> float:
     raise KeyboardInterrupt
 
 

@@ -22,8 +22,8 @@ NETS: dict[str, Callable[[], nn.Module]] = {
     "mlp": lambda: MLP(4, 3, hidden=(6,)), "normalised": normalised,
 }  # fmt: skip
 WARNING = (
-    "DER++: a {0} could not be recorded, so {0}s run eagerly, which gives the same results "
-    "more slowly ({1}: operation not permitted)"
+    "DER++: a step could not be recorded, so steps run eagerly, which gives the same results "
+    "more slowly ({}: operation not permitted)"
 )
 
 
@@ -99,8 +99,9 @@ def test_large_weights_that_are_finite_are_not_taken_for_a_failure(
         "recollect.learner.engine.engine.Engine.publish",
         "recollect.train.guard.Guard.note_rows",
         "recollect.memory.memory.Memory.write",
-        "recollect.train.stepper.Stepper._checked",
-        "recollect.train.recorded._Recording._fill",
+        "recollect.train.guarded.GuardedSteps._checked",
+        "recollect.train.fixed_inputs.FixedInputs.fill",
+        "recollect.train.recorded.Recorded.follow",
     ],
 )
 def test_whatever_fails_around_the_recorded_part_is_undone(
@@ -178,15 +179,13 @@ def test_a_capture_that_fails_costs_speed_and_a_warning(
     pair.observe(*batch(0))
     engine = engine_of(pair.fast)
     steps_of(pair.fast)._pool = (0, 1)  # type: ignore[assignment]
-    assert engine._predictions._recorded is not None
-    engine._predictions._recorded._pool = (0, 1)  # type: ignore[assignment]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for step in range(1, 12):
             pair.observe(*batch(step))
             pair.assert_same()
     told = {str(each.message) for each in said if each.category is SlowerWarning}
-    assert told == {WARNING.format(what, error.__name__) for what in ("step", "prediction")}
+    assert told == {WARNING.format(error.__name__)}
     assert engine.fleet.execution == engine_of(pair.plain).fleet.execution
     assert not steps_of(pair.fast).possible
 

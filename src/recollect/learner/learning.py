@@ -6,15 +6,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from torch import Tensor
+
 from recollect.errors import InputError
 from recollect.learner import log
 from recollect.learner.contents.ids import Named, named_as
 from recollect.learner.engine.adapting import adapted, first_engine, targets_of
+from recollect.learner.engine.engine import Engine
 from recollect.learner.inputs.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.parts import pair_of
 from recollect.learner.late.labelling import Late
 from recollect.learner.saving.snapshot import Snapshot
+from recollect.learner.targets.answers import Answers
 from recollect.learner.targets.labels import encoded
 
 
@@ -107,24 +111,20 @@ class Learning(Late):
             self._now = before._replace(watch=watch)
             log.tell_change(before, self._now, left_out)
             return math.nan, left_out
-        batch = self._settings.encoded(examples.to(self._settings.device), arrived.packing)
+        batch = self._settings.encoded(examples, arrived.packing)
         known = before.labels.with_new(labels, self._settings.max_classes)
         if self._checkpoints.folder and known is not before.labels:
             encoded(known.known[len(before.labels) :])
-        kind = Kind.of(examples, packing=arrived.packing)
-        kind = Kind.of(batch, kind) if self._settings.encoder else kind
-        try:
-            engine = before.engine or first_engine(
-                self._module, self._settings, kind, known, numbered=named is not None
-            )
-        except InputError as error:
-            raise InputError(f"{error}{arrived.hint}") from error
-        engine.kind.check(batch, kind.packing)
+        engine = before.engine or self._first_engine(arrived, batch, known, named)
+        if self._settings.encoder:
+            engine.kind.check(batch)
         with engine.threads(len(labels)):
             weights = arrived.weights_without(left_out)
             engine = adapted(engine, before.labels, known, weights)
             engine = engine.numbering() if named else engine
-            in_step = engine is before.engine and engine.predicts_in_step
+            batch = engine.placed(batch)
+            in_step = predicted is None and engine is before.engine
+            in_step = in_step and engine.predicts_in_step(len(batch))
             if predicted is not None:
                 guessed = known.guessed(arrived.predictions(predicted, left_out, known))
             elif not in_step:
@@ -132,8 +132,8 @@ class Learning(Late):
             numbers = known.encode(labels, engine.outputs)
             engine.begin()
             try:
-                loss = engine.step(batch, targets_of(engine, numbers, weights))
-                if predicted is None and in_step:
+                loss = engine.step(batch, targets_of(engine, numbers, weights), scored=in_step)
+                if in_step:
                     guessed = before.guesses(batch, engine.scores_before(batch))
                 record = known.judged(before.record, labels, numbers, guessed)
                 names = before.names.after(engine.fleet, len(labels), named, left_out)
@@ -145,3 +145,14 @@ class Learning(Late):
                     engine.undo()
         log.tell_change(before, self._now, left_out)
         return loss, left_out
+
+    def _first_engine(
+        self, arrived: Arriving, batch: Tensor, known: Answers, named: Named | None
+    ) -> Engine:
+        kind = Kind.of(arrived.examples, packing=arrived.packing)
+        kind = Kind.of(batch, kind) if self._settings.encoder else kind
+        numbered = named is not None
+        try:
+            return first_engine(self._module, self._settings, kind, known, numbered=numbered)
+        except InputError as error:
+            raise InputError(f"{error}{arrived.hint}") from error

@@ -85,7 +85,9 @@ class Settings:
 
     def encoded(self, batch: Tensor, packing: Packing | None = None) -> Tensor:
         """Encode a batch `[n, ...]` with the encoder; without one, return it unchanged."""
-        return batch if self.encoder is None else self.encoder.features(batch, packing)
+        if self.encoder is None:
+            return batch
+        return self.encoder.features(batch.to(self.device), packing)
 
     def capacity(
         self, kind: Kind, outputs: int, dtype: torch.dtype, given: Sequence[Field] = (),

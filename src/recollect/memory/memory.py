@@ -90,14 +90,14 @@ class Memory:
 
     def stores_none(self, rows: Tensor) -> bool:
         """Whether all of `rows` `[K, n]` are the spare row."""
-        return all(row == self.spare for row in rows.flatten().tolist())
+        return min(rows.flatten().tolist(), default=self.spare) == self.spare  # the last row
 
     def read(self, rows: Tensor) -> Stored:
         """Read the examples at `rows` `[K, n]`."""
         flat = rows.view(-1)
         return Stored(
             {
-                name: tensor.index_select(0, flat).view(*rows.shape, *tensor.shape[1:])
+                name: tensor.index_select(0, flat).view(rows.shape + tensor.shape[1:])
                 for name, tensor in self.tensors.items()
             }
         )

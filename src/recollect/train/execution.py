@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from threading import Lock
 from typing import Any, TypeVar
@@ -203,12 +203,13 @@ class Lanes:
         return done
 
 
-@contextmanager
-def fast_arithmetic(device: torch.device) -> Iterator[None]:
+def fast_arithmetic(device: torch.device) -> AbstractContextManager[None]:
     """Context that enables TF32 matrix products and cuDNN benchmarking on a GPU."""
-    if device.type != "cuda":
-        yield
-        return
+    return _fast_on_gpu() if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def _fast_on_gpu() -> Iterator[None]:
     matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
     with _fast_lock:

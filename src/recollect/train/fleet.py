@@ -24,17 +24,17 @@ from recollect.memory.policy import check_plans
 from recollect.methods import Field, Method, Spec, setup_of, state_of
 from recollect.train import checks
 from recollect.train.compiled import fast_steps
-from recollect.train.execution import Stacks, fast_arithmetic
+from recollect.train.execution import Stacks
 from recollect.train.fleet_state import FleetState, stacked
-from recollect.train.fleet_tasks import FleetTasks
+from recollect.train.fleet_steps import FleetSteps
 from recollect.train.guard import Guard, pooled
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
-from recollect.train.planner import Planner, by_step
+from recollect.train.planner import Planner
 from recollect.train.reader import Reader
 from recollect.train.stepper import Stepper
 
 
-class Fleet(FleetTasks):
+class Fleet(FleetSteps):
     """Train K runs of one method together, each with its own seed and hyper-parameters.
 
     Args:
@@ -141,7 +141,7 @@ class Fleet(FleetTasks):
         each = numbers or [{}] * len(seeds)
         self.planner = Planner(
             self.seeds.cpu() if guarded else self.seeds, self.memory, policy,
-            stores.draws if stores else 0, replay, images, self.network.noisy, self.device, counts,
+            stores.draws if stores else 0, replay, images, self.network.noisy, counts,
             optimisation.rates(rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
@@ -159,8 +159,8 @@ class Fleet(FleetTasks):
         self.recorded = fast[1]
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs, pool) if guarded else None
-        self._stepper = Stepper(self.network, self.memory, whole, fast, images, self.guard,
-                                [field.name for field in fields], target)  # fmt: skip
+        self._stepper = Stepper(self.network, self.memory, whole, fast, self.logits, images,
+                                self.guard, [field.name for field in fields], target)  # fmt: skip
 
     @property
     def runs(self) -> int:
@@ -182,62 +182,11 @@ class Fleet(FleetTasks):
         """Number of steps taken by every run."""
         return self.clock.steps
 
-    def set_lr(self, lr: Sequence[float]) -> None:
-        """Set the learning rate of every run from the next step on."""
-        self.model.rate.copy_(self.model.rate.new_tensor(list(lr)))
-        self._stepper.set_rates(self.model.rate)
-
     @property
     def bytes_per_run(self) -> int:
         """Bytes of memory, method state and added weights of one run, without the network."""
         state = sum(t[0].numel() * t.element_size() for t in self.state.values())
         return self.memory.bytes_per_run + state + self._added_bytes
-
-    def learn(
-        self, x: Tensor, y: Tensor, batch: int, given: Mapping[str, Tensor] | None = None
-    ) -> Tensor:
-        """Take one step per batch of examples, and return the last loss, `[K]`.
-
-        Args:
-            x: The examples `[K, n, ...]`.
-            y: Their targets `[K, n, ...]`.
-            batch: Number of examples per step; the last batch may be smaller.
-            given: The values of the fleet's `fields`, `[K, n, ...]`.
-        """
-        checks.check_tasks(self.kind, self.clock)
-        checks.check_batch(x, y, batch, self.runs, self.classes, self.target)
-        y = y.to(self.device, self.target.dtype)
-        loss, count, start = torch.zeros(self.runs, device=self.device), y.shape[1], 0
-        with fast_arithmetic(self.device):
-            while start < count:
-                size = min(batch, count - start)
-                sizes = self.planner.sizes(self.clock)
-                steps = self.planner.steps(self.clock, (count - start) // size)
-                stop = start + size * steps
-                labels = by_step(y[:, start:stop], steps)
-                stacks = {
-                    "x": by_step(x[:, start:stop], steps),
-                    "y": labels,
-                    **{n: by_step(t[:, start:stop], steps) for n, t in (given or {}).items()},
-                    **self.planner.plan(self.clock, steps, size, sizes, labels),
-                }
-                full = size == batch and self.planner.full(self.clock)
-                loss = self._stepper.take(stacks, sizes, usual=full)
-                self.planner.count(labels)
-                self.clock = self.clock.after(steps, size)
-                if self.clock.holes:
-                    self.clock = self.clock.filled(self._stepper.written)
-                start = stop
-        return loss
-
-    @property
-    def execution(self) -> str:
-        """A description of how steps are executed, such as "loop, eager"."""
-        return self._stepper.execution
-
-    def wipe(self) -> None:
-        """Overwrite the examples in recordings of guarded steps with zeros."""
-        self._stepper.wipe()
 
     def tensors(self) -> Stacks:
         """Return every tensor that training changes; with the clock, the whole state."""

@@ -13,6 +13,7 @@ from recollect.core.network import Network
 from recollect.core.torch_optimiser import TorchOptimiser
 from recollect.core.weights import Weights
 from recollect.memory import Memory
+from recollect.train.fixed_inputs import extent, within
 
 TRIED = 4
 ALIGNED = 64  # elements
@@ -55,7 +56,7 @@ class Guard:
         if pool is not None:
             inside = (tensor for tensor in tensors if _lies_in(tensor, pool))
             self._copies |= {
-                id(t): _within(self._before[0], int(t.storage_offset()), t.shape, t.stride())
+                id(t): within(self._before[0], int(t.storage_offset()) * t.itemsize, t)
                 for t in inside
             }
         self._watched = {
@@ -105,9 +106,18 @@ class Guard:
             self._kept = {name: t.clone() for name, t in self._optimiser.state.items()}
         self._noted = True
 
-    def note_rows(self, rows: Tensor) -> None:
-        """Copy rows `[K, n]` of the memory before the step writes them; repeats are allowed."""
-        self._written = rows, self._memory.read(rows)
+    def note_rows(self, rows: Tensor, contents: Mapping[str, Tensor] | None = None) -> None:
+        """Copy rows `[K, n]` of the memory before the step writes them; repeats are allowed.
+
+        If a recording has read them, `contents` are what it read. The next step overwrites these,
+        and the rows, so logs receive copies.
+        """
+        if contents is None:
+            self._written = rows, self._memory.read(rows)
+        elif self._logs:
+            self._written = rows.clone(), {name: t.clone() for name, t in contents.items()}
+        else:
+            self._written = rows, contents
         for log in self._logs:
             log.append(self._written)
 
@@ -177,22 +187,27 @@ class Guard:
         if self._written is not None:
             self._memory.write(*self._written)
 
-    def _changed(self) -> list[int]:
+    def _changed(self) -> Sequence[int]:
         """Return the indices of tensors that may differ from their copies."""
-        return [
-            index
-            for index, tensor in enumerate(self._tensors)
-            if self._notes <= TRIED or self._seldom.get(index, -1) != tensor._version
-        ]
+        everything = range(len(self._tensors))
+        if not self._seldom or self._notes <= TRIED:
+            return everything
+        versions = ((index, self._seldom.get(index, -1)) for index in everything)
+        return [index for index, version in versions if version != self._tensors[index]._version]
 
-    def _copy(self, to: Sequence[Tensor], of: Sequence[Tensor]) -> None:
+    def _copy(self, to: list[Tensor], of: list[Tensor]) -> None:
         """Copy the tensors that may have changed."""
         changed = self._changed()
-        groups = [[i for i in changed if i in each] for each in self._by_type] or [changed]
+        groups: Sequence[Sequence[int]] = [changed]
+        if self._by_type:
+            groups = [[i for i in changed if i in each] for each in self._by_type]
         for indices in groups:
-            if indices:
+            if len(indices) == len(to):
+                torch._foreach_copy_(to, of)
+            elif indices:
                 torch._foreach_copy_([to[i] for i in indices], [of[i] for i in indices])
-        self._seldom = {index: self._tensors[index]._version for index in self._seldom}
+        if self._seldom:
+            self._seldom = {index: self._tensors[index]._version for index in self._seldom}
 
     def _try_counters(self) -> None:
         """Find tensors that the last step changed without increasing the version counter."""
@@ -213,20 +228,14 @@ def pooled(network: Network) -> Tensor | None:
     trained = {name: tensor for name, tensor in named.items() if name in network.trained}
     if not trained:
         return None
-    layouts, total = {}, 0
+    offsets, total = {}, 0
     for name, tensor in trained.items():
-        layouts[name] = total, tensor.shape, tensor.stride()
-        pairs = zip(tensor.shape, tensor.stride(), strict=True)
-        extent = 1 + sum((size - 1) * step for size, step in pairs)
-        total += math.ceil(extent / ALIGNED) * ALIGNED
+        offsets[name] = total * tensor.itemsize
+        total += math.ceil(extent(tensor) / ALIGNED) * ALIGNED
     pool = next(iter(trained.values())).new_zeros(total)
-    moved = {name: _within(pool, *layouts[name]).copy_(tensor) for name, tensor in trained.items()}
+    moved = {n: within(pool, offsets[n], tensor).copy_(tensor) for n, tensor in trained.items()}
     network.hold(Weights(named | moved), network.buffers)
     return pool
-
-
-def _within(pool: Tensor, offset: int, shape: torch.Size, strides: tuple[int, ...]) -> Tensor:
-    return pool.new_empty(0).set_(pool.untyped_storage(), offset, shape, strides)
 
 
 def _lies_in(tensor: Tensor, pool: Tensor | None) -> bool:
@@ -236,4 +245,5 @@ def _lies_in(tensor: Tensor, pool: Tensor | None) -> bool:
 
 def _sum(tensor: Tensor) -> Tensor:
     """Sum in at least float32, in which sums of half-precision numbers do not overflow."""
-    return tensor.sum(dtype=torch.promote_types(tensor.dtype, torch.float32))
+    half = tensor.dtype.itemsize < torch.float32.itemsize
+    return tensor.sum(dtype=torch.float32) if half else tensor.sum()

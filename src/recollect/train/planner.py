@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,6 +21,27 @@ STEPS_AHEAD = 64
 EXAMPLES_AHEAD = 4096
 
 
+class Ahead(NamedTuple):
+    """The plans of the steps from the clock `first` on, for batches of one size."""
+
+    first: Clock
+    batch: int
+    sizes: Sizes
+    full: bool
+    plans: list[Stacks]
+
+    def covers(self, clock: Clock, batch: int) -> bool:
+        """Whether there is a plan for the step at this clock."""
+        number = clock.steps - self.first.steps
+        return (
+            0 <= number < len(self.plans)
+            and batch == self.batch
+            and clock.seen == self.first.seen + number * batch
+            and clock.past == self.first.past
+            and not clock.holes
+        )
+
+
 @dataclass
 class Planner:
     """Plans the steps of a fleet; a plan does not depend on the weights.
@@ -28,8 +50,8 @@ class Planner:
     they need seeds. For a policy that uses labels, `counts` is the number of examples of every
     class so far, `[K, C]`.
 
-    Plans are computed on the device of the `seeds` and sent to `device`. On a GPU a plan is many
-    tiny kernels, so a single step is planned faster on the CPU. The numbers are the same.
+    Plans are computed on the device of the `seeds`. On a GPU a plan is many tiny kernels, so a
+    single step is planned faster on the CPU. The numbers are the same.
     """
 
     seeds: Tensor
@@ -39,10 +61,9 @@ class Planner:
     replay: int
     images: Images | Transforms | None
     noisy: bool
-    device: torch.device
     counts: Tensor | None = None
     rates: RateSchedule | None = None
-    _ahead: tuple[Clock, int, Sizes, list[Stacks]] | None = None
+    _ahead: Ahead | None = None
 
     def sizes(self, clock: Clock) -> Sizes:
         """Return the number of examples in each draw of the next step."""
@@ -55,9 +76,8 @@ class Planner:
         """Return the number of steps, at most `possible`, that can be planned together."""
         return min(possible, PLANNED) if self._steady(clock) else 1
 
-    def full(self, clock: Clock) -> bool:
+    def full(self, clock: Clock, sizes: Sizes) -> bool:
         """Whether the next step has no draws, or all of its draws have their full size."""
-        sizes = self.sizes(clock)
         whole = min(self.replay, self.memory.capacity)
         return not sizes or (self._steady(clock) and len(sizes) == self.draws and sizes[0] == whole)
 
@@ -70,25 +90,39 @@ class Planner:
         `valid` marks real draws, `views` are the image augmentations, `noise` seeds random layers,
         `key` the random numbers of the method, and `factor` scales the learning rate.
 
-        If one step is requested, many are planned and cached for the next calls. A plan depends
-        only on the clock and the sizes of batch and draws (and, for some policies, on labels), so
-        the cache is discarded when these differ. If only slots depend on labels, they are added
-        step by step.
+        If one step is requested, it is planned as `next` does.
         """
-        if clock.holes:
+        if steps > 1:
             return self._plan(clock, steps, batch, sizes, labels)
-        by_label = self.counts is not None
-        drawn_by_label = by_label and getattr(self.policy, "draws_use_labels", True)
-        if steps > 1 or drawn_by_label or not self._steady(clock):
-            return self._plan(clock, steps, batch, sizes, labels)
-        if self._ahead is None or not _covers(*self._ahead, clock, batch, sizes):
+        found, *_ = self.next(clock, batch, labels)
+        return {name: tensor.unsqueeze(0) for name, tensor in found.items()}
+
+    def next(
+        self, clock: Clock, batch: int, labels: Tensor | None = None
+    ) -> tuple[Stacks, Sizes, bool]:
+        """Plan the next step as `plan` does, each tensor `[K, ...]`; labels are `[1, K, batch]`.
+
+        Also returns the sizes of its draws, and whether they are `full`. Many steps are planned and
+        cached for the next calls. A plan depends only on the clock and the sizes of batch and draws
+        (and, for some policies, on labels), so the cache is discarded when these differ. If only
+        slots depend on labels, they are added step by step.
+        """
+        ahead = self._ahead
+        if ahead is None or not ahead.covers(clock, batch):
+            sizes = self.sizes(clock)
+            full = self.full(clock, sizes)
+            drawn_by_label = self.counts is not None and getattr(
+                self.policy, "draws_use_labels", True
+            )
+            if drawn_by_label or not self._steady(clock):
+                return _apart(self._plan(clock, 1, batch, sizes, labels))[0], sizes, full
             count = max(1, min(STEPS_AHEAD, EXAMPLES_AHEAD // batch))
-            self._ahead = clock, batch, sizes, _apart(self._plan(clock, count, batch, sizes))
-        first, _, _, plans = self._ahead
-        found = plans[clock.steps - first.steps]
-        if not by_label:
-            return found
-        return found | self._sent(self._stored(self._arrivals(clock, 1, batch, labels)))
+            plans = _apart(self._plan(clock, count, batch, sizes))
+            ahead = self._ahead = Ahead(clock, batch, sizes, full, plans)
+        found = ahead.plans[clock.steps - ahead.first.steps]
+        if self.counts is not None:
+            found = found | _apart(self._stored(self._arrivals(clock, 1, batch, labels)))[0]
+        return found, ahead.sizes, ahead.full
 
     def filled(self, clock: Clock) -> Tensor:
         """Return the filled slots of a fleet of one run, in ascending order, `[n]`."""
@@ -106,7 +140,7 @@ class Planner:
     def count(self, labels: Tensor) -> None:
         """Add the labels `[steps, K, batch]` of completed steps to the class counts."""
         if self.counts is not None:
-            labels = labels.transpose(0, 1).flatten(1)
+            labels = labels.transpose(0, 1).flatten(1).to(self.counts.device)
             self.counts.scatter_add_(1, labels, torch.ones_like(labels))
 
     def _arrivals(self, clock: Clock, steps: int, batch: int, labels: Tensor | None) -> Arrivals:
@@ -159,29 +193,12 @@ class Planner:
         plan["key"] = bits(self.seeds, Purpose.RANDOM, when)
         if self.rates is not None:
             plan["factor"] = self.rates.factors(clock.steps, steps)
-        return self._sent(plan)
-
-    def _sent(self, plan: Stacks) -> Stacks:
-        if self.device.type == self.seeds.device.type:
-            return plan
-        return {name: stack.to(self.device) for name, stack in plan.items()}
-
-
-def _covers(
-    first: Clock, size: int, drawn: Sizes, plans: list[Stacks], clock: Clock, batch: int,
-    sizes: Sizes,
-) -> bool:  # fmt: skip
-    number = clock.steps - first.steps
-    return (
-        0 <= number < len(plans)
-        and (batch, sizes) == (size, drawn)
-        and clock == first.after(number, batch)
-    )
+        return plan
 
 
 def _apart(plan: Stacks) -> list[Stacks]:
-    """Split a plan into plans of single steps, each `[1, K, ...]`."""
-    parts = (stack.split(1) for stack in plan.values())  # type: ignore[no-untyped-call]
+    """Split a plan into plans of single steps, each `[K, ...]`."""
+    parts = (stack.unbind() for stack in plan.values())
     return [dict(zip(plan, each, strict=True)) for each in zip(*parts, strict=True)]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
+from functools import partial
 from threading import Lock
 from typing import Any, final
 
@@ -12,14 +13,15 @@ from torch import Tensor, nn
 
 from recollect.errors import InputError
 from recollect.train.execution import WARM_UP, captured, reason, say_slower
+from recollect.train.fixed_inputs import FixedInputs, Inputs, sent
 
 MOST = 8
 LARGEST = 512
 MANY = 1000
 OFTEN, FEW = 10, 4
 
-Inputs = Sequence[Tensor | None]
-Function = Callable[..., dict[str, Tensor]]
+Function = Callable[[Inputs], dict[str, Tensor]]
+Then = Callable[[Inputs, dict[str, Tensor]], None]
 
 # Torch has one capture stream, so only one thread can capture at a time.
 _capturing = Lock()
@@ -29,9 +31,10 @@ _capturing = Lock()
 class Recorded:
     """Calls a function of tensors, and records it for frequent input shapes.
 
-    The function returns named tensors and may change others in place. The first calls with a shape
-    run eagerly. On a GPU a recording is a CUDA graph, elsewhere another call on the same tensors.
-    The returned tensors are valid until the next call.
+    The function returns named tensors and may change others in place. `follow` calls `then` with
+    the inputs and outputs of the last call, which lie on the device; the given inputs may lie on
+    the host. The first calls with a shape run eagerly. On a GPU a recording is two CUDA graphs,
+    elsewhere another call on the same tensors. The returned tensors are valid until the next call.
 
     There are at most `MOST` recordings. The least recently used one is evicted for a new one, and
     its shape must then occur twice as often before it is recorded again, so that ever changing
@@ -44,9 +47,11 @@ class Recorded:
     """
 
     def __init__(
-        self, function: Function, module: nn.Module, device: torch.device, title: str, what: str
-    ) -> None:
-        self._function, self._module, self._device = function, module, device
+        self, function: Function, then: Then, module: nn.Module, device: torch.device, title: str,
+        what: str,
+    ) -> None:  # fmt: skip
+        self._function, self._then = function, then
+        self._module, self._device = module, device
         self._attributes: dict[str, object] | None = None
         self._title, self._what = title, what
         self.possible = True
@@ -54,39 +59,54 @@ class Recorded:
         self._needed: dict[Hashable, int] = {}
         self._recordings: dict[Hashable, _Recording] = {}  # the one used last is at the end
         self._pool = torch.cuda.graph_pool_handle() if device.type == "cuda" else None
+        self._last: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return len(self._recordings)
 
     def __call__(self, kind: Hashable, inputs: Inputs) -> dict[str, Tensor]:
-        """Call the function on inputs, of which the first is a batch `[K, B, ...]`.
+        """Call the function on named inputs, of which the first is a batch `[K, B, ...]`.
 
         `kind` identifies everything that the function depends on besides tensors.
         """
-        batch = inputs[0]
-        if not self.possible or (batch is not None and max(batch.shape[1:2], default=0) > LARGEST):
-            return self._function(*inputs)
+        batch = next(iter(inputs.values()))
+        if not self.possible or max(batch.shape[1:2], default=0) > LARGEST:
+            return self._eagerly(inputs)
         if self._attributes is None:
             self._attributes = _attributes(self._module)
-        shapes = (None if t is None else (t.shape, t.stride(), t.dtype) for t in inputs)
-        key = (kind, *shapes)
+        layouts = ((name, t.shape, t.stride(), t.dtype) for name, t in inputs.items())
+        key = (kind, *layouts)
         recording = self._recordings.pop(key, None)
         if recording is None:
             if len(self._calls) > MANY:
                 self._calls.clear()
             self._calls[key] += 1
             if self._calls[key] <= self._needed.get(key, WARM_UP):
-                return self._function(*inputs)
+                return self._eagerly(inputs)
             recording = self._record(key, inputs)
             if recording is None:
-                return self._function(*inputs)
+                return self._eagerly(inputs)
         self._recordings[key] = recording
+        self._last = recording.follow
         return recording(inputs)
+
+    def follow(self) -> None:
+        """Call `then` with the inputs and outputs of the last call, once."""
+        last, self._last = self._last, None
+        if last is not None:
+            last()
 
     def wipe(self) -> None:
         """Overwrite the inputs and outputs of all recordings with zeros."""
+        self._last = None
         for recording in self._recordings.values():
             recording.wipe()
+
+    def _eagerly(self, inputs: Inputs) -> dict[str, Tensor]:
+        inputs = sent(inputs, self._device)
+        found = self._function(inputs)
+        self._last = partial(self._then, inputs, found)
+        return found
 
     def _record(self, key: Hashable, inputs: Inputs) -> _Recording | None:
         while len(self._recordings) >= MOST:
@@ -98,7 +118,7 @@ class Recorded:
             del self._recordings[oldest]
         try:
             self._check_attributes()
-            found = _Recording(self._function, inputs, self._pool, self._device)
+            found = _Recording(self._function, self._then, inputs, self._pool, self._device)
         except Exception as error:
             self.possible = False
             self._recordings.clear()
@@ -149,46 +169,47 @@ class Frequent:
 
 
 class _Recording:
-    """A recording of one call on static tensors."""
+    """A recording of one call, and of what follows it, on inputs at fixed addresses."""
 
-    def __init__(self, function: Function, inputs: Inputs, pool: Any, device: torch.device) -> None:
-        self._function = function
-        self._inputs = [None if each is None else torch.empty_like(each) for each in inputs]
-        self._groups: dict[torch.dtype, tuple[list[int], list[Tensor]]] = {}
-        for number, mine in enumerate(self._inputs):
-            if mine is not None:
-                numbers, tensors = self._groups.setdefault(mine.dtype, ([], []))
-                numbers.append(number)
-                tensors.append(mine)
+    def __init__(
+        self, function: Function, then: Then, inputs: Inputs, pool: Any, device: torch.device
+    ) -> None:
+        self._function, self._then = function, then
+        self._inputs = FixedInputs(inputs, device)
         self._found: dict[str, Tensor] = {}
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._graphs: tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph] | None = None
         if pool is not None:
-            self._fill(inputs)  # the function may read their values during the capture
+            self._inputs.fill(inputs)  # the function may read their values during the capture
             with _capturing:
-                self._graph = captured(self._once, pool, device, mode="thread_local")
+                first = captured(self._once, pool, device, mode="thread_local")
+                self._graphs = first, captured(self._follow, pool, device, mode="thread_local")
 
     def __call__(self, inputs: Inputs) -> dict[str, Tensor]:
-        self._fill(inputs)
-        if self._graph is None:
+        self._inputs.fill(inputs)
+        if self._graphs is None:
             self._once()
         else:
-            self._graph.replay()
+            self._graphs[0].replay()
         return self._found
 
-    def wipe(self) -> None:
-        for tensor in (*self._inputs, *self._found.values()):
-            if tensor is not None:
-                tensor.zero_()
+    def follow(self) -> None:
+        if self._graphs is None:
+            self._follow()
+        else:
+            self._graphs[1].replay()
 
-    def _fill(self, inputs: Inputs) -> None:
-        for numbers, mine in self._groups.values():  # one launch for all tensors of a type
-            given = [tensor for number in numbers if (tensor := inputs[number]) is not None]
-            torch._foreach_copy_(mine, given)
+    def wipe(self) -> None:
+        self._inputs.wipe()
+        for tensor in self._found.values():
+            tensor.zero_()
 
     def _once(self) -> None:
-        found = self._function(*self._inputs)
+        found = self._function(self._inputs.tensors)
         if not self._found:  # clones, so that outputs never alias other tensors
             self._found = {name: tensor.clone() for name, tensor in found.items()}
         else:  # overwrite as a graph does, so that CPU tests find stale references too
             for name, tensor in found.items():
                 self._found[name].copy_(tensor)
+
+    def _follow(self) -> None:
+        self._then(self._inputs.tensors, self._found)

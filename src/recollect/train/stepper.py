@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
-from itertools import accumulate
 from typing import final
 
 import torch
@@ -17,19 +15,21 @@ from recollect.core.model import Model, check_loss
 from recollect.core.network import Network
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transforms
-from recollect.errors import DivergedError, InputError
+from recollect.errors import InputError
 from recollect.memory import Memory, Stored
 from recollect.methods import Step
 from recollect.train.checks import check_no_gradient
 from recollect.train.compiled import Compiled
 from recollect.train.execution import Execution, Lanes, Sizes, Stacks
+from recollect.train.fixed_inputs import Inputs
 from recollect.train.fleet_state import FleetState
-from recollect.train.guard import SURE, Guard
+from recollect.train.guard import Guard
+from recollect.train.guarded import GuardedSteps
 from recollect.train.mixing import FirstSteps
-from recollect.train.recorded import Frequent, Recorded
+from recollect.train.recorded import Frequent
 
-INPUTS = ("x", "y", "read", "slots", "key", "views", "noise", "valid", "factor")  # of `_find`
-LOSS, SLOTS, FIELD, REWRITE, NUMBERS = "loss", "slots", "field ", "rewrite ", "numbers"
+GIVEN = ("x", "y", "slots", "key", "factor")  # to `_learn`
+LOSS, SLOTS, FIELD, REWRITE = "loss", "slots", "field ", "rewrite "
 
 
 @final
@@ -47,13 +47,14 @@ class Stepper:
         memory: Memory,
         whole: FleetState,
         fast: tuple[bool, bool],
+        scores: Callable[[Tensor], Tensor],
         images: Images | Transforms | None = None,
         guard: Guard | None = None,
         given: Collection[str] = (),
         target: Target = CLASS,
     ) -> None:
         self._network, self._memory, self._target = network, memory, target
-        self._fast, self._images, self._guard = fast, images, guard
+        self._fast, self._images = fast, images
         self._method, runs = whole.method, whole.weights.runs
         one_by_one = network.strategy == "loop" and runs > 1
         self._states = [whole.row(run) for run in range(runs)] if one_by_one else [whole]
@@ -64,35 +65,42 @@ class Stepper:
         self._usual, self._frequent = False, Frequent()
         self._sizes: Sizes = ()
         self._names: tuple[str, ...] = ()
+        self.guarded: GuardedSteps | None = None
+        if guard is not None:
+            parts = self._find, self._write, self._rows, self._stores, scores
+            self.guarded = GuardedSteps(*parts, memory, guard, network)
         self.arrange(0)
 
     def arrange(self, task: int) -> None:
         """Prepare the execution of steps in a task; nothing is compiled or recorded yet."""
         compiled, recorded = self._fast
-        title, device, guarded = self._method.title, self._network.device, self._guard is not None
+        title, device = self._method.title, self._network.device
         when = task if self._method.needs.task_id else 0
         self._compiled = (
             Compiled(self._learn_over, self._kind(), when, device, title) if compiled else None
         )
-        # Of guarded steps, only the part before the divergence check and the memory write.
-        self._recorded: Recorded | None = None
-        if recorded and guarded:
-            find, module = self._find_checked, self._network.module
-            self._recorded = Recorded(find, module, device, title, "step")
-        self._execution = Execution(self._step, device, title, recorded and not guarded)
+        if recorded and self.guarded is not None:
+            self.guarded.record(title)
+        self._execution = Execution(self._step, device, title, recorded and self.guarded is None)
 
     def take(self, stacks: Stacks, sizes: Sizes, usual: bool) -> Tensor:
         """Take all steps of the stacks, with draws of these sizes; return the last loss, `[K]`.
 
         Only steps with the `usual` sizes of batch and draws are compiled.
         """
-        if usual and self._guard is not None and self._compiled is not None:
-            usual = self._frequent(stacks["y"].shape[2])
-        self._usual, self._sizes = usual, sizes
-        first = self.first_steps.expect(sizes)
+        due = self._prepare(sizes, usual, stacks["y"].shape[2])
         loss = self._execution(stacks, sizes)
-        if first:
+        if due:
             check_loss(loss, stacks["y"].shape[1])
+        return loss
+
+    def take_one(self, planned: Stacks, sizes: Sizes, usual: bool, *, scored: bool) -> Tensor:
+        """Take one guarded step on tensors `[K, ...]`; with `scored`, see `GuardedSteps`."""
+        assert self.guarded is not None
+        due = self._prepare(sizes, usual, planned["y"].shape[1])
+        loss = self.guarded((sizes, self._usual), planned, scored=scored)
+        if due:
+            check_loss(loss, len(planned["y"]))
         return loss
 
     def set_rates(self, rates: Tensor) -> None:
@@ -102,14 +110,15 @@ class Stepper:
 
     def wipe(self) -> None:
         """Overwrite the examples in recordings with zeros."""
-        if self._recorded is not None:
-            self._recorded.wipe()
+        if self.guarded is not None and self.guarded.recorded is not None:
+            self.guarded.recorded.wipe()
 
     @property
     def execution(self) -> str:
         """A description of how steps are executed, such as "loop, eager"."""
         how = []
-        if self._execution.recorded or (self._recorded is not None and self._recorded.possible):
+        steps = None if self.guarded is None else self.guarded.recorded
+        if self._execution.recorded or (steps is not None and steps.possible):
             on_gpu = self._network.device.type == "cuda"
             how.append("CUDA graph" if on_gpu else "recorded step")
         if len(self._lanes) > 1:
@@ -120,42 +129,26 @@ class Stepper:
             how.append("bf16")
         return ", ".join([self._network.strategy, *(how or ["eager"])])
 
+    def _prepare(self, sizes: Sizes, usual: bool, batch: int) -> bool:
+        """Note what steps depend on besides tensors; return whether to check their loss."""
+        if usual and self.guarded is not None and self._compiled is not None:
+            usual = self._frequent(batch)
+        self._usual, self._sizes = usual, sizes
+        return self.first_steps.expect(sizes)
+
     def _step(self, **planned: Tensor) -> Tensor:
         """Take one step of all runs with its examples and its plan; return the loss `[K]`."""
-        inputs = tuple(map(planned.get, INPUTS))
-        if self._recorded is not None:
-            found = self._recorded((self._sizes, self._usual), inputs)
-            loss, finite = self._checked(found)
-        else:
-            found = self._find(*inputs)  # type: ignore[arg-type]
-            loss = found[LOSS]
-            finite = self._guard is None or self._guard.finite(loss)
-        if not finite:
-            raise DivergedError("the loss or the weights are no longer finite")
-        write = self._memory.rows(found[SLOTS]) if SLOTS in found else planned["write"]
-        read, valid = planned["read"], planned.get("valid")
-        rows = read if valid is None else torch.where(valid, read, self._memory.spare)
-        self._write(planned, write, rows, found)
-        self.written = write  # [K, B]
-        return loss
+        if self.guarded is not None:
+            return self.guarded((self._sizes, self._usual), planned, scored=False)
+        found = self._find(planned)
+        self._write(planned, found)
+        return found[LOSS]
 
-    def _find(
-        self,
-        x: Tensor,
-        y: Tensor,
-        read: Tensor,
-        slots: Tensor,
-        key: Tensor,
-        views: Tensor | None,
-        noise: Tensor | None,
-        valid: Tensor | None,
-        factor: Tensor | None,
-    ) -> dict[str, Tensor]:
+    def _find(self, planned: Inputs) -> dict[str, Tensor]:
         """Update the weights; return the loss and the fields to write to memory."""
-        past = self._memory.read(read)
-        given = {"x": x, "y": y, "slots": slots, "key": key}
-        if factor is not None:
-            given["factor"] = factor
+        x, views, valid = planned["x"], planned.get("views"), planned.get("valid")
+        past = self._memory.read(planned["read"])
+        given = {name: planned[name] for name in GIVEN if name in planned}
         given |= {f"past {name}": tensor for name, tensor in past.items()}
         if self._images is not None and views is not None:
             # Augment for all runs at once; the originals are passed as well.
@@ -166,24 +159,12 @@ class Stepper:
                 given |= {"raw past": past.x, "past x": again}
         if valid is not None:
             given["past valid"] = valid
-        return self._learn_all(given, noise)
-
-    def _find_checked(self, *inputs: Tensor | None) -> dict[str, Tensor]:
-        """`_find`, and the numbers by which the host checks for divergence afterwards."""
-        assert self._guard is not None
-        found = self._find(*inputs)  # type: ignore[arg-type]
-        self._guard.expect_uncounted()
-        found = {name: tensor.detach() for name, tensor in found.items()}
-        return found | {NUMBERS: self._guard.numbers(found[LOSS])}
-
-    def _checked(self, found: dict[str, Tensor]) -> tuple[Tensor, bool]:
-        """Return the loss, and whether the step is finite; synchronises with the device once."""
-        assert self._guard is not None
-        loss, numbers = found[LOSS], found[NUMBERS].tolist()
-        count = loss.numel()
-        finite = all(map(math.isfinite, numbers[:count])) and all(n < SURE for n in numbers[count:])
-        there = torch.tensor(numbers[:count], dtype=loss.dtype).view(loss.shape)
-        return there, finite or self._guard.finite(loss)
+        found = self._learn_all(given, planned.get("noise"))
+        if planned["write"].shape[1] and any(FIELD + name not in found for name in self._noted):
+            fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
+            raise InputError(f"{self._method.title} declares fields in `replay` that it did not "
+                             f"store: call step.remember({fields})")  # fmt: skip
+        return found
 
     def _learn_all(self, given: dict[str, Tensor], noise: Tensor | None) -> dict[str, Tensor]:
         """Run `_learn` for all runs on the inputs of the method's step, each `[K, ...]`."""
@@ -206,30 +187,47 @@ class Stepper:
             return outcomes[0]
         return {name: torch.cat([each[name] for each in outcomes]) for name in outcomes[0]}
 
-    def _write(
-        self, arrived: dict[str, Tensor], write: Tensor, read: Tensor, found: dict[str, Tensor]
-    ) -> None:
-        """Write the outcome of a step to memory: new rows, and rewritten fields of read rows."""
-        starts, rewritten = [0, *accumulate(self._sizes)], []
-        for name, value in found.items():
-            if name.startswith(REWRITE):
-                number, field = name.removeprefix(REWRITE).split(" ", 1)
-                start, size = starts[int(number)], self._sizes[int(number)]
-                rewritten.append((read[:, start : start + size], field, value))
-        noted = {name: found[FIELD + name] for name in self._noted if FIELD + name in found}
-        if write.shape[1] and len(noted) < len(self._noted):
-            fields = ", ".join(f"{name}=..." for name in sorted(self._noted))
-            raise InputError(f"{self._method.title} declares fields in `replay` that it did not "
-                             f"store: call step.remember({fields})")  # fmt: skip
-        if self._guard is not None:
-            if not rewritten and write.device.type == "cpu" and self._memory.stores_none(write):
-                return  # a full reservoir stores few of the examples that arrive
-            written = [write, *(rows for rows, _, _ in rewritten)]
-            self._guard.note_rows(torch.cat(written, 1) if rewritten else write)
-        for rows, field, value in rewritten:
+    def _stores(self, planned: Inputs, found: dict[str, Tensor]) -> bool:
+        """Whether a step writes to memory; `written` becomes the rows of its batch, `[K, B]`."""
+        self.written = self._rows_of_batch(planned, found)
+        if SLOTS in found or any(name.startswith(REWRITE) for name in found):
+            return True
+        return not self._memory.stores_none(self.written)  # as often, if a reservoir is full
+
+    def _rows(self, planned: Inputs, found: dict[str, Tensor]) -> Tensor:
+        """Return the rows `[K, n]` that a step writes."""
+        rewritten = [rows for rows, _, _ in self._rewritten(planned, found)]
+        batch = self._rows_of_batch(planned, found)
+        return torch.cat([batch, *rewritten], 1) if rewritten else batch
+
+    def _write(self, planned: Inputs, found: dict[str, Tensor]) -> None:
+        """Write the outcome of a step to memory: rewritten fields of read rows, and new rows."""
+        for rows, field, value in self._rewritten(planned, found):
             self._memory.write(rows, {field: value})
-        if write.shape[1]:
-            self._memory.write(write, {n: arrived[n] for n in self._given} | noted)
+        batch = self._rows_of_batch(planned, found)
+        if batch.shape[1]:
+            noted = {name: found[FIELD + name] for name in self._noted}
+            self._memory.write(batch, {name: planned[name] for name in self._given} | noted)
+
+    def _rewritten(
+        self, planned: Inputs, found: dict[str, Tensor]
+    ) -> list[tuple[Tensor, str, Tensor]]:
+        """Return the rewritten fields of draws: rows `[K, n]`, the field, its values."""
+        names = [name for name in found if name.startswith(REWRITE)]
+        if not names:
+            return []
+        read, valid = planned["read"], planned.get("valid")
+        if valid is not None:
+            read = torch.where(valid, read, self._memory.spare)
+        draws, parts = read.split_with_sizes(self._sizes, 1), []
+        for name in names:
+            number, field = name.removeprefix(REWRITE).split(" ", 1)
+            parts.append((draws[int(number)], field, found[name]))
+        return parts
+
+    def _rows_of_batch(self, planned: Inputs, found: dict[str, Tensor]) -> Tensor:
+        """Return the rows `[K, B]` of the batch: the planned ones, unless the method chose."""
+        return self._memory.rows(found[SLOTS]) if SLOTS in found else planned["write"]
 
     def _seeded(self, seed: int, learn: Callable[[], dict[str, Tensor]]) -> dict[str, Tensor]:
         with self._network.seeded(seed):

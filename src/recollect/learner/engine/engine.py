@@ -26,14 +26,13 @@ from recollect.learner.engine.growth import (
     outputs_of,
     with_outputs,
 )
-from recollect.learner.engine.recording import Predictions
 from recollect.learner.engine.threads import Work
 from recollect.learner.engine.user_errors import UserErrors
-from recollect.learner.engine.views import ROWS, Views, predicts_by_first_pass
+from recollect.learner.engine.views import ROWS, Views, in_parts, predicts_by_first_pass
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
-from recollect.methods import Spec, setup_of
+from recollect.methods import Method, Spec, setup_of
 from recollect.methods.base import exported
 from recollect.train import Fleet
 
@@ -103,7 +102,6 @@ class Engine:
         self.guard.expect_seldom(t for n, t in weights.items() if n not in trained)
         self._before = self.fleet.clock
         self._views: Views | None = None
-        self._predictions = Predictions(self.fleet)
         if not settings.compiled and predicts_by_first_pass(self.fleet, self.module):
             self.fleet.network.first_pass = FirstPass(self.fleet.weights)
         replayed = settings.method.replay
@@ -120,13 +118,21 @@ class Engine:
         if self._views is not None:
             self._views.begin()
 
-    def step(self, x: Tensor, y: Tensor) -> float:
-        """Take a step on a batch `[n, ...]` with targets `[n, ...]`, and return the loss."""
+    def placed(self, x: Tensor) -> Tensor:
+        """Move a batch to the device, unless steps are recorded: they send all inputs together."""
+        return x if self.fleet.recorded else x.to(self.settings.device)
+
+    def step(self, x: Tensor, y: Tensor, *, scored: bool = False) -> float:
+        """Take a step on a batch `[n, ...]` with targets `[n, ...]`, and return the loss.
+
+        `scored` requests `scores_before`, if it `predicts_in_step`.
+        """
         self._note()
         given = numbers_after(self.fleet.seen, x) if self.numbered else None
         try:
             with self._user_errors:
-                return float(self.fleet.learn(x.unsqueeze(0), y.unsqueeze(0), len(y), given))
+                loss = self.fleet.step(x.unsqueeze(0), y.unsqueeze(0), given, scored=scored)
+                return float(loss)
         except DivergedError:
             log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(
@@ -178,15 +184,18 @@ class Engine:
     def logits(self, x: Tensor) -> Tensor:
         """Compute the logits `[n, outputs]` of a batch; only for the thread that takes steps."""
         with self._user_errors, self._work.pass_over(min(len(x), ROWS)):
-            return self._predictions(x)
+            return in_parts(self.fleet.predict, x.to(self.settings.device))
 
-    @property
-    def predicts_in_step(self) -> bool:
+    def predicts_in_step(self, rows: int) -> bool:
         """Whether `scores_before` is available after a step, which saves a pass before it."""
+        if self.fleet.recorded:
+            return self.fleet.kind.predict is Method.predict and rows <= ROWS
         return self._views is not None and self.fleet.network.first_pass is not None
 
     def scores_before(self, x: Tensor) -> Tensor:
         """Return the logits `[n, outputs]` of the last step's batch, from before the step."""
+        if self.fleet.scores is not None:
+            return self.fleet.scores[0]
         assert self._views is not None
         with self._user_errors:
             return self._views.before_step(x)
@@ -227,7 +236,7 @@ class Engine:
         """Remove all copies of the previous weights, memory and batches."""
         assert self._views is not None
         self._views.settle()
-        self._predictions.wipe()
+        self.fleet.wipe()
 
     def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
         """Raise an `InputError` if the initial state of a class depends on the number of classes.

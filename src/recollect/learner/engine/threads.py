@@ -32,7 +32,9 @@ def threads_for(operations: float) -> AbstractContextManager[None]:
     >>> torch.get_num_threads() == before
     True
     """
-    return _one_thread_here() if operations < SMALL else nullcontext()
+    if operations >= SMALL or torch.get_num_threads() == 1:  # this initialises torch in a thread
+        return nullcontext()
+    return _one_thread_here()
 
 
 @final
@@ -82,10 +84,7 @@ class Work:
 
 @contextmanager
 def _one_thread_here() -> Iterator[None]:
-    before = torch.get_num_threads()  # this also initialises torch in a new thread
-    if before == 1:
-        yield
-        return
+    before = torch.get_num_threads()
     set_openmp, set_mkl = _setters()
     set_openmp(1)
     mkl = set_mkl(1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from threading import Condition, Lock
@@ -50,11 +50,7 @@ class View:
     def predict(self, x: Tensor) -> Tensor:
         """Compute the logits `[n, outputs]` of a batch `[n, ...]`."""
         with self._turns:
-            parts = [
-                self._reader.predict(part.unsqueeze(0), self.clock)[0]
-                for part in x.split(ROWS)  # type: ignore[no-untyped-call]
-            ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+            return in_parts(lambda part: self._reader.predict(part, self.clock), x)
 
     def copy(self) -> View:
         """Return a copy that steps do not have to wait for."""
@@ -173,6 +169,14 @@ class Views:
             return
         with self._changed:
             self._changed.wait_for(lambda: not view.readers)
+
+
+def in_parts(predict: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Return the scores `[n, C]` of a batch `[n, ...]`, at most `ROWS` examples at a time."""
+    if len(x) <= ROWS:
+        return predict(x.unsqueeze(0))[0]
+    parts = x.split(ROWS)  # type: ignore[no-untyped-call]
+    return torch.cat([predict(part.unsqueeze(0))[0] for part in parts])
 
 
 def predicts_by_first_pass(fleet: Fleet, module: nn.Module) -> bool:

@@ -82,7 +82,7 @@ class Arriving:
         Raises:
             InputError: There is such an example, and it is not to be skipped.
         """
-        labels = [self.labels[row] for row in self.rows]
+        labels = [self.labels[row] for row in self.rows] if self._partly else self.labels
         groups = labels
         if not isinstance(answers, Labels):
             groups = [answers.group(label) for label in labels]

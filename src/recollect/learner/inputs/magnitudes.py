@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,9 +14,7 @@ HALF_LIFE = 1000.0  # examples after which a bound that is no longer needed has 
 WARM, EVERY = 200, 50  # examples until the bound is settled, and between its updates
 
 
-@final
-@dataclass(frozen=True)
-class Magnitudes:
+class Magnitudes(NamedTuple):
     """The largest absolute values of recent examples, a ring buffer `[RECENT]`, and a bound.
 
     The bound is `factor` times a high quantile of these magnitudes, and large enough for at least

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, final
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -48,9 +47,7 @@ class Outlier(NamedTuple):
     reason: str
 
 
-@final
-@dataclass(frozen=True)
-class Watch:
+class Watch(NamedTuple):
     """Running statistics of the examples of a stream, by which outliers are detected.
 
     An example is an outlier if its magnitude, the largest absolute value, exceeds a bound
@@ -115,7 +112,7 @@ class Watch:
             for row in suspect[~np.array(accepted)]:
                 why = now._reason(cells[row], None if odd is None else odd[row], name)
                 reasons[int(numbers[row])] = why
-            now = replace(now, unusual=unusual)
+            now = now._replace(unusual=unusual)
         return now, reasons
 
     def judge_values(
@@ -131,7 +128,7 @@ class Watch:
             for (row, size), good in zip(far.items(), accepted, strict=True)
             if not good
         }
-        return replace(self, unusual=unusual), reasons
+        return self._replace(unusual=unusual), reasons
 
     def after(self, size: int, reasons: Mapping[int, str]) -> Watch:
         """Count a batch of `size` examples and the rows left out of it."""
@@ -141,7 +138,7 @@ class Watch:
             return Watch(*parts, arrived, self.left_out, self.last)
         new = [Outlier(self.arrived + row, reasons[row]) for row in sorted(reasons)]
         left_out, last = self.left_out + len(new), (*self.last, *new)[-LAST:]
-        return replace(self, arrived=self.arrived + size, left_out=left_out, last=last)
+        return self._replace(arrived=self.arrived + size, left_out=left_out, last=last)
 
     def _reason(self, cells: np.ndarray, odd: np.ndarray | None, name: Callable[[int], str]) -> str:
         if odd is not None and odd.any():

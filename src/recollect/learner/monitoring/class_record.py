@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
 from itertools import zip_longest
-from typing import final
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -20,9 +19,7 @@ TOGETHER = 32
 LATER = {"labels": np.int32, "predicted": np.int64, "uncounted": np.int64}
 
 
-@final
-@dataclass(frozen=True)
-class Record:
+class Record(NamedTuple):
     """Counts of labels and predictions per class, and a ring buffer of the last outcomes.
 
     `met` and `right` `[classes]` count the examples and the correct predictions of each class. An

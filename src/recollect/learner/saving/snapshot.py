@@ -216,7 +216,7 @@ def restored(
     if "watch" in facts:
         watch = Watch.restored(facts["watch"], _part(tensors, "watch"))
     else:  # a file of an older version
-        watch = replace(Watch.empty(), arrived=record.seen)
+        watch = Watch.empty()._replace(arrived=record.seen)
     said = facts.get("drift")
     drift = None if said is None else Drift.restored(said, _part(tensors, "drift"))
     if facts["kind"] is None:

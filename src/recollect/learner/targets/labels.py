@@ -20,6 +20,7 @@ DECODERS: dict[str, Callable[[str], Hashable]] = {
     "bytes": bytes.fromhex, "int": lambda text: int(text, 16), "float": float,
 }  # fmt: skip
 NUMBER = re.compile(r"[+-]?(\d+\.\d*|\.\d+|\d+(?=[eE]))([eE][+-]?\d+)?", re.ASCII)
+PLAIN = {int, str}  # types whose values are labels as they are
 ALWAYS_LABELS = "iubUS"  # numpy's kinds of integers, booleans, strings and bytes
 MASKED = "a label is missing (masked): drop examples without a label before you observe them"
 
@@ -58,7 +59,7 @@ class Labels:
             InputError: The classes are fixed, a label cannot be a class, or there would be more
                 than `most` classes.
         """
-        if all(label in self._index for label in labels):
+        if self._index.keys() >= set(labels):
             return self
         new = [label for label in dict.fromkeys(labels) if label not in self._index]
         if self.fixed:
@@ -166,7 +167,7 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
             return y.tolist(), True
         return [_plain(label) for label in y.tolist()], True
     if isinstance(y, list):
-        return [_plain(label) for label in y], True
+        return [*y] if PLAIN.issuperset(map(type, y)) else [_plain(label) for label in y], True
     return [_plain(y.item() if isinstance(y, np.ndarray) else y)], False
 
 
