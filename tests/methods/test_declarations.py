@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -68,11 +69,13 @@ def test_a_declaration_that_cannot_be_meant_is_refused(
         declare()
 
 
-@pytest.mark.parametrize("value", [1.5, 2.0, "2"])
+@pytest.mark.parametrize("value", [1.5, "2", math.inf])
 def test_a_static_hyper_parameter_is_a_whole_number(value: Any) -> None:
     message = f"nb of GSS must be a whole number of at least 1, not {value!r}"
     with pytest.raises(InputError, match=message):
         GSS(nb=value)
+    with pytest.raises(InputError, match=r"nb of GSS must be a whole number, not 2\.0"):
+        fleet_of(GSS(nb=2.0), memory=5, replay=2)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["weight", "x", "y"])

@@ -153,9 +153,9 @@ def _check(what: str, declared: Hyperparameter, value: object) -> None:
         if not math.isfinite(number) or number < 0:
             raise InputError(f"{what} must be at least 0 and finite, not {value!r}")
     elif declared.default == 0:  # a flag that is off by default
-        if not isinstance(value, int) or value not in (0, 1):
+        if _number(value) not in (0, 1):
             raise InputError(f"{what} must be 1 (on) or 0 (off), not {value!r}")
-    elif not isinstance(value, int) or value < 1:
+    elif (number := _number(value)) is None or number < 1 or number % 1:
         raise InputError(f"{what} must be a whole number of at least 1, not {value!r}")
 
 

@@ -13,6 +13,7 @@ from recollect.core.model import Model
 from recollect.errors import InputError
 from recollect.memory import Balanced, Policy, Reservoir, Stored
 from recollect.memory.policy import check_members
+from recollect.methods.options import static
 
 if TYPE_CHECKING:
     from recollect.methods.base import Method
@@ -206,6 +207,9 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     >>> setup_of(ER(), spec).policy, setup_of(ER(balanced=True), spec).policy
     (Reservoir(capacity=200), Balanced(capacity=200))
     """
+    for name in static(type(method)):
+        if not isinstance(value := getattr(method, name), int):
+            raise InputError(f"{name} of {method.title} must be a whole number, not {value!r}")
     setup = method.setup(spec)
     stores = setup.replay or method.replay
     if stores is None:
