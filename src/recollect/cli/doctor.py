@@ -31,8 +31,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "SklearnClassifier"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }
-BFLOAT16 = "supported by the CPU: --precision bf16 is faster for convolutional networks"
-NO_BFLOAT16 = "not supported by the CPU: --precision bf16 is slow on it"
+BFLOAT16 = ", with bfloat16 (--precision bf16)"
 NO_COMPILER = "none: long runs are not compiled"
 YES, NO = "[green]✓[/]", "[yellow]-[/]"
 
@@ -71,13 +70,12 @@ Line = tuple[bool, str, str]  # whether it works, its name, its state
 
 def _machine() -> list[Line]:
     gpus = [torch.cuda.get_device_name(n) for n in range(torch.cuda.device_count())]
-    native, compiles = bfloat16_is_fast(), compiler_exists()
+    compiles = compiler_exists()
     return [
         (True, "Python", platform.python_version()),
         (True, "PyTorch", torch.__version__),
-        (True, "cores", str(cores())),
+        (True, "cores", f"{cores()}{BFLOAT16 if bfloat16_is_fast() else ''}"),
         (bool(gpus), "GPU", ", ".join(gpus) or "none available to PyTorch: training uses the CPU"),
-        (native, "bfloat16", BFLOAT16 if native else NO_BFLOAT16),
         (compiles, "C++ compiler", "long runs are compiled" if compiles else NO_COMPILER),
     ]
 
