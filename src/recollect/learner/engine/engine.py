@@ -61,8 +61,8 @@ class Engine:
         self._user_errors = UserErrors(settings.method)
         device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
-        blank = as_input(torch.zeros(kind.shape, dtype=kind.dtype, device=device), dtype)
-        self.blank = blank
+        zeros = torch.zeros(kind.shape, dtype=kind.dtype, device=device)
+        self.blank = blank = as_input(zeros, dtype)
         with Work.counted(module, examples=2) as self._work:
             self.outputs = outputs_of(module, blank, packing)
         if self.outputs < outputs:
@@ -70,6 +70,7 @@ class Engine:
             self.outputs = outputs_of(module, blank, packing)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
+        given = [NUMBER] * numbered
         self.fleet = Fleet(
             [settings.method],
             module,
@@ -77,9 +78,7 @@ class Engine:
             lr=[settings.lr],
             classes=self.outputs,
             shape=kind.shape,
-            memory=settings.capacity(
-                kind, self.outputs, dtype, given := [NUMBER] * numbered, self.target
-            ),
+            memory=settings.capacity(kind, self.outputs, dtype, given, self.target),
             replay=settings.replay,
             stored=kind.dtype,
             images=settings.transforms(packing),
@@ -296,6 +295,6 @@ class Engine:
             tensor.copy_(tensors[name][0])
         encoder = self.settings.encoder
         module = exported(self.settings.method, module, self.fleet.state)
-        wanted, packing = (outputs or classes, classes), self.kind.packing
-        module = with_first_outputs(module, wanted, self.blank, packing)
+        wanted = outputs or classes, classes
+        module = with_first_outputs(module, wanted, self.blank, self.kind.packing)
         return encoder.before(module, self.kind.arriving.packing) if encoder else module
