@@ -22,7 +22,7 @@ Advance = Callable[["Job", int], None]
 
 @contextmanager
 def showing_progress(jobs: Sequence[Job]) -> Iterator[Advance]:
-    """Show the progress over all steps of all runs, which the yielded function is told."""
+    """Show the progress of all runs; call the yielded function with steps as they are taken."""
     total = sum(job.total_steps for job in jobs)
     if not sys.stderr.isatty():
         yield Lines(total)
