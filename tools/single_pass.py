@@ -32,7 +32,7 @@ from recollect import Results, run, search
 from recollect.errors import InputError
 from recollect.experiments.files import write_runs
 from recollect.experiments.labels import setting_title
-from recollect.experiments.plan import Network
+from recollect.experiments.networks import Network
 from recollect.files import write_json
 from recollect.methods import method, omitted_defaults, symbol
 from recollect.streams import Stream

@@ -91,7 +91,7 @@ def test_a_network_of_ones_own_is_named_by_its_class(
 
     narrow, wide = (run_with(partial(Tanh, 6, 4, hidden=(n,))) for n in (3, 4))
     paper, one, other = Results([*ours, *narrow, *run_with(linear)]).summaries()
-    assert paper.apart == f"network {ours[0].network[:8]}"
+    assert paper.apart == "network MLP(hidden=[8])"
     assert (one.apart, other.apart) == ("network Tanh", "network Sequential")
     both = Results([*narrow, *wide])
     assert [each.apart for each in both.summaries()] == [

@@ -172,13 +172,14 @@ def _located(words: Sequence[str]) -> list[str]:
 
     After an option, a word with a colon may be something else, such as ray:ADDRESS or a path.
     """
-    from recollect.methods import is_location
+    from recollect.core.locations import is_location
 
     found = []
     for before, word in pairwise(["", *words]):
         name = word.rpartition("=")[2]
         free = not before.startswith("--") or before in ("--method", "--methods")
-        if is_location(name) and (free or ".py:" in name):
+        network = before == "--network" or word.startswith("--network=")
+        if is_location(name) and not network and (free or ".py:" in name):
             found.append(name)
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from recollect.cli.parser import duration, number
+from recollect.experiments.networks import NAMES, PASSED, NetworkChoice
 from recollect.methods import Method, every_method, hyperparameters
 from recollect.streams import BENCHMARKS
 from recollect.train.details import CURVE_EXAMPLES, CURVE_STEPS
@@ -129,6 +130,26 @@ def add_hyperparameters(
             given = {"nargs": "*"} if how.get("nargs") == "+" else {"nargs": "?", "const": 1.0}
         group.add_argument(f"--{name}", type=number, metavar="VALUE", help=text, **given)
     parser.set_defaults(hyperparameters=(*others, *helps))
+
+
+def add_network(parser: argparse.ArgumentParser) -> None:
+    """Add the options that choose another network than the benchmark's."""
+    add = parser.add_argument_group("network", "default: the benchmark's").add_argument
+    # fmt: off
+    add("--network", metavar="NAME",
+        help=f"{', '.join(NAMES)}; or path/to/file.py:Name or package.module:Name, a function or "
+             f"class that builds a module, to which {', '.join(PASSED)} are passed by name if it "
+             "requires them")
+    add("--width", type=int, metavar="N",
+        help="channels of the first layer of resnet18 (default: 64)")
+    add("--hidden", type=int, nargs="+", metavar="N",
+        help="units in each hidden layer of the mlp (default: 100 100)")
+    # fmt: on
+
+
+def chosen_network(chosen: argparse.Namespace) -> NetworkChoice:
+    """Return the network from the options."""
+    return NetworkChoice(chosen.network, chosen.width, chosen.hidden)
 
 
 def add_optimiser(parser: argparse.ArgumentParser, *, endless: bool = False) -> None:

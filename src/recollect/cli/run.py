@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from recollect.cli.options import (
     Methods,
     add_common,
+    add_network,
     add_optimiser,
     add_shared,
     add_target,
+    chosen_network,
     chosen_optimisation,
     given_values,
 )
@@ -40,6 +42,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
                                 "trained")  # fmt: skip
     parser.add_argument("--buffer", type=int, nargs="+", metavar="N",
                         help="buffer size in examples (default: the paper's smallest)")  # fmt: skip
+    add_network(parser)
     add_optimiser(parser)
     parser.add_argument("--validation", action="store_true",
                         help="evaluate on a held-out tenth of the training set")  # fmt: skip
@@ -60,8 +63,9 @@ def command(chosen: argparse.Namespace) -> int:
     training.write(results)
     screen, summaries = console(), results.summaries()
     first = summaries[0].first
-    title = f"{first.benchmark} · {first.method} · {summaries[0].seeds}"
-    screen.print(title, style="bold")
+    named = [first.network_class] if first.network_class else []
+    title = [first.benchmark, first.method, *named, summaries[0].seeds]
+    screen.print(" · ".join(title), style="bold")
     screen.print(_table(summaries, SCORES, seconds=True))
     screen.print(_footer(results, summaries), style="dim")
     if len(summaries) == 1:
@@ -89,6 +93,7 @@ def plans_for(chosen: argparse.Namespace) -> list[Plan]:
             epochs=chosen.epochs,
             validation=chosen.validation,
             optimisation=chosen_optimisation(chosen),
+            network=chosen_network(chosen),
         )
         for size in dict.fromkeys(sizes)
     ]

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from recollect.cli.options import (
     Methods,
     add_common,
+    add_network,
     add_optimiser,
     add_shared,
     add_target,
+    chosen_network,
     chosen_optimisation,
     given_values,
 )
@@ -41,6 +43,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         "recollect search BENCHMARK METHOD [--buffer N] [--trials N] [--lr VALUE ...] [...]"
     )
     add_target(parser, methods, "values to try instead of the paper's grid")
+    add_network(parser)
     add_optimiser(parser)
     parser.add_argument("--buffer", type=int, metavar="N", help="buffer size")
     parser.add_argument("--trials", type=int, metavar="N",
@@ -65,7 +68,8 @@ def command(chosen: argparse.Namespace) -> int:
     axes = grid(known, kind, given_values(chosen))
     points = points_of(axes)
     planned = partial(plan, kind, benchmark=known, buffer=size, epochs=chosen.epochs,
-                      optimisation=chosen_optimisation(chosen))  # fmt: skip
+                      optimisation=chosen_optimisation(chosen),
+                      network=chosen_network(chosen))  # fmt: skip
     planned(values=points, seeds=search_seeds)  # validate before loading data
     order = chosen.class_order
     known, tests = stream_or_stand_in(known, chosen.data_dir, notice, order)
@@ -96,7 +100,7 @@ def _show(known: Benchmark, kind: type[Method], size: int | None, found: Search)
     screen.print(_ranking(list(best), ranked))
     chosen = paper.hyperparameters(known.paper, kind.name, size)
     theirs = {name: value for name, value in chosen.items() if name in best}
-    if theirs and known.stands_in is None:
+    if theirs and known.stands_in is None and not results[0].network_class:
         same = "the same" if theirs == best else said(theirs)
         rank = next((n for n, one in enumerate(ranked, 1) if agrees(one.values, theirs)), None)
         where = f" (number {rank} here)" if rank and theirs != best else ""

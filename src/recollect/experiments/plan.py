@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import torch
-from torch import nn
 
-from recollect.errors import InputError
+from recollect.experiments.networks import DEFAULT, LINEAR, Network, NetworkChoice
 from recollect.experiments.values import (
     Values,
     axes_of,
@@ -21,14 +18,11 @@ from recollect.experiments.values import (
     checked_seeds,
 )  # fmt: skip
 from recollect.methods import ClosedForm, Method, hyperparameters, static, varying
-from recollect.nets import MLP, ResNet18
 from recollect.streams import Benchmark, Stream
-from recollect.streams.stream import packing_of
 from recollect.train import Job, Run
 from recollect.train.optimisation import PLAIN_SGD, Optimisation
 
 CPU = torch.device("cpu")
-Network = Callable[[], nn.Module] | nn.Module
 
 
 @dataclass(frozen=True)
@@ -39,7 +33,7 @@ class Plan:
     buffer: int | None
     epochs: int
     validation: bool
-    default_network: str = "mlp"
+    network: NetworkChoice
     optimisation: Optimisation = PLAIN_SGD
 
     def jobs(
@@ -50,11 +44,6 @@ class Plan:
         half: bool = False,
     ) -> list[Job]:
         """Build the jobs for a stream; the default network is the paper's."""
-        if network is None and (packing := packing_of(stream)) is not None:
-            raise InputError(
-                f"there is no default network for {stream.name}, whose examples are {packing}: "
-                f"pass one as network=..."
-            )
         return [
             Job(
                 stream=stream,
@@ -63,7 +52,7 @@ class Plan:
                 replay=replay,
                 buffer=self.buffer,
                 epochs=self.epochs,
-                network=network or _NETWORKS[self.default_network](stream),
+                network=network or self.network.build(stream),
                 validation=self.validation,
                 device=device,
                 half=half,
@@ -83,6 +72,7 @@ def plan(
     epochs: int | None = None,
     validation: bool = False,
     optimisation: Optimisation = PLAIN_SGD,
+    network: NetworkChoice = DEFAULT,
 ) -> Plan:
     """Plan the runs of a method with one buffer: every seed with every combination of values.
 
@@ -112,7 +102,7 @@ def plan(
         size,
         checked_epochs(epochs, benchmark),
         validation,
-        _default_network(kind, benchmark),
+        replace(network, name=network.name or _default_network(kind, benchmark)),
         optimisation,
     )
 
@@ -128,13 +118,5 @@ def points_of(axes: Mapping[str, Sequence[float]]) -> list[dict[str, float]]:
 
 def _default_network(kind: type[Method], benchmark: Benchmark | None) -> str:
     if issubclass(kind, ClosedForm):
-        return "none"
+        return LINEAR
     return benchmark.network if benchmark else "mlp"
-
-
-_NETWORKS: dict[str, Callable[[Stream], Network]] = {
-    "mlp": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes),
-    # A single linear layer, whose features are the inputs.
-    "none": lambda stream: partial(MLP, math.prod(stream.shape), stream.classes, hidden=()),
-    "resnet18": lambda stream: partial(ResNet18, stream.classes),
-}

@@ -101,8 +101,9 @@ def plans_of(
 def compare(
     benchmark: Benchmark, summary: Summary, setting: str, score: str = "accuracy"
 ) -> Comparison:
-    """Compare our score in a setting with the published one; no verdict on substitute data.
+    """Compare our score in a setting with the published one.
 
+    There is no verdict on substitute data, and for another network than the benchmark's.
     `score` is `accuracy`, `fwt`, `bwt` or `forgetting`.
     """
     ours = summary.mean(score, setting)
@@ -113,7 +114,7 @@ def compare(
     if score != "accuracy":
         metric = score if metric == "accuracy" else ""
     theirs = paper.published(benchmark.paper, setting, run.method, run.buffer, metric)
-    if theirs is None or benchmark.stands_in:
+    if theirs is None or benchmark.stands_in or run.network_class:
         return Comparison(ours, None, None)
     found = paper.verdict(ours.mean, ours.std, ours.seeds, theirs)
     # A failed run increases our standard deviation, and with it what counts as equal.

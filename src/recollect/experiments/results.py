@@ -282,9 +282,10 @@ def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRI
         if not others:
             continue
         shown = (value if name == "optimiser" else value[:SHOWN]) or "unknown"
-        if name == "network" and run.network_class:
+        if name == "network":
             same = any(each.network_class == run.network_class for each in others)
-            shown = f"{run.network_class} {shown}" if same else run.network_class
+            named = run.network_class
+            shown = f"{named} {shown}".lstrip() if same else named or "default"
         parts.append(f"{FINGERPRINTS[name]} {shown}")
         alike = [each for each in alike if getattr(each.identity, name) == value]
     return ", ".join(parts)

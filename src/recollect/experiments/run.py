@@ -11,7 +11,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from recollect.errors import InputError
-from recollect.experiments.plan import Network, plan
+from recollect.experiments.networks import Network
+from recollect.experiments.plan import plan
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Results
 from recollect.experiments.values import checked_seeds, checked_sizes

@@ -16,7 +16,8 @@ from typing import final
 from recollect.errors import InputError
 from recollect.experiments.bayes import bayesian
 from recollect.experiments.labels import setting_title
-from recollect.experiments.plan import Network, Plan, plan, points_of
+from recollect.experiments.networks import Network
+from recollect.experiments.plan import Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.run import kind_and_values, known_benchmark, stream_of

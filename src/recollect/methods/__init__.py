@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from functools import cache
 
+from recollect.core.locations import is_location
 from recollect.errors import InputError, unknown_name
 from recollect.methods.agem import AGEM, AGEMR
 from recollect.methods.base import Classifier, ClosedForm, Method
@@ -32,7 +33,7 @@ from recollect.methods.options import (
     symbol,
     varying,
 )
-from recollect.methods.packages import Others, is_location, located, look_for
+from recollect.methods.packages import Others, located, look_for
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
@@ -99,7 +100,6 @@ __all__ = [
     "every_method",
     "hyper",
     "hyperparameters",
-    "is_location",
     "method",
     "omitted_defaults",
     "others",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import weakref
 from collections.abc import Callable
@@ -25,6 +26,7 @@ BLOCK, BLOCKS = 64, 8
 SAMPLE = 64
 LETTERS = 16
 SEED = 0
+SIZES = ("hidden", "width")
 HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
@@ -35,7 +37,8 @@ class NetworkFacts:
 
     A function that builds a network is called once with torch's generator seeded; the resulting
     weights, from its own initialisation or from a file, are part of the fingerprint. `name` is the
-    name of its class, and empty for a network of this library.
+    name of its class; for a network of this library, it has the sizes that are not the defaults,
+    as in "ResNet18(width=20)" or "Linear" for no hidden layers, and is empty if there are none.
     """
 
     fingerprint: str
@@ -67,7 +70,7 @@ class NetworkFacts:
             hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS],
             tuple(own),
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
-            "" if type(module).__module__.startswith("recollect.") else type(module).__name__,
+            _name(module),
         )
 
 
@@ -104,6 +107,20 @@ def module_code_fingerprint(module: nn.Module) -> str:
     ]
     facts = [repr(module), attributes, [tokens_of(kind) for kind in own], captured_by(*own)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS]
+
+
+def _name(module: nn.Module) -> str:
+    kind = type(module)
+    if not kind.__module__.startswith("recollect."):
+        return kind.__name__
+    if kind not in ARGUMENTS:
+        return ""
+    defaults = inspect.signature(kind).parameters
+    sizes = {name: value for name, value in ARGUMENTS[kind](module).items() if name in SIZES}
+    if sizes.get("hidden") == []:
+        return "Linear"
+    said = [f"{n}={v}" for n, v in sizes.items() if v != type(v)(defaults[n].default)]
+    return f"{kind.__name__}({', '.join(said)})" if said else ""
 
 
 def _custom_kinds(module: nn.Module) -> list[type]:

@@ -34,7 +34,8 @@ class Result:
 
     `train_seconds` is the fleet's training time divided by its number of runs. `stream`, `network`
     and `code` are fingerprints, `UNKNOWN` in results of old files (see `Identity`).
-    `network_class` and `method_title` are set for networks and methods that are not the library's.
+    `network_class` is the class of a network that is not the library's, or names the sizes that are
+    not the library's defaults. `method_title` is set for methods that are not the library's.
     `provenance` has the machine, date and command, as far as they are known.
 
     `curves`, `confusion` (final confusion matrices over all tasks: row i is the true class, column
