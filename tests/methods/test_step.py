@@ -145,11 +145,12 @@ class TestRewrite:
 
     def test_a_guard_takes_it_back(self) -> None:
         fleet, (x, y) = fleet_of(Counting(), SEEDS[:1], guarded=True), data(SEEDS[:1])
-        fleet.learn(x, y, BATCH)
+        for start in range(0, x.shape[1], BATCH):
+            fleet.step(x[:, start : start + BATCH], y[:, start : start + BATCH])
         before = {name: tensor.clone() for name, tensor in fleet.tensors().items()}
         assert fleet.guard is not None
         fleet.guard.note()
-        fleet.learn(x[:, :BATCH], y[:, :BATCH], BATCH)
+        fleet.step(x[:, :BATCH], y[:, :BATCH])
         assert not torch.equal(fleet.memory.tensors["times"], before["memory.times"])
         fleet.guard.undo()
         rows = slice(0, CAPACITY)  # the spare row holds anything

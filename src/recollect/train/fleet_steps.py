@@ -11,6 +11,7 @@ from recollect.core.targets import Target
 from recollect.train import checks
 from recollect.train.execution import fast_arithmetic
 from recollect.train.fleet_tasks import FleetTasks
+from recollect.train.guard import Guard
 from recollect.train.planner import by_step
 
 
@@ -19,6 +20,7 @@ class FleetSteps(FleetTasks):
 
     classes: int
     target: Target
+    guard: Guard | None
     recorded: bool
 
     def learn(
@@ -26,12 +28,15 @@ class FleetSteps(FleetTasks):
     ) -> Tensor:
         """Take one step per batch of examples, and return the last loss, `[K]`.
 
+        A guarded fleet takes its steps by `step`.
+
         Args:
             x: The examples `[K, n, ...]`.
             y: Their targets `[K, n, ...]`.
             batch: Number of examples per step; the last batch may be smaller.
             given: The values of the fleet's `fields`, `[K, n, ...]`.
         """
+        assert self.guard is None
         checks.check_tasks(self.kind, self.clock)
         checks.check_batch(x, y, batch, len(self.seeds), self.classes, self.target)
         y = y.to(self.device, self.target.dtype)
