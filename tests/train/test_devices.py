@@ -9,7 +9,7 @@ import torch
 
 from recollect import InputError
 from recollect.train import device_named
-from recollect.train.devices import device_label
+from recollect.train.devices import compute_once, device_label
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")
 
@@ -24,6 +24,12 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
         monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"Chip {device.index}")
 
     return set_to
+
+
+def test_libraries_are_loaded_without_random_numbers() -> None:
+    before = torch.get_rng_state()
+    compute_once(CPU)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 class TestDevices:

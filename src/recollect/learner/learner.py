@@ -24,6 +24,7 @@ from recollect.learner.saving.image import reading
 from recollect.learner.settings import Settings, check_arguments, check_passed_again, usable_memory
 from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
 from recollect.methods import Method
+from recollect.train.devices import load_libraries
 
 
 @final
@@ -142,6 +143,7 @@ class Learner(Learning):
             compiled=compiled,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
+        load_libraries(settings.device)  # so that the first step does not wait for it
         labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
         self.drift = drift

@@ -6,9 +6,11 @@ import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
+from torch import nn
 
 from recollect.errors import InputError
 
@@ -66,6 +68,25 @@ def device_label(device: torch.device) -> str:
     'CPU'
     """
     return torch.cuda.get_device_name(device) if device.type == "cuda" else "CPU"
+
+
+@cache
+def load_libraries(device: torch.device) -> None:
+    """Load the libraries of a GPU, which takes seconds in a process that has not used it yet."""
+    if device.type == "cuda":
+        compute_once(device)
+
+
+def compute_once(device: torch.device) -> None:
+    """Compute gradients of a convolution and a product, in both precisions, and wait for them."""
+    for dtype in (torch.float32, torch.bfloat16):
+        x, weight, dense = (
+            torch.ones(shape, device=device, dtype=dtype, requires_grad=True)
+            for shape in ((8, 8, 8, 8), (8, 8, 3, 3), (8, 8))
+        )
+        seen = nn.functional.conv2d(x, weight, padding=1).mean((2, 3)) @ dense
+        torch.autograd.grad(seen.square().sum(), (x, weight, dense))
+    wait_for(device)
 
 
 def wait_for(device: torch.device) -> None:
