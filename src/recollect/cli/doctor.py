@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import platform
 from collections.abc import Iterator
 from importlib import metadata
@@ -110,6 +111,10 @@ def _packages() -> Iterator[Line]:
 
 def _store(chosen: argparse.Namespace) -> Iterator[Line]:
     store = Store(chosen.store)
+    folder = next(each for each in store.path.absolute().parents if each.exists())
+    if not store.path.exists() and not (folder.is_dir() and os.access(folder, os.W_OK)):
+        yield False, "results", f"{store.path} cannot be created: {folder} is no writable folder"
+        return
     try:
         yield True, f"{len(store.runs(all_codes=True))} runs", str(store.path)
     except RecollectError as error:
