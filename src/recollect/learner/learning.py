@@ -108,7 +108,7 @@ class Learning(Late):
         sifted = arrived.sifted(before.watch, before.learned, on_outlier, before.labels)
         examples, labels, left_out, watch = sifted
         if not labels:
-            self._now = before._replace(watch=watch)
+            self._now = before._replace(watch=watch.settled())
             log.tell_change(before, self._now, left_out)
             return math.nan, left_out
         batch = self._settings.encoded(examples, arrived.packing)
@@ -130,9 +130,15 @@ class Learning(Late):
             elif not in_step:
                 guessed = before.guesses(batch)
             numbers = known.encode(labels, engine.outputs)
+
+            def settle() -> None:
+                nonlocal watch
+                watch = watch.settled()
+
             engine.begin()
             try:
-                loss = engine.step(batch, targets_of(engine, numbers, weights), scored=in_step)
+                targets = targets_of(engine, numbers, weights)
+                loss = engine.step(batch, targets, scored=in_step, meanwhile=settle)
                 if in_step:
                     guessed = before.guesses(batch, engine.scores_before(batch))
                 record = known.judged(before.record, labels, numbers, guessed)

@@ -27,6 +27,7 @@ MOST_LANES = 16
 LONGEST_REASON = 160
 
 _fast_lock = Lock()
+_fast: list[bool] = []  # whether they search, of the contexts that are open
 _fast_before: list[tuple[bool, bool]] = []
 
 
@@ -203,25 +204,33 @@ class Lanes:
         return done
 
 
-def fast_arithmetic(device: torch.device) -> AbstractContextManager[None]:
-    """Context that enables TF32 matrix products and cuDNN benchmarking on a GPU."""
-    return _fast_on_gpu() if device.type == "cuda" else nullcontext()
+def fast_arithmetic(device: torch.device, *, search: bool = False) -> AbstractContextManager[None]:
+    """Context that enables TF32 matrix products on a GPU.
+
+    With `search`, cuDNN also times its algorithms for every new shape of a convolution, and then
+    uses the fastest. This takes seconds for a network, and pays over many steps of the same shape.
+    """
+    return _fast_on_gpu(search) if device.type == "cuda" else nullcontext()
 
 
 @contextmanager
-def _fast_on_gpu() -> Iterator[None]:
+def _fast_on_gpu(search: bool) -> Iterator[None]:
     matmul: Any = torch.backends.cuda.matmul
     cudnn: Any = torch.backends.cudnn
     with _fast_lock:
-        _fast_before.append((matmul.allow_tf32, cudnn.benchmark))
-        matmul.allow_tf32 = cudnn.benchmark = True
+        if not _fast:
+            _fast_before.append((matmul.allow_tf32, cudnn.benchmark))
+        _fast.append(search)
+        matmul.allow_tf32, cudnn.benchmark = True, any(_fast) or _fast_before[0][1]
     try:
         yield
     finally:
         with _fast_lock:  # the settings are global: the last thread to leave restores them
-            before = _fast_before.pop()
-            if not _fast_before:
-                matmul.allow_tf32, cudnn.benchmark = before
+            _fast.remove(search)
+            if _fast:
+                cudnn.benchmark = any(_fast) or _fast_before[0][1]
+            else:
+                matmul.allow_tf32, cudnn.benchmark = _fast_before.pop()
 
 
 @cache

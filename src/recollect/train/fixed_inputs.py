@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -28,32 +29,46 @@ class FixedInputs:
     {'x': tensor([1., 2.]), 'n': tensor([3])}
     """
 
-    def __init__(self, like: Inputs, device: torch.device) -> None:
+    def __init__(self, like: Inputs, device: torch.device, *, pinned: bool = False) -> None:
         offsets, total = {}, 0
         for name, tensor in like.items():
             if tensor.device == CPU:
                 offsets[name] = total
                 total += math.ceil(extent(tensor) * tensor.itemsize / ALIGNED) * ALIGNED
         self._here = self._staged = torch.empty(total, dtype=torch.uint8, device=device)
-        if device.type != "cpu":
-            self._staged = torch.empty(total, dtype=torch.uint8)
+        self._sent: torch.cuda.Event | None = None
+        if device != CPU:
+            pinned = pinned and device.type == "cuda"
+            self._staged = torch.empty(total, dtype=torch.uint8, pin_memory=pinned)
+            self._sent = torch.cuda.Event() if pinned else None
         self.tensors: dict[str, Tensor] = {}
+        self._arrays: dict[str, np.ndarray] = {}  # NumPy copies small tensors faster
         self._groups: dict[object, tuple[list[str], list[Tensor]]] = {}
         for name, tensor in like.items():
             sent = name in offsets
             here = within(self._here, offsets[name], tensor) if sent else torch.empty_like(tensor)
             self.tensors[name] = here
+            to = within(self._staged, offsets[name], tensor) if sent else here
+            if sent and tensor.dtype != torch.bfloat16:
+                self._arrays[name] = to.numpy()
+                continue
             names, filled = self._groups.setdefault(sent or tensor.dtype, ([], []))
             names.append(name)
-            filled.append(within(self._staged, offsets[name], tensor) if sent else here)
+            filled.append(to)
 
     def fill(self, inputs: Inputs) -> None:
         """Copy tensors here; the caller may change them as soon as this returns."""
+        if self._sent is not None:
+            self._sent.synchronize()
+        for name, array in self._arrays.items():
+            np.copyto(array, inputs[name].numpy())
         for names, filled in self._groups.values():
             torch._foreach_copy_(filled, [inputs[name] for name in names])
         if self._staged is not self._here:
             # From pageable memory, this returns as soon as the driver has a copy of the bytes.
             self._here.copy_(self._staged, non_blocking=True)
+            if self._sent is not None:
+                self._sent.record()
 
     def wipe(self) -> None:
         """Overwrite all copies with zeros."""

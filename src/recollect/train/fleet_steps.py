@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -41,7 +41,7 @@ class FleetSteps(FleetTasks):
         checks.check_batch(x, y, batch, len(self.seeds), self.classes, self.target)
         y = y.to(self.device, self.target.dtype)
         loss, count, start = torch.zeros(len(self.seeds), device=self.device), y.shape[1], 0
-        with fast_arithmetic(self.device):
+        with fast_arithmetic(self.device, search=True):
             while start < count:
                 size = min(batch, count - start)
                 sizes = self.planner.sizes(self.clock)
@@ -65,7 +65,7 @@ class FleetSteps(FleetTasks):
 
     def step(
         self, x: Tensor, y: Tensor, given: Mapping[str, Tensor] | None = None, *,
-        scored: bool = False,
+        scored: bool = False, meanwhile: Callable[[], None] = lambda: None,
     ) -> Tensor:  # fmt: skip
         """Take one step of a guarded fleet, which can be undone; return the loss, `[K]`.
 
@@ -76,6 +76,7 @@ class FleetSteps(FleetTasks):
             y: Their targets `[K, B, ...]`; class indices must be in range.
             given: The values of the fleet's `fields`, `[K, B, ...]`.
             scored: Whether to compute `scores`; only if steps are `recorded`.
+            meanwhile: Work for the host while the device computes.
         """
         if not self.target.classes:
             self.target.check(y, self.classes)
@@ -83,7 +84,7 @@ class FleetSteps(FleetTasks):
         with fast_arithmetic(self.device):
             plan, sizes, full = self.planner.next(self.clock, size, y.unsqueeze(0))
             planned = {"x": x.contiguous(), "y": y, **(given or {}), **plan}
-            loss = self._stepper.take_one(planned, sizes, full, scored=scored)
+            loss = self._stepper.take_one(planned, sizes, full, scored, meanwhile)
             self.planner.count(y.unsqueeze(0))
         self.clock = self.clock.after(1, size)
         if self.clock.holes:

@@ -80,7 +80,7 @@ class FleetTasks:
             self.planner.replay, examples, self._reader.inputs,
             partial(training_logits, self.network, self.images, self.seeds, steps, batch), requests,
         )  # fmt: skip
-        with fast_arithmetic(self.device):
+        with fast_arithmetic(self.device, search=True):
             (self._method.end_task if ending else self._method.start_task)(task)
         self._stepper.first_steps.forget()
         return requests

@@ -202,7 +202,9 @@ class Guard:
         if self._by_type:
             groups = [[i for i in changed if i in each] for each in self._by_type]
         for indices in groups:
-            if len(indices) == len(to):
+            if len(to) == 1 and indices:
+                to[0].copy_(of[0])
+            elif len(indices) == len(to):
                 torch._foreach_copy_(to, of)
             elif indices:
                 torch._foreach_copy_([to[i] for i in indices], [of[i] for i in indices])

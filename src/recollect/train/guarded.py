@@ -64,19 +64,23 @@ class GuardedSteps:
         module, device = self._network.module, self._network.device
         self.recorded = Recorded(self._noted, self._write, module, device, title, "step")
 
-    def __call__(self, kind: Hashable, inputs: Inputs, *, scored: bool) -> Tensor:
+    def __call__(
+        self, kind: Hashable, inputs: Inputs, scored: bool, meanwhile: Callable[[], None]
+    ) -> Tensor:
         """Take a step, and return its loss `[K]`.
 
         Args:
             kind: Everything that the step depends on besides tensors.
             inputs: The inputs of `find`.
             scored: Whether to compute `scores`, if the steps are recorded.
+            meanwhile: Work for the host while the device computes.
         """
         self.scores = None
         if self.recorded is None:
-            return self._eager(sent(inputs, self._network.device), inputs)
+            return self._eager(sent(inputs, self._network.device), inputs, meanwhile)
         self._scored = scored
         found = self.recorded((kind, scored), inputs)
+        meanwhile()
         loss = self._checked(found)
         if self._stores(inputs, found):
             old = {n.removeprefix(OLD): t for n, t in found.items() if n.startswith(OLD)}
@@ -84,8 +88,9 @@ class GuardedSteps:
             self.recorded.follow()
         return loss
 
-    def _eager(self, inputs: Inputs, planned: Inputs) -> Tensor:
+    def _eager(self, inputs: Inputs, planned: Inputs, meanwhile: Callable[[], None]) -> Tensor:
         found = self._find(inputs)
+        meanwhile()
         if not self._guard.finite(found[LOSS]):
             raise DivergedError(DIVERGED)
         if self._stores(planned, found):
@@ -109,13 +114,13 @@ class GuardedSteps:
 
     def _checked(self, found: Found) -> Tensor:
         """Check the recorded part, and return the loss; synchronises with the device once."""
-        loss, numbers = found[LOSS], found[NUMBERS].cpu()
+        loss, numbers = found[LOSS], found[NUMBERS].cpu().numpy()  # few operations: each is slow
         if SCORES in found:
-            shape = found[SCORES].shape
-            numbers, scores = numbers[: -shape.numel()], numbers[-shape.numel() :]
-            self.scores = scores.to(found[SCORES].dtype).view(shape)
+            like = found[SCORES]
+            numbers, scores = numbers[: -like.numel()], numbers[-like.numel() :]
+            self.scores = torch.from_numpy(scores).to(like.dtype).view(like.shape)
         count, each = loss.numel(), numbers.tolist()
         sure = all(map(math.isfinite, each[:count])) and all(total < SURE for total in each[count:])
         if not sure and not self._guard.finite(loss):
             raise DivergedError(DIVERGED)
-        return numbers[:count].to(loss.dtype).view(loss.shape)
+        return torch.tensor(each[:count], dtype=loss.dtype).view(loss.shape)

@@ -175,7 +175,7 @@ class _Recording:
         self, function: Function, then: Then, inputs: Inputs, pool: Any, device: torch.device
     ) -> None:
         self._function, self._then = function, then
-        self._inputs = FixedInputs(inputs, device)
+        self._inputs = FixedInputs(inputs, device, pinned=True)
         self._found: dict[str, Tensor] = {}
         self._graphs: tuple[torch.cuda.CUDAGraph, torch.cuda.CUDAGraph] | None = None
         if pool is not None:

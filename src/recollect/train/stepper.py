@@ -94,11 +94,18 @@ class Stepper:
             check_loss(loss, stacks["y"].shape[1])
         return loss
 
-    def take_one(self, planned: Stacks, sizes: Sizes, usual: bool, *, scored: bool) -> Tensor:
-        """Take one guarded step on tensors `[K, ...]`; with `scored`, see `GuardedSteps`."""
+    def take_one(
+        self,
+        planned: Stacks,
+        sizes: Sizes,
+        usual: bool,
+        scored: bool,
+        meanwhile: Callable[[], None],
+    ) -> Tensor:
+        """Take one guarded step on tensors `[K, ...]`; see `GuardedSteps`."""
         assert self.guarded is not None
         due = self._prepare(sizes, usual, planned["y"].shape[1])
-        loss = self.guarded((sizes, self._usual), planned, scored=scored)
+        loss = self.guarded((sizes, self._usual), planned, scored, meanwhile)
         if due:
             check_loss(loss, len(planned["y"]))
         return loss

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import final
@@ -121,17 +121,18 @@ class Engine:
         """Move a batch to the device, unless steps are recorded: they send all inputs together."""
         return x if self.fleet.recorded else x.to(self.settings.device)
 
-    def step(self, x: Tensor, y: Tensor, *, scored: bool = False) -> float:
+    def step(self, x: Tensor, y: Tensor, scored: bool, meanwhile: Callable[[], None]) -> float:
         """Take a step on a batch `[n, ...]` with targets `[n, ...]`, and return the loss.
 
-        `scored` requests `scores_before`, if it `predicts_in_step`.
+        `scored` requests `scores_before`, if it `predicts_in_step`. `meanwhile` is work for the
+        host while the device computes.
         """
         self._note()
         given = numbers_after(self.fleet.seen, x) if self.numbered else None
         try:
             with self._user_errors:
-                loss = self.fleet.step(x.unsqueeze(0), y.unsqueeze(0), given, scored=scored)
-                return float(loss)
+                batch = x.unsqueeze(0), y.unsqueeze(0), given
+                return float(self.fleet.step(*batch, scored=scored, meanwhile=meanwhile))
         except DivergedError:
             log.tell_undone(self.fleet.steps, "the loss or the weights are not finite after it")
             raise DivergedError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -33,13 +34,17 @@ class Columns:
     bound: np.ndarray
     examples: int = 0
     moved: int = 0  # number of examples at the last update of the quantiles
-    least: float | None = None  # the smallest bound, if it was computed
+    least: float = math.inf  # the smallest bound
 
     @classmethod
     def empty(cls, features: int) -> Columns:
         """Create the quantiles before the first example."""
         zero = np.zeros(features)
         return cls(np.zeros((2, features)), zero, zero, np.full(features, np.inf))
+
+    def sized(self, features: int) -> Columns:
+        """Return these quantiles, or new ones if the number of features is another."""
+        return self if len(self.count) == features else Columns.empty(features)
 
     @property
     def lower(self) -> np.ndarray:
@@ -64,9 +69,8 @@ class Columns:
             far: Rows that are outliers as a whole, `[n]`; they do not move the quantiles.
             renew: Whether to recompute the bounds.
         """
-        now = self if len(self.count) == cells.shape[1] else Columns.empty(cells.shape[1])
-        least = float(now.bound.min(initial=np.inf)) if now.least is None else now.least
-        some = top > least and bool((cells.max(0) > now.bound).any())
+        now = self.sized(cells.shape[1])
+        some = top > now.least and bool((cells.max(0) > now.bound).any())
         odd = None
         if some or np.count_nonzero(now.balance):
             odd = cells > now.bound
@@ -76,21 +80,21 @@ class Columns:
         if renew or examples < SETTLED or examples >= now.moved + EVERY:
             now = now._moved(cells if far is None else cells[~far], renew, examples)
         else:
-            known = least if odd is None else None
             parts = now.quantiles, now.count, now.balance, now.bound
-            now = Columns(*parts, examples, now.moved, known)
+            now = Columns(*parts, examples, now.moved, now.least)
         return now, odd if some else None
 
     def _weighed(self, odd: np.ndarray, size: np.ndarray) -> Columns:
         """Update the balance with `odd` outliers among `size` non-zero values, both `[F]`."""
         balance = (self.balance + (WEIGHT + 1) * odd - size).clip(0)
         usual = balance >= PERSISTENT
+        bound = np.where(usual, np.inf, self.bound)
         return replace(
             self,
             balance=np.where(usual, 0, balance),
             count=np.where(usual, 0, self.count),
-            bound=np.where(usual, np.inf, self.bound),
-            least=None,
+            bound=bound,
+            least=smallest(bound),
         )
 
     def _moved(self, cells: np.ndarray, renew: bool, examples: int) -> Columns:
@@ -108,16 +112,17 @@ class Columns:
         step = np.maximum(FIRST / np.maximum(count, 1), STEP) if early else STEP
         # A large batch moves the quantiles by at most one step.
         step = np.minimum(step, 1 / np.maximum(size, 1))
-        above = _counted(cells > quantiles[:, None])
+        above = _counted(cells > _rounded_down(quantiles)[:, None])
         quantiles = quantiles * np.exp(step * (above - ABOVE * size))
-        bound = self.bound
+        bound, least = self.bound, self.least
         if renew:
             lower, high = quantiles
             known = count >= ENOUGH
             spread = high / np.where(known, np.minimum(lower, high), 1.0)
             early = np.maximum(SETTLED / np.maximum(count, 1), 1) ** 2
             bound = np.where(known, high * factor(spread) * early, np.inf)
-        return Columns(quantiles, count, self.balance, bound, examples, examples)
+            least = smallest(bound)
+        return Columns(quantiles, count, self.balance, bound, examples, examples, least)
 
 
 def _counted(which: np.ndarray) -> np.ndarray:
@@ -126,6 +131,17 @@ def _counted(which: np.ndarray) -> np.ndarray:
     few = which.shape[-2] < 256
     found: np.ndarray = which.view(np.uint8).sum(-2, dtype=np.uint8 if few else np.int64)
     return found.astype(np.int64)
+
+
+def _rounded_down(values: np.ndarray) -> np.ndarray:
+    """Round to float32, downwards: a number in float32 is above this if it is above the value."""
+    found = values.astype(np.float32)
+    return np.where(found > values, np.nextafter(found, np.float32(-np.inf)), found)
+
+
+def smallest(bounds: np.ndarray) -> float:
+    """Return the smallest of the bounds `[F]`; infinity if there are none."""
+    return float(bounds.min(initial=np.inf))
 
 
 def factor(spread: Any) -> Any:

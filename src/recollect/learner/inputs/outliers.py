@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recollect.errors import DataError, InputError
-from recollect.learner.inputs.feature_quantiles import Columns
+from recollect.learner.inputs.feature_quantiles import Columns, smallest
 from recollect.learner.inputs.magnitudes import RECENT, Magnitudes
 from recollect.learner.inputs.unusual_labels import Seen, Unusual
 from recollect.learner.targets.labels import decoded, encoded, no_class
@@ -57,6 +57,10 @@ class Watch(NamedTuple):
 
     No single value moves the statistics far, whatever its size. They depend on the examples alone,
     and are saved.
+
+    A batch whose values are all within the bounds has no outliers, so that `settled` can add it to
+    the statistics later, while a device computes. Until then its magnitudes `[n, F]` are in
+    `later`, with whether its examples are vectors of features.
     """
 
     magnitudes: Magnitudes
@@ -65,6 +69,7 @@ class Watch(NamedTuple):
     arrived: int = 0
     left_out: int = 0
     last: tuple[Outlier, ...] = ()
+    later: tuple[np.ndarray, bool] | None = None
 
     @classmethod
     def empty(cls) -> Watch:
@@ -88,9 +93,38 @@ class Watch(NamedTuple):
         """
         if not x.is_floating_point():
             return self, {}
+        now, vectors = self.settled(), x.dim() == 2
         cells = np.abs(x.cpu().float().numpy().reshape(len(x), -1))
+        plausible = now.magnitudes.bound
+        if vectors:
+            plausible = min(plausible, now.columns.sized(cells.shape[1]).least)
+        if float(cells.max()) <= plausible:
+            return now._replace(later=(cells, vectors)), {}
+        return now._judged(cells, vectors, labels, learned, name)
+
+    def settled(self) -> Watch:
+        """Return the statistics with the batch that has not been added yet."""
+        if self.later is None:
+            return self
+        cells, vectors = self.later
         sizes: np.ndarray = cells.max(1)
-        top, numbers, reasons = float(sizes.max()), np.arange(len(x)), dict[int, str]()
+        top = float(sizes.max())
+        magnitudes, columns = self.magnitudes.after(sizes, top), self.columns
+        if vectors:
+            columns, _ = columns.after(cells, top, None, magnitudes.renewed)
+        parts = magnitudes, columns, self.unusual, self.arrived, self.left_out, self.last
+        return Watch(*parts)
+
+    def _judged(
+        self,
+        cells: np.ndarray,
+        vectors: bool,
+        labels: Sequence[Hashable],
+        learned: Callable[[Hashable], int],
+        name: Callable[[int], str],
+    ) -> tuple[Watch, dict[int, str]]:
+        sizes: np.ndarray = cells.max(1)
+        top, numbers, reasons = float(sizes.max()), np.arange(len(cells)), dict[int, str]()
         if not math.isfinite(top):
             finite = np.isfinite(sizes)
             cells, sizes, numbers = cells[finite], sizes[finite], np.flatnonzero(finite)
@@ -99,7 +133,7 @@ class Watch(NamedTuple):
         magnitudes, columns, odd = self.magnitudes.after(sizes, top), self.columns, None
         # The bound may exceed the range of float32.
         far = sizes > np.float64(magnitudes.bound) if top > magnitudes.bound else None
-        if x.dim() == 2:
+        if vectors:
             columns, odd = columns.after(cells, top, far, magnitudes.renewed)
         now = Watch(magnitudes, columns, self.unusual, self.arrived, self.left_out, self.last)
         if odd is None and far is None:
@@ -133,9 +167,7 @@ class Watch(NamedTuple):
     def after(self, size: int, reasons: Mapping[int, str]) -> Watch:
         """Count a batch of `size` examples and the rows left out of it."""
         if not reasons:
-            arrived = self.arrived + size
-            parts = self.magnitudes, self.columns, self.unusual
-            return Watch(*parts, arrived, self.left_out, self.last)
+            return self._replace(arrived=self.arrived + size)
         new = [Outlier(self.arrived + row, reasons[row]) for row in sorted(reasons)]
         left_out, last = self.left_out + len(new), (*self.last, *new)[-LAST:]
         return self._replace(arrived=self.arrived + size, left_out=left_out, last=last)
@@ -203,6 +235,7 @@ class Watch(NamedTuple):
                 columns["bound"].copy(),
                 facts["examples"],
                 facts["moved"],
+                smallest(columns["bound"]),
             ),
             Unusual(unusual),
             facts["arrived"],

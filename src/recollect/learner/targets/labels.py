@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from recollect.errors import DataError, InputError
@@ -115,8 +116,9 @@ class Labels:
         """Return the predicted output indices, `[n]`; -1 if no class is known."""
         if scores is None:
             return np.full(count, -1)
-        found: np.ndarray = scores.argmax(1).cpu().numpy()
-        return found
+        if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
+            return scores.numpy().argmax(1)
+        return scores.argmax(1).cpu().numpy()
 
     def predictions(self, predicted: Any, several: bool, count: int) -> list[Hashable]:
         """Parse the labels that `predict` returned, one for each example."""
