@@ -40,7 +40,7 @@ class FixedInputs:
         if device != CPU:
             pinned = pinned and device.type == "cuda"
             self._staged = torch.empty(total, dtype=torch.uint8, pin_memory=pinned)
-            self._sent = torch.cuda.Event() if pinned else None
+            self._sent = torch.cuda.Event() if pinned else None  # type: ignore[no-untyped-call]
         self.tensors: dict[str, Tensor] = {}
         self._arrays: dict[str, np.ndarray] = {}  # NumPy copies small tensors faster
         self._groups: dict[object, tuple[list[str], list[Tensor]]] = {}

@@ -116,9 +116,12 @@ class Labels:
         """Return the predicted output indices, `[n]`; -1 if no class is known."""
         if scores is None:
             return np.full(count, -1)
+        found: np.ndarray
         if scores.device.type == "cpu" and scores.dtype != torch.bfloat16:
-            return scores.numpy().argmax(1)
-        return scores.argmax(1).cpu().numpy()
+            found = scores.numpy().argmax(1)  # faster for a small batch
+        else:
+            found = scores.argmax(1).cpu().numpy()
+        return found
 
     def predictions(self, predicted: Any, several: bool, count: int) -> list[Hashable]:
         """Parse the labels that `predict` returned, one for each example."""
