@@ -14,7 +14,7 @@ from recollect.train.devices import one_thread
 COUNT, FEATURES, CLASSES, BATCH, SEEDS, RATE = 3000, 8, 6, 10, 5, 0.01
 # Range of the bad cell of an outlier, as powers of ten; some of the large values are not finite.
 STREAMS = {"clean": None, "1e3 to 1e30, NaN, inf": (3, 30), "10 to 1,000": (1, 3)}
-CLIPS = {"no clipping": {}, "clip=5": {"clip": 5.0}}
+CLIPS = {"no clipping": {}, "clip=10": {"clip": 10.0}}
 
 
 def main() -> None:

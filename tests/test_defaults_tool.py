@@ -67,3 +67,11 @@ def test_a_cell_has_the_means_over_seeds() -> None:
 
 def test_no_file_is_no_rows(tmp_path: Path) -> None:
     assert read(tmp_path / "none.jsonl") == {}
+
+
+def test_a_tight_clip_changes_what_is_learned_and_a_wide_one_does_not() -> None:
+    runs = [(0.1, 0)]
+    free, wide, tight = (
+        learned(STREAMS["digits"], "DER++ 0.1, 1", 32, runs, clip) for clip in (None, 1e6, 1e-3)
+    )
+    assert free == wide != tight

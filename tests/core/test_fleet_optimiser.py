@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from recollect.core.dense import Product
 from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.weights import Gradient, Weights
 
@@ -87,3 +88,24 @@ def test_rows_share_the_state_of_the_fleet() -> None:
     assert torch.equal(weights.named()["w"], other.named()["w"])
     assert all(torch.equal(whole.state[name], apart.state[name]) for name in whole.state)
     assert whole.state["w.step"].tolist() == [3.0, 3.0, 3.0]
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+def test_clipping_alone_does_not_expand_thin_gradients(runs: int) -> None:
+    generator = torch.Generator().manual_seed(2)
+    thin = Product(*(torch.randn(runs, 4, n, dtype=torch.float64, generator=generator)
+                     for n in (6, 5)))  # fmt: skip
+    bias = torch.randn(runs, 5, dtype=torch.float64, generator=generator)
+    settings = [{"clip": most} for most in (0.5, 2.0, 1e3)[:runs]]
+    rate = torch.full((runs,), 0.1, dtype=torch.float64)
+    expected = torch.zeros(runs, 35, dtype=torch.float64)
+    for run in range(runs):
+        whole = torch.cat([thin.dense()[run].flatten(), bias[run]])
+        expected[run] = -0.1 * whole * min(settings[run]["clip"] / float(whole.norm()), 1)
+    weights = Weights({"weight": bias.new_zeros(runs, 6, 5), "bias": bias.new_zeros(runs, 5)})
+    ours = FleetOptimiser.of("SGD", weights, settings)
+    ours.descend(weights, Gradient({"weight": thin, "bias": bias}), rate)
+    found = torch.cat([each.reshape(runs, -1) for each in weights], 1)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=0)
+    assert not ours.state
+    assert [*ours.settings] == ["clip"]

@@ -58,12 +58,13 @@ class FleetOptimiser:
         """
         like = next(iter(weights))
         moved = {n: t for n, t in weights.named().items() if trained is None or n in trained}
-        names = list(DEFAULTS[name])
+        plain = name == "SGD" and not any(each.get(n) for each in settings for n in DEFAULTS[name])
+        names = [] if plain else list(DEFAULTS[name])
         if any("clip" in each for each in settings):
             names.append("clip")
         presets = {**DEFAULTS[name], "clip": float("inf")}
         columns = {n: [each.get(n, presets[n]) for each in settings] for n in names}
-        averages = AVERAGES[name] if name != "SGD" or any(columns["momentum"]) else ()
+        averages = AVERAGES[name] if name != "SGD" or any(columns.get("momentum", ())) else ()
         state = {f"{n}.{a}": torch.zeros_like(t) for n, t in moved.items() for a in averages}
         if name != "SGD":
             state |= {f"{n}.{STEP}": like.new_zeros(len(settings)) for n in moved}
@@ -80,10 +81,15 @@ class FleetOptimiser:
 
         Weights without a gradient do not change.
         """
-        parts = direction.dense().named()
-        parts = {name: part for name, part in parts.items() if name in self.trained}
-        if "clip" in self.settings:
-            parts = clipped(parts, self.settings["clip"])
+        gradient = Gradient({n: p for n, p in direction.parts.items() if n in self.trained})
+        clip = self.settings.get("clip")
+        if self.name == "SGD" and "momentum" not in self.settings:
+            share = 1.0 if clip is None else share_within(gradient.norm(), clip)
+            weights.add_(gradient, -rate * share)
+            return
+        parts = gradient.dense().named()
+        if clip is not None:
+            parts = clipped(parts, clip)
         move = self._sgd if self.name == "SGD" else self._adam
         named = weights.named()
         for name, part in parts.items():
@@ -135,7 +141,10 @@ class FleetOptimiser:
 
 def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
     """Clip gradients, a mapping of tensors `[K, ...]`, to a total norm of at most `most` `[K]`."""
-    squares = [part.reshape(len(part), -1).square().sum(1) for part in parts.values()]
-    norm = torch.stack(squares).sum(0).sqrt()
-    share = (most / (norm + 1e-6)).clamp(max=1)
+    share = share_within(Gradient(parts).norm(), most)
     return {name: part * column(share, part) for name, part in parts.items()}
+
+
+def share_within(norm: Tensor, most: Tensor) -> Tensor:
+    """The factors `[K]` that reduce norms `[K]` to at most `most` `[K]`."""
+    return (most / (norm + 1e-6)).clamp(max=1)

@@ -152,6 +152,16 @@ class Gradient:
         common = sorted(self.parts.keys() & other.parts.keys())
         return torch.stack([_dot(self.parts[n], other.parts[n]) for n in common]).sum(0)
 
+    def norm(self) -> Tensor:
+        """The norm of every run's gradient, `[K]`; thin products are not expanded."""
+        thin = [part.dot(part) for part in self.parts.values() if isinstance(part, Product)]
+        plain = [part for part in self.parts.values() if isinstance(part, Tensor)]
+        if plain and len(plain[0]) == 1:  # one operation for all of them
+            thin.append(torch.stack(torch._foreach_norm(plain)).square().sum().view(1))
+        else:
+            thin += [part.reshape(len(part), -1).square().sum(1) for part in plain]
+        return torch.stack(thin).sum(0).sqrt()
+
     def dense(self) -> Weights:
         """The gradients as `Weights` of plain tensors."""
         return Weights({name: dense(part) for name, part in self.parts.items()})

@@ -31,7 +31,8 @@ class Numbers(TypedDict, total=False):
         beta1: Decay rate of Adam's mean of gradients (default 0.9).
         beta2: Decay rate of Adam's mean of squared gradients (default 0.999).
         eps: Term added to Adam's denominator (default 1e-8).
-        clip: Largest norm of the gradient (default: no limit; 5 for `target="regression"`).
+        clip: Largest norm of the gradient (default: `math.inf`, no limit; 5 for
+            `target="regression"`).
         warmup: Number of steps over which the learning rate rises (default 0).
         decay_every: Steps between decays of the schedule "step".
         decay_factor: Factor by which the schedule "step" decays the rate (default 0.1).

@@ -116,13 +116,18 @@ class Optimisation:
         )
 
     def checked(self, given: Mapping[str, object]) -> dict[str, float]:
-        """Validate the settings of one run and convert them to floats."""
+        """Validate the settings of one run and convert them to floats.
+
+        An infinite `clip` means no clipping, and is left out.
+        """
         found: dict[str, float] = {}
         for name, value in given.items():
             if name not in self.numbers:
                 raise self.foreign(name)
             if not isinstance(value, int | float) or isinstance(value, bool):
                 raise InputError(f"{name} must be a number, not {value!r}")
+            if name == "clip" and value == math.inf:
+                continue
             found[name] = float(value)
             if not math.isfinite(value) or value < 0:
                 raise InputError(f"{name} must be at least 0 and finite, not {value:g}")
