@@ -69,6 +69,15 @@ def test_one_row_in_the_middle_is_read_although_it_is_not_aligned() -> None:
     assert packing.unpack(packing.pack(batch)[0])["b"].tolist() == [2**40, -5]
 
 
+@pytest.mark.parametrize("rows", [1, 5])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float32, np.float16])
+def test_an_axis_of_length_1_may_have_any_stride(rows: int, dtype: type[np.generic]) -> None:
+    batch = {"a": torch.from_numpy(np.arange(rows, dtype=dtype)[:, None])}
+    assert batch["a"].stride(-1) == 0
+    packing = Packing.of(batch)
+    assert torch.equal(packing.unpack(packing.pack(batch))["a"], batch["a"])
+
+
 def test_what_is_unpacked_has_memory_of_its_own() -> None:
     packing = Packing((Part("a", (2,), torch.float32),))
     rows = packing.pack({"a": torch.ones(1, 2)})

@@ -208,7 +208,8 @@ def test_saving_to_a_file_does_not_hold_up_the_others(gate: Gate, tmp_path: Path
 
 def test_notes_that_cannot_be_saved_are_refused_at_their_step(tmp_path: Path) -> None:
     learner = learner_in(tmp_path, every=1)
-    learner.notes = {"wrong": object()}
+    learner.notes = {"wrong": []}
+    learner.notes["wrong"].append(object())
     with pytest.raises(DataError, match=r"learned, but not saved: .*plain JSON"):
         learner.observe(*batch(0))
     assert (learner.seen, learner.saved) == (4, None)

@@ -184,7 +184,8 @@ def test_a_step_whose_checkpoint_fails_is_no_input_error(tmp_path: Path) -> None
     learner = Learner(MLP(4, 1), ER(), memory=10, checkpoints=tmp_path, checkpoint_every=1)
     learner.observe(X, Y)
     learner.flush()
-    learner.notes["no"] = object()
+    learner.notes["no"] = []
+    learner.notes["no"].append(object())
     with pytest.raises(DataError, match="learned, but not saved"):
         learner.observe(X, Y)
     assert (learner.seen, learner.saved) == (12, 6)

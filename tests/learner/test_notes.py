@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -36,9 +39,53 @@ def test_tensors_among_the_notes_are_saved_as_they_were(learned: bool, tmp_path:
         assert found.notes["waiting.x"].dtype == torch.uint8
 
 
-def test_what_is_neither_plain_nor_a_tensor_is_refused(tmp_path: Path) -> None:
+WRONG: list[Any] = [
+    object(), float("nan"), {1, 2}, np.ones(2), b"x", Path(), {"x": torch.zeros(1)},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda value: type(value).__name__)
+def test_what_is_neither_plain_nor_a_tensor_is_refused(wrong: Any) -> None:
     learner = Learner(MLP(2, 1), ER())
-    learner.notes = {"deep": {"x": torch.zeros(1)}}
-    with pytest.raises(InputError, match="plain JSON data"):
+    learner.notes = {"row": 1}
+    for assign in (
+        lambda: setattr(learner, "notes", {"deep": wrong}),
+        lambda: learner.notes.update(deep=wrong),
+        lambda: learner.notes.__setitem__("deep", wrong),
+        lambda: learner.notes.__ior__({"deep": wrong}),
+        lambda: learner.notes.setdefault("deep", wrong),
+    ):
+        with pytest.raises(InputError, match=r"notes\['deep'\] cannot be saved: .*plain JSON data"):
+            assign()
+    assert learner.notes == {"row": 1}
+
+
+@pytest.mark.parametrize("wrong", [None, [1], 3])
+def test_notes_are_a_dictionary(wrong: Any) -> None:
+    learner = Learner(MLP(2, 1), ER())
+    with pytest.raises(InputError, match=r"must be a dictionary .*assign \{\}"):
+        learner.notes = wrong
+    with pytest.raises(InputError, match="names of notes must be strings, not 1"):
+        learner.notes = {1: 2}  # type: ignore[dict-item]
+    assert learner.notes == {}
+
+
+def test_nested_data_that_became_wrong_later_are_refused_by_name(tmp_path: Path) -> None:
+    learner = Learner(MLP(2, 1), ER())
+    learner.notes = {"deep": {}}
+    learner.notes["deep"]["x"] = torch.zeros(1)
+    with pytest.raises(InputError, match=r"notes\['deep'\] cannot be saved"):
         learner.save(tmp_path / "file")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_notes_are_what_they_will_be_after_loading(tmp_path: Path) -> None:
+    learner = Learner(MLP(2, 1), ER())
+    learner.notes = {"row": np.int64(3), "scale": np.float32(0.5), "on": np.bool_(True)}
+    learner.notes |= {"files": ("a", "b"), "counts": {1: 2}}
+    assert learner.notes == {
+        "row": 3, "scale": 0.5, "on": True, "files": ["a", "b"], "counts": {"1": 2},
+    }  # fmt: skip
+    learner.save(tmp_path / "file")
+    assert Learner.load(tmp_path / "file", MLP(2, 1)).notes == learner.notes
+    assert copy.deepcopy(learner.notes) == learner.notes

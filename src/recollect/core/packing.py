@@ -77,7 +77,10 @@ class Packing:
         rows = []
         for part in self.parts:
             tensor = batch[part.name]
-            numbers = tensor.reshape(len(tensor), -1).contiguous().view(torch.uint8)
+            flat = tensor.reshape(len(tensor), -1).contiguous()
+            if flat.stride(-1) != 1:  # torch ignores the stride of an axis of length 1
+                flat = flat.clone(memory_format=torch.contiguous_format)
+            numbers = flat.view(torch.uint8)
             rows.append(functional.pad(numbers, (0, part.words * WORD - numbers.shape[1])))
         return torch.cat(rows, 1).view(torch.int32)
 

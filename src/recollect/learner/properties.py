@@ -24,7 +24,6 @@ class Properties:
     _settings: Settings
     _now: Snapshot
     _lock: FairLock
-    notes: dict[str, Any]
 
     if not TYPE_CHECKING:  # a type checker would otherwise accept any attribute
 

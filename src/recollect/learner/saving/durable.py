@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
@@ -14,6 +15,7 @@ from recollect.learner.predictor import Predictor
 from recollect.learner.saving import snapshot
 from recollect.learner.saving.checkpoints import Checkpoints
 from recollect.learner.saving.image import Image, Writing
+from recollect.learner.saving.notes import Notes
 from recollect.learner.saving.versions import Version, versions_in
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
@@ -24,10 +26,19 @@ class Durable(Predictor):
 
     def __init__(self, module: nn.Module, settings: Settings, labels: Answers, window: int) -> None:
         super().__init__(module, settings, labels, window)
-        self.notes: dict[str, Any] = {}
+        self._notes = Notes()
         self._checkpoints = Checkpoints()
         self._writing = Writing()
         self._closed = False
+
+    @property
+    def notes(self) -> dict[str, Any]:
+        """Plain data and tensors of yours that are saved with the learner."""
+        return self._notes
+
+    @notes.setter
+    def notes(self, notes: Mapping[str, Any]) -> None:
+        self._notes = Notes(notes)
 
     @property
     def saved(self) -> int | None:
@@ -142,10 +153,10 @@ class Durable(Predictor):
         weakref.finalize(self, checkpoints.let_go)
 
     def _packed(self) -> bytes:
-        return snapshot.packed(self._settings, self._now, self.notes)
+        return snapshot.packed(self._settings, self._now, self._notes)
 
     def _image(self) -> Image:
-        return snapshot.image_of(self._settings, self._now, self.notes)
+        return snapshot.image_of(self._settings, self._now, self._notes)
 
     def _checkpoint_if_due(self) -> None:
         try:

@@ -24,6 +24,7 @@ from recollect.learner.monitoring.class_record import Record
 from recollect.learner.monitoring.drift import Drift
 from recollect.learner.optimising import ADDED, check_lr
 from recollect.learner.saving.image import Image
+from recollect.learner.saving.notes import Notes
 from recollect.learner.settings import LARGEST, LATER, SAVED, Settings, is_whole
 from recollect.learner.targets.answers import Answers, AnyRecord, restored_answers, restored_record
 from recollect.learner.targets.labels import Labels, decoded, encoded
@@ -79,14 +80,14 @@ class Snapshot(NamedTuple):
         return self.labels.guess(scores[:, : len(self.labels)], len(batch))
 
 
-def packed(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> bytes:
+def packed(settings: Settings, snapshot: Snapshot, notes: Notes) -> bytes:
     """Serialise the whole state of a learner to the bytes of its file."""
     engine = snapshot.engine
     tensors = _named(snapshot, engine.fleet.tensors() if engine else {}, notes)
     return pack(_facts(settings, snapshot, notes), tensors)
 
 
-def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> Image:
+def image_of(settings: Settings, snapshot: Snapshot, notes: Notes) -> Image:
     """Copy the state of a learner, to be written by another thread during further steps."""
     facts, engine = as_json(_facts(settings, snapshot, notes)), snapshot.engine
     if engine is None:
@@ -97,7 +98,7 @@ def image_of(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -
     return image.with_memory(f"engine.{MEMORY}", engine.fleet.memory, engine.guard)
 
 
-def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> dict[str, Any]:
+def _facts(settings: Settings, snapshot: Snapshot, notes: Notes) -> dict[str, Any]:
     engine, labels, record, watch, drift, labelled, _ = snapshot
     kind, encoder = engine.kind if engine else None, settings.encoder
     return {
@@ -116,7 +117,7 @@ def _facts(settings: Settings, snapshot: Snapshot, notes: Mapping[str, Any]) -> 
         "window": len(record.ring),
         "watch": watch.facts(),
         "drift": drift and drift.facts(),
-        "notes": {name: each for name, each in notes.items() if not isinstance(each, Tensor)},
+        "notes": notes.plain(),
         "labelled": labelled,
     }
 
@@ -126,16 +127,13 @@ def notes_in(facts: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dict[st
     return {**facts["notes"], **_part(tensors, "notes")}
 
 
-def _named(
-    snapshot: Snapshot, engine: Mapping[str, Tensor], notes: Mapping[str, Any]
-) -> dict[str, Tensor]:
-    noted = {name: each for name, each in notes.items() if isinstance(each, Tensor)}
+def _named(snapshot: Snapshot, engine: Mapping[str, Tensor], notes: Notes) -> dict[str, Tensor]:
     record, watch = snapshot.record.tensors(), snapshot.watch.tensors()
     drift = snapshot.drift.tensors() if snapshot.drift else {}
     names = snapshot.names.tensors(snapshot.engine and snapshot.engine.fleet)
     parts = {
         "record": record, "watch": watch, "drift": drift, "engine": engine, "names": names,
-        "notes": noted,
+        "notes": notes.tensors(),
     }  # fmt: skip
     return {f"{part}.{name}": t for part, tensors in parts.items() for name, t in tensors.items()}
 
