@@ -45,8 +45,8 @@ class Metrics:
     over the values. An example without a prediction is not included.
 
     Multi-label classification: `f1` is the micro-averaged F1, `macro_f1` the mean F1 of the labels,
-    `hamming` the Hamming loss over the labels known after the batch, and `average_precision` the mean
-    over labels, with probabilities in bins of 0.01. `recent_f1` is `f1` over the last
+    `hamming` the Hamming loss over the labels known after the batch, and `average_precision` the
+    mean over labels, with probabilities in bins of 0.01. `recent_f1` is `f1` over the last
     examples, and `per_label` has the F1 of each label.
 
     >>> print(Metrics(seen=200, accuracy=0.9, recent=0.95, per_class={"up": 0.85, "down": 0.95}))
