@@ -86,6 +86,53 @@ def test_twenty_of_the_papers_figures_do_not_go_with_its_accuracies() -> None:
     assert len(found) == 20
 
 
+def lead(tasks: int, task: tuple[float, float], classes: tuple[float, float]) -> float:
+    """By how much Task-IL can have led Class-IL just after learning, at most, on average.
+
+    Given (accuracy, backward transfer) in both settings. What is right among all classes is right
+    among those of its task, so this is not negative if all four are of the same runs.
+    """
+    return tasks / (tasks - 1) * (task[0] - classes[0]) - (task[1] - classes[1])
+
+
+@given(
+    tasks=st.integers(2, 6),
+    numbers=st.lists(st.tuples(st.floats(0, 100), st.floats(0, 1)), min_size=36, max_size=36),
+)
+def test_class_il_is_never_ahead_of_task_il(tasks: int, numbers: list[tuple[float, float]]) -> None:
+    task, share = np.array(numbers[: tasks**2]).T.reshape(2, tasks, tasks)
+    both = [scores(matrix, np.zeros(tasks)) for matrix in (task, task * share)]
+    assert both[0].bwt is not None
+    assert both[1].bwt is not None
+    least = lead(tasks, *((each.accuracy, each.bwt) for each in both))  # type: ignore[arg-type]
+    assert least >= -1e-9
+
+
+def test_nine_rows_of_the_paper_do_not_belong_to_the_same_runs_in_both_settings() -> None:
+    tasks = {"seq-mnist": 5, "seq-cifar10": 5, "seq-tiny-imagenet": 10}
+    found = {}
+    for benchmark, count in tasks.items():
+        for method in METHODS:
+            for buffer in (None, *paper.buffers(benchmark, method)):
+                cells = [
+                    paper.published(benchmark, setting, method, buffer, metric)
+                    for setting in ("task", "class")
+                    for metric in ("accuracy", "bwt")
+                ]
+                if all(cells):
+                    means = [cell.mean for cell in cells if cell is not None]
+                    least = lead(count, (means[0], means[1]), (means[2], means[3]))
+                    found[benchmark, method, buffer] = round(least, 2)
+    assert len(found) == 65
+    assert {row: least for row, least in found.items() if least < -2 * ROUNDING} == {
+        ("seq-cifar10", "oewc", None): -1.51, ("seq-cifar10", "lwf", None): -9.53,
+        ("seq-cifar10", "fdr", 200): -3.91, ("seq-cifar10", "fdr", 500): -0.09,
+        ("seq-cifar10", "fdr", 5120): -1.48, ("seq-cifar10", "gss", 200): -4.53,
+        ("seq-cifar10", "gss", 500): -3.54, ("seq-cifar10", "gss", 5120): -18.08,
+        ("seq-cifar10", "hal", 500): -3.36,
+    }  # fmt: skip
+
+
 def test_one_forgetting_is_printed_for_three_methods_that_differ() -> None:
     rows: list[Figure] = [("seq-mnist", "task", m, None, "bwt") for m in ("sgd", "si", "lwf")]
     assert [mean(row, "forgetting") for row in rows] == [5.15, 5.15, 5.15]
