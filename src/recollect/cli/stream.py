@@ -57,6 +57,7 @@ OPTIONS = {
     r"^([a-z]+) must be": r"--\1 must be",
     r"^(max|schedule|weight)_([a-z]+) must be": r"--\1-\2 must be",
     r"another folder": "another --checkpoint",
+    r"keep the folder": "pass the folder of this state with --checkpoint",
     r"another file for predictions": "another --predictions",
 }
 

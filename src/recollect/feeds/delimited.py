@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import ClassVar, final
@@ -35,7 +35,7 @@ class Delimited(LineReader):
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.csv"
     ...     _ = path.write_text("speed,kind\\n1.5,walk\\n")
-    ...     [(record.x, record.label, record.position) for record in Delimited().read(str(path))]
+    ...     [(each.x, each.label, each.position[:2]) for each in Delimited().read(str(path))]
     [(array([1.5], dtype=float32), 'walk', (20, 2))]
     """
 
@@ -49,12 +49,13 @@ class Delimited(LineReader):
         names = [columns[number] for number in layout["features"]]
         return None if label is None else columns[label], names
 
-    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
+    def _rows(self, source: str, start: Sequence[int]) -> Iterator[Row | None]:
         unclosed: list[str] = []  # the lines so far of a row with an open quote
         never = Malformed("a quoted cell is never closed")
         # Only the first row of a file can be a header. A pipe always starts anew, maybe with one.
-        first = not offset or source == STDIN
-        for raw, end in numbered(self.source, source, offset, number):
+        first = not start[0] or source == STDIN
+        number = start[1]
+        for raw, end in numbered(self.source, source, start):
             if raw is None:
                 yield None
                 continue
@@ -76,7 +77,7 @@ class Delimited(LineReader):
                 yield Row(row, end, first)
                 first = False
         if unclosed:
-            yield Row(never, (offset, number))
+            yield Row(never, (start[0], number))
 
     def _cells(self, lines: list[str]) -> list[str] | None:
         """Split a row into cells; None if a quote is still open at its end."""
