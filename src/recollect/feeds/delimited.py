@@ -16,6 +16,7 @@ from recollect.feeds.reader import LineReader, Row
 from recollect.feeds.record import Layout, Malformed, Record
 
 MOST_LINES = 100
+RARE = 20  # a row of words that occurs again in at most one of 20 rows may be a header
 OTHER_DELIMITERS = ";\t|,"
 
 
@@ -107,6 +108,8 @@ class Delimited(LineReader):
         headed = self._is_header(names, rows[1:])
         columns = names if headed else [str(n + 1) for n in range(len(names))]
         values = [row for row in rows[headed:] if len(row) == len(names)]
+        if headed:
+            values = [row for row in values if not _is_same(row, names)]
         label, features = self._chosen(columns)
         if not values:
             wrong = Malformed(f"its number of columns is not {len(names)}")
@@ -131,9 +134,15 @@ class Delimited(LineReader):
             return self.header
         if self.label in names and not is_number(self.label or ""):
             return True
+        if not self._without_numbers(names):
+            return False
+        others = [row for row in rows if not _is_same(row, names)]
+        repeats = len(rows) - len(others)
+        if RARE * repeats > len(rows) and not _has_numbers_below(names, others):
+            others = rows  # it may be a row of categories like others, not a header
         # A name does not occur again in its column; a category does.
-        return self._without_numbers(names) and not any(
-            name and any(len(row) > n and row[n].strip() == name for row in rows)
+        return not any(
+            name and any(len(row) > n and row[n].strip() == name for row in others)
             for n, name in enumerate(names)
         )
 
@@ -179,6 +188,8 @@ class Delimited(LineReader):
         if row.first and self._is_repeated_header(row.found, source):
             return None
         cells, columns, target = row.found, self.layout["columns"], self.layout["label"]
+        if self.layout["headed"] and _is_same(cells, columns):
+            raise Malformed("it repeats the header, as where files were joined")
         if len(cells) != len(columns):
             raise Malformed(f"it has {len(cells)} columns, not {len(columns)}")
         x = self.table.features([cells[column] for column in self.layout["features"]])
@@ -187,3 +198,17 @@ class Delimited(LineReader):
             return Record(x, label, source, row.end)
         passed = {name: cells[column_of(name, columns)].strip() or None for name in self.how.passed}
         return Record(x, label, source, row.end, *self.how.parted(passed))
+
+
+def _is_same(row: list[str], names: list[str]) -> bool:
+    """Return whether a row is the header."""
+    return row[0].strip() == names[0] and [cell.strip() for cell in row] == names
+
+
+def _has_numbers_below(names: list[str], rows: list[list[str]]) -> bool:
+    """Return whether most cells of a column are numbers, and its name is not."""
+    return any(
+        not is_number(name)
+        and 2 * sum(len(row) > n and is_number(row[n]) for row in rows) > len(rows) > 0
+        for n, name in enumerate(names)
+    )
