@@ -110,7 +110,8 @@ class Delimited(LineReader):
         values = [row for row in rows[headed:] if len(row) == len(names)]
         if headed:
             values = [row for row in values if not _is_same(row, names)]
-        label, features = self._chosen(columns)
+        named = len(columns) - (self._unnamed(columns, values) if headed else 0)
+        label, features = self._chosen(columns[:named])
         if not values:
             wrong = Malformed(f"its number of columns is not {len(names)}")
             rest = [row if isinstance(row.found, Malformed) else Row(wrong, row.end)
@@ -128,6 +129,18 @@ class Delimited(LineReader):
             **saved_kinds([*found.values()]),
         }  # fmt: skip
         return buffered[headed:]
+
+    def _unnamed(self, columns: list[str], rows: list[list[str]]) -> int:
+        """Count the last columns without a name or a cell, which come from commas at line ends."""
+        count = 0
+        while count < len(columns) - 1 and not columns[-1 - count]:
+            if any(row[-1 - count].strip() for row in rows):
+                break
+            count += 1
+        if count and rows:
+            last = "column has" if count == 1 else f"{count} columns have"
+            self.how.say(f"the last {last} no name and no cells: ignored")
+        return count if rows else 0
 
     def _is_header(self, names: list[str], rows: list[list[str]]) -> bool:
         if self.header is not None:
