@@ -65,6 +65,14 @@ class TableReader:
         )
         for name in (*self.how.categorical, *self.how.keep):
             column_of(name, names)  # raises an error if there is no such column
+        uses = {"be in features": self.features, "be in ignore": self.ignore,
+                "be the id": [] if self.how.id is None else [self.how.id]}  # fmt: skip
+        for use, given in uses.items():
+            if found[0] in [column_of(name, names) for name in given]:
+                raise InputError(
+                    f"the column {names[found[0] or 0]!r} is the label, so it cannot {use}: "
+                    f"label='NAME' chooses another label"
+                )
         return found
 
     def _inferred(
