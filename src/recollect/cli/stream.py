@@ -20,7 +20,12 @@ from recollect.cli.stream_learner import (
     StreamSetup,
     in_words,
 )
-from recollect.cli.stream_screen import print_table, showing, showing_warnings
+from recollect.cli.stream_screen import (
+    print_forgotten,
+    print_table,
+    showing,
+    showing_warnings,
+)
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
 from recollect.learner.inputs.outliers import ON_OUTLIER
@@ -152,6 +157,8 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--every", type=interval, default=(30.0, None), metavar="TIME",
         help="how often to save: a time such as 5m (default: 30s), or a number of steps: 500")
     add("--fresh", action="store_true", help="start over instead of resuming")
+    add("--forget", nargs="+", metavar="ID",
+        help="only remove these ids from the saved state, and its earlier checkpoints; needs --id")
     add("--predictions", metavar="FILE",
         help="write a JSON line for every example; - for standard output")
     add_shared(parser, "--force")
@@ -200,6 +207,9 @@ def _command(chosen: argparse.Namespace) -> int:
         labels=labels,
         pending=chosen.pending or PENDING,
     )
+    if chosen.forget:
+        print_forgotten(live.forget(chosen.forget))
+        return 0
     with (
         stop_at_signals(live.stop) as came, setup.threads(), showing_warnings(),
         showing(chosen.window) as report,

@@ -71,6 +71,10 @@ def check_options(chosen: argparse.Namespace, kind: type[Method], sources: Seque
         raise InputError("--idle needs a source that waits for data: add --follow, or use -")
     if chosen.replayed and STDIN not in sources:
         raise InputError("--replayed is only for standard input: files resume where they stopped")
+    if chosen.forget and chosen.id is None:
+        raise InputError("--forget removes examples by id: give the id column or key with --id")
+    if chosen.forget and chosen.fresh:
+        raise InputError("--forget changes the saved state, which --fresh ignores: leave out one")
     check_late(chosen)
 
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 
 from recollect.cli.screen import compact_table, console, notice
 from recollect.learner import Learner
+from recollect.learner.contents.remembered import Forgotten
 from recollect.live import LiveStream
 
 REFRESH, NOW_AND_THEN, RECENT = 0.2, 10.0, 10.0
@@ -119,6 +120,13 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     if len(found.per_class) > MOST_CLASSES:
         table.add_row(f"... and {len(found.per_class) - MOST_CLASSES} more", "")
     screen.print(table)
+
+
+def print_forgotten(found: Forgotten) -> None:
+    """Print what was removed from a saved state, and what was not."""
+    *lines, _ = str(found).splitlines()  # the last one is about files that are deleted here
+    print("\n".join(lines))
+    print("Earlier checkpoints are deleted; the sources and the predictions are unchanged.")
 
 
 def _line(live: LiveStream, rate: str, window: int) -> str:
