@@ -2,7 +2,7 @@
 
 import sys
 
-from recollect.cli.main import main
+from recollect.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

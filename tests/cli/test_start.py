@@ -57,6 +57,21 @@ def test_a_signal_while_it_starts_is_one_line(
     assert done.stderr == "recollect: interrupted during startup\n"
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_command_itself_is_imported_is_one_line(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    # A module that `recollect.cli.main` imports first of all.
+    (tmp_path / "shlex.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")
+    path = os.pathsep.join([str(tmp_path), *sys.path])
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect", "methods"], capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": path}, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 128 + number
+    assert done.stderr == "recollect: interrupted during startup\n"
+
+
 def test_an_interrupt_that_is_ignored_stays_ignored() -> None:
     code = """
 import signal, sys

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from tests.docs.pages import blocks_of
 
-from recollect.cli.stream_learner import fit_for_streams
+from recollect.cli.stream_checks import fit_for_streams
 from recollect.methods import every_method
 
 Stream = Callable[..., Any]

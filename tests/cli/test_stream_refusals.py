@@ -22,14 +22,18 @@ Sensors = Callable[..., Path]
         (("nowhere.csv",), "there is no file or folder"),
         (("sensors.csv", "nowhere.csv"), "there is no file or folder"),
         (("sensors.csv", "sensors.csv"), "the same source is given twice"),
-        (("sensors.csv", "--method", "derp"), "unknown method 'derp': did you mean 'derpp'?"),
+        (("sensors.csv", "--method", "derp"), "unknown method 'derp': did you mean 'derpp'? "
+         "(known: agem-r, cls-er, der, derpp, er, "),
         (("sensors.csv", "--method", "ewc"), "EWC cannot learn from a stream, which has no task "
          "boundaries: use one of sgd, er, mer, agem-r, gss, der, derpp"),
         (("sensors.csv", "--method", "joint"), "JOINT cannot learn from a stream"),
         (("sensors.csv", "--method", "pnn"), "PNN cannot learn from a stream"),
         (("sensors.csv", "--method", "er-ring"), "ER (ring) divides its memory among the classes"),
         (("sensors.csv", "--method", "sgd", "--memory", 5), "SGD has no memory"),
-        (("sensors.csv", "--method", "er", "--alpha", 1), "ER has no hyper-parameter 'alpha'"),
+        (("sensors.csv", "--method", "er", "--alpha", 1), "ER has no hyper-parameter 'alpha' (it "
+         "has: --lr, --batch, --replay, --balanced)"),
+        (("sensors.csv", "--method", "sgd", "--alpha", 1), "(it has: --lr, --batch)"),
+        (("sensors.csv", "--method", "der", "--beta", 1), "--replay, --alpha, --balanced)"),
         (("sensors.csv", "--alpha", -1), "alpha must be at least 0"),
         (("sensors.csv", "--alpha", "nan"), "alpha must be at least 0"),
         (("sensors.csv", "--lr", 0), "lr must be greater than 0"),
@@ -40,6 +44,19 @@ Sensors = Callable[..., Path]
         (("sensors.csv", "--window", 0), "window must be a whole number of at least 1, not 0"),
         (("sensors.csv", "--seed", -1), "the seed must be a whole number in 0..2^63 - 1, not -1"),
         (("sensors.csv", "--hidden", 0), "--hidden and --width must be at least 1"),
+        (("sensors.csv", "--width", 4), "--width is only for --network resnet18: the size of the "
+                                        "mlp is given by --hidden"),
+        (("sensors.csv", "--network", "resnet18", "--hidden", 4), "--hidden is only for --network "
+                                                                  "mlp"),
+        (("sensors.csv", "--size", "3x3"), "--size is only for folders of images: leave it out, as "
+                                           "the format of the sources is csv"),
+        (("sensors.csv", "--order", "time"), "--order is only for folders of images"),
+        (("sensors.csv", "--format", "jsonl", "--no-header", "--delimiter", ";"),
+         "--delimiter is only for CSV: leave it out, as the format of the sources is jsonl"),
+        (("sensors.csv", "--features", "a", "kind"), "the column 'kind' is the label, so it cannot "
+         "be in --features: --label 'NAME' chooses another label"),
+        (("sensors.csv", "--ignore", "kind"), "is the label, so it cannot be in --ignore: --label"),
+        (("sensors.csv", "--label", "b", "--id", "2"), "is the label, so it cannot be the --id"),
         (("sensors.csv", "--optimiser", "Newton"), "Newton"),
         (("sensors.csv", "--optimiser", "Adam", "--momentum", 0.9), "has no momentum"),
         (("sensors.csv", "--optimiser", "RMSprop", "--momentum", 0.9), "RMSprop has no --momentum"),
@@ -142,3 +159,27 @@ def test_a_file_that_was_replaced_is_told_in_options(stream: Stream, sensors: Se
     said = stream(path)
     assert said.status == 2
     assert "it is not the same file as before (--fresh starts over)" in said.err
+
+
+def test_a_number_is_not_a_class(stream: Stream, sensors: Sensors) -> None:
+    said = stream(sensors(40), "--label", "a", "--ignore", "kind")
+    assert said.status == 2
+    assert "is not a class: to predict numbers, use --target regression; for classes" in said.err
+
+
+def test_columns_of_images_are_refused(stream: Stream) -> None:
+    Path("photos").mkdir()
+    Path("photos/a.png").touch()
+    assert "--header is only for CSV" in stream("photos", "--no-header").err
+    said = stream("photos", "--ignore", "time")
+    assert said.status == 2
+    assert "--ignore is only for CSV, JSON lines and Parquet, whose rows have columns" in said.err
+
+
+@pytest.mark.parametrize(("option", "right"), [("--bs", "--batch"), ("--mbs", "--replay")])
+def test_options_that_run_calls_otherwise(
+    option: str, right: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["stream", "a.csv", option, "5"])
+    assert f"unknown option {option}: did you mean {right}?" in capsys.readouterr().err

@@ -258,3 +258,21 @@ def test_a_bad_row_after_a_position_is_not_taken_for_a_header(tmp_path: Path) ->
     assert feed.faults.count == 2
     again = open_feed([str(path)], Reading(skip_bad=True), feed.reader.layout)
     assert [r and r.position for r in again.records({str(path): first.position})] == [last.position]
+
+
+@pytest.mark.parametrize(("commas", "count"), [(",", "column has"), (",,", "2 columns have")])
+def test_commas_at_the_ends_of_lines_are_not_a_label(
+    commas: str, count: str, written: Written
+) -> None:
+    path, said = written(f"a,b,k{commas}\n1,2,x{commas}\n3,4,y{commas} \n"), list[str]()
+    feed = open_feed(path, Reading(say=said.append))
+    assert [(r.x.tolist(), r.label) for r in feed.records() if r] == [([1, 2], "x"), ([3, 4], "y")]
+    assert feed.reader.columns == ("k", ["a", "b"])
+    assert said == [f"the last {count} no name and no cells: ignored"]
+    again = open_feed(path, None, feed.reader.layout)
+    assert [r.label for r in again.records() if r] == ["x", "y"]
+
+
+@pytest.mark.parametrize("text", ["a,b,\n1,2,\n3,4,y\n", "a,b,k\n1,2,\n3,4,\n", "1,2,\n3,4,\n"])
+def test_a_last_column_with_a_name_or_a_cell_is_the_label(text: str, written: Written) -> None:
+    assert all(len(x) == 2 for x, _ in rows_of(Delimited(), written(text)))

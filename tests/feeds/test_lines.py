@@ -15,6 +15,7 @@ import pytest
 from recollect.errors import DataError
 from recollect.feeds import Delimited, FileLines, Reading, Record, open_feed
 from recollect.feeds import lines as lines_module
+from recollect.feeds.trail import Trail
 
 
 def test_lines_are_the_same_whatever_the_size_of_a_chunk(
@@ -26,8 +27,8 @@ def test_lines_are_the_same_whatever_the_size_of_a_chunk(
     whole = content.splitlines(keepends=True)
     for size in (1, 2, 3, 7, 100):
         monkeypatch.setattr(lines_module, "CHUNK", size)
-        assert list(FileLines().lines(str(path), 0)) == whole
-        assert list(FileLines().lines(str(path), 4)) == whole[1:]
+        assert list(FileLines().lines(str(path), Trail(0, 0))) == whole
+        assert list(FileLines().lines(str(path), Trail(4, 1))) == whole[1:]
 
 
 def test_a_line_without_end_does_not_fill_the_memory(
@@ -38,12 +39,12 @@ def test_a_line_without_end_does_not_fill_the_memory(
     with path.open("wb") as file:
         file.truncate(1 << 26)
     with pytest.raises(DataError, match="a line of more than 1 MiB: check that it is text"):
-        list(FileLines().lines(str(path), 0))
+        list(FileLines().lines(str(path), Trail(0, 0)))
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"cannot read .*: Is a directory"):
-        list(FileLines().lines(str(tmp_path), 0))
+        list(FileLines().lines(str(tmp_path), Trail(0, 0)))
 
 
 def test_a_followed_file_gives_whole_lines_as_they_are_finished(tmp_path: Path) -> None:

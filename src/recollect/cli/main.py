@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from recollect import __version__
 from recollect.cli.parser import Parser
 from recollect.cli.screen import notice
+from recollect.cli.start import stop_at_once
 from recollect.errors import InputError, RecollectError, SlowerWarning, Terminated, TimeUp
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     interrupted (Ctrl+C). 143: terminated (SIGTERM).
     """
     given = sys.argv[1:] if arguments is None else list(arguments)
-    with _handling_signals(_stop_at_once):
+    with _handling_signals(stop_at_once):
         called = next((word for word in given if not word.startswith("-")), "")
         try:
             parser = build_parser({called} & COMMANDS.keys(), given)
@@ -96,12 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return status
-
-
-def _stop_at_once(number: int, frame: object) -> None:
-    # During imports, an exception would be lost or printed as a traceback.
-    os.write(2, b"recollect: interrupted during startup\n")
-    os._exit(128 + number)
 
 
 def _raise(number: int, frame: object) -> None:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from recollect.errors import nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """`argparse.ArgumentParser` that suggests the closest option or choice for an unknown one."""
+    """`argparse.ArgumentParser` that suggests the closest option or choice for an unknown one.
+
+    `renamed` has options of other commands and their names in this one.
+    """
+
+    renamed: Mapping[str, str] = MappingProxyType({})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse known options, and return the remaining words; an unknown option is an error."""
@@ -18,7 +25,7 @@ class Parser(argparse.ArgumentParser):
         for word in left:
             if re.match("--?[A-Za-z]", word):
                 name = word.partition("=")[0]
-                near = nearest(name, self._option_string_actions)
+                near = self.renamed.get(name) or nearest(name, self._option_string_actions)
                 self.error(f"unknown option {name}" + (f": did you mean {near}?" if near else ""))
         return chosen, left
 

@@ -10,17 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from recollect.cli.options import Methods, add_hyperparameters, add_optimiser, add_shared
-from recollect.cli.parser import duration
+from recollect.cli.parser import Parser, duration
 from recollect.cli.screen import notice
+from recollect.cli.stream_checks import check_format, fit_for_streams
 from recollect.cli.stream_late import PENDING, add_late, late_feed, late_line
 from recollect.cli.stream_learner import (
     CATEGORIES,
     MAX_CLASSES,
     StreamSetup,
-    fit_for_streams,
     in_words,
 )
-from recollect.cli.stream_screen import print_table, showing, showing_warnings
+from recollect.cli.stream_screen import (
+    print_forgotten,
+    print_table,
+    showing,
+    showing_warnings,
+)
 from recollect.errors import InputError, RecollectError
 from recollect.feeds import KINDS, STDIN, open_feed
 from recollect.learner.inputs.outliers import ON_OUTLIER
@@ -38,11 +43,14 @@ OPTIONS = {
     r"skip_bad=True": "--skip-bad",
     r"\bclasses=\[\.\.\.\]": "--classes A B C",
     r"\(max_classes\)": "(--max-classes)",
+    r"create the learner with target='(\w+)'": r"use --target \1",
     r"\btarget='(\w+)'": r"--target \1",
+    r"cannot be in (features|ignore)": r"cannot be in --\1",
+    r"cannot be the id": r"cannot be the --id",
     r"observe\(\.\.\., on_outlier='learn'\)": "--on-outlier learn",
     r"\b(ignore|categorical)=\[(.*?)\]": r"--\1 \2",
     r"\bdrop_text=True": "--drop-text",
-    r"\b(missing|id)='(.*?)'": r"--\1 '\2'",
+    r"\b(missing|id|label)='(.*?)'": r"--\1 '\2'",
     r"\bforce=True": "--force",
     r"size=\(height, width\)": "--size HxW",
     r"delimiter='\\t'": "--delimiter tab",
@@ -57,6 +65,7 @@ OPTIONS = {
     r"^([a-z]+) must be": r"--\1 must be",
     r"^(max|schedule|weight)_([a-z]+) must be": r"--\1-\2 must be",
     r"another folder": "another --checkpoint",
+    r"keep the folder": "pass the folder of this state with --checkpoint",
     r"another file for predictions": "another --predictions",
 }
 
@@ -98,7 +107,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="column delimiter: a character, or tab (default: a comma; tab for .tsv)")
     add("--header", action=argparse.BooleanOptionalAction,
         help="whether the first row has column names (default: inferred)")
-    add("--order", choices=("time", "name"), default="time",
+    add("--order", choices=("time", "name"),
         help="order of images: by modification time (default) or by name")
     add("--size", type=size, metavar="HxW", help="resize all images, such as 32x32")
     add("--skip-bad", action="store_true", help="leave out rows that cannot be read")
@@ -123,7 +132,7 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
     add("--hidden", type=int, nargs="*", metavar="N",
         help="units in each hidden layer of the mlp (default: 100 100; for ncm, slda and ranpac, "
              "which do not train layers, no hidden layer)")
-    add("--width", type=int, default=64, metavar="N",
+    add("--width", type=int, metavar="N",
         help="channels of the first layer of resnet18 (default: 64)")
     add("--standardise", action=argparse.BooleanOptionalAction,
         help="standardise features with running statistics (default: yes, except for images)")
@@ -140,12 +149,16 @@ def configure(parser: argparse.ArgumentParser, methods: Methods | None = None) -
         help="cpu, cuda or cuda:N (default: cpu; for resnet18, a GPU if there is one)")
     add_hyperparameters(parser, fit_for_streams(methods), use, {})
     add_optimiser(parser, endless=True)
+    if isinstance(parser, Parser):  # as `recollect run` calls them
+        parser.renamed = {"--bs": "--batch", "--mbs": "--replay"}
     add = parser.add_argument_group("output").add_argument
     add("--checkpoint", type=Path, metavar="DIR",
         help="folder to save the state in (default: one in .recollect per sources and label)")
     add("--every", type=interval, default=(30.0, None), metavar="TIME",
         help="how often to save: a time such as 5m (default: 30s), or a number of steps: 500")
     add("--fresh", action="store_true", help="start over instead of resuming")
+    add("--forget", nargs="+", metavar="ID",
+        help="only remove these ids from the saved state, and its earlier checkpoints; needs --id")
     add("--predictions", metavar="FILE",
         help="write a JSON line for every example; - for standard output")
     add_shared(parser, "--force")
@@ -176,6 +189,7 @@ def _command(chosen: argparse.Namespace) -> int:
     setup = StreamSetup(chosen)
     reading = setup.reading(lambda text: notice(_in_options(text)))
     feed, labels = open_feed(setup.sources, reading), late_feed(chosen, setup.labels, reading)
+    check_format(chosen, feed.kind)
     to_output = chosen.predictions == STDIN
     live = LiveStream(
         lambda x: setup.learner(x, feed.kind, feed.numbers),
@@ -193,6 +207,9 @@ def _command(chosen: argparse.Namespace) -> int:
         labels=labels,
         pending=chosen.pending or PENDING,
     )
+    if chosen.forget:
+        print_forgotten(live.forget(chosen.forget))
+        return 0
     with (
         stop_at_signals(live.stop) as came, setup.threads(), showing_warnings(),
         showing(chosen.window) as report,

@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from recollect.cli.options import given_values
-from recollect.cli.stream_late import check_late
+from recollect.cli.stream_checks import check_options, method_for_streams
 from recollect.errors import InputError
 from recollect.experiments.values import axes_of
 from recollect.feeds import STDIN, Reading
@@ -25,9 +25,7 @@ from recollect.live.state import StateFolder
 from recollect.methods import (
     ClosedForm,
     Method,
-    every_method,
     hyperparameters,
-    method,
     omitted_defaults,
     recorded_values,
     static,
@@ -39,7 +37,7 @@ from recollect.train import device_named
 from recollect.train.devices import one_thread
 from recollect.train.optimisation import NUMBERS
 
-BATCH, MEMORY, MAX_CLASSES, CATEGORIES = 10, 500, 1000, 32
+BATCH, MEMORY, MAX_CLASSES, CATEGORIES, WIDTH = 10, 500, 1000, 32, 64
 HIDDEN = [100, 100]
 TAB = ("tab", "\\t")
 SETTINGS = (
@@ -53,19 +51,13 @@ class StreamSetup:
     """The sources and the learner from the options; raise `InputError` if these are not valid."""
 
     def __init__(self, chosen: argparse.Namespace) -> None:
-        kind = type(USUAL) if chosen.method is None else method(chosen.method)
-        known = fit_for_streams(every_method())
-        if kind.name not in known:
-            raise InputError(
-                f"{kind.title} cannot learn from a stream, which has no task boundaries: use one "
-                f"of {', '.join(known)}"
-            )
-        if chosen.memory is not None and kind.replay is None:
-            raise InputError(f"{kind.title} has no memory: leave out --memory")
+        kind = type(USUAL) if chosen.method is None else method_for_streams(chosen.method)
         memory = MEMORY if chosen.memory is None else chosen.memory
         self.sources = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.sources]
         self.labels = [s if s == STDIN else str(Path(s).absolute()) for s in chosen.labels]
-        self.chosen = chosen
+        check_options(chosen, kind, [*self.sources, *self.labels])
+        usual_sizes = {"order": chosen.order or "time", "width": chosen.width or WIDTH}
+        self.chosen = chosen = argparse.Namespace(**vars(chosen) | usual_sizes)
         before = {} if chosen.fresh else StateFolder(self.folder).settings()
         if chosen.hidden is None:
             self.chosen = chosen = _with_hidden(kind, chosen, before)
@@ -78,8 +70,6 @@ class StreamSetup:
         self.device = device_named(
             chosen.device or ("auto" if chosen.network == "resnet18" else "cpu")
         )
-        _check(chosen, [*self.sources, *self.labels])
-        check_late(chosen)
         self._learner(MLP(1, 1, ()), chosen.classes)  # raises an error for invalid arguments
 
     @property
@@ -187,15 +177,6 @@ class StreamSetup:
         return both
 
 
-def fit_for_streams(methods: Mapping[str, type[Method]]) -> dict[str, type[Method]]:
-    """Return the methods that need no task boundaries, task ids or repeated access to the data."""
-    return {
-        name: kind
-        for name, kind in methods.items()
-        if not (kind.needs.boundaries or kind.needs.task_id or kind.needs.all_data)
-    }
-
-
 def in_words(method: Method) -> str:
     """Format a method and its hyper-parameters as command-line options.
 
@@ -241,21 +222,6 @@ def _method(kind: type[Method], chosen: argparse.Namespace, usual: Mapping[str, 
     found = axes_of(kind, None, None, {**named, **given, "lr": chosen.lr})
     values = {name: found[name][0] for name in hyperparameters(kind)}
     return kind(**{name: int(v) if name in static(kind) else v for name, v in values.items()})
-
-
-def _check(chosen: argparse.Namespace, sources: list[str]) -> None:
-    if chosen.width < 1 or any(units < 1 for units in chosen.hidden):
-        raise InputError("--hidden and --width must be at least 1")
-    if chosen.standardise and chosen.network == "resnet18":
-        raise InputError("--standardise is only for the mlp: resnet18 has normalisation layers")
-    if not re.fullmatch(r'tab|\\t|[^"\n\r]', chosen.delimiter or ",", re.DOTALL):
-        raise InputError(f"--delimiter must be one character, or tab, not {chosen.delimiter!r}")
-    if len(set(sources)) < len(sources):
-        raise InputError("the same source is given twice")
-    if chosen.idle is not None and not chosen.follow and STDIN not in sources:
-        raise InputError("--idle needs a source that waits for data: add --follow, or use -")
-    if chosen.replayed and STDIN not in sources:
-        raise InputError("--replayed is only for standard input: files resume where they stopped")
 
 
 def _value(text: str) -> Hashable:

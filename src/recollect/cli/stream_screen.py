@@ -5,33 +5,62 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from recollect.cli.screen import compact_table, console, notice
 from recollect.learner import Learner
+from recollect.learner.contents.remembered import Forgotten
 from recollect.live import LiveStream
 
-REFRESH, NOW_AND_THEN = 0.2, 10.0
+REFRESH, NOW_AND_THEN, RECENT = 0.2, 10.0, 10.0
 MOST_CLASSES, MOST_WARNINGS = 40, 5
 
 
 @contextmanager
-def showing(window: int) -> Iterator[Callable[[LiveStream], None]]:
-    """Show a status line in a terminal; elsewhere, print a line every 10 seconds."""
-    every = REFRESH if sys.stderr.isatty() else NOW_AND_THEN
-    started = last = time.monotonic()
+def showing(
+    window: int, clock: Callable[[], float] = time.monotonic
+) -> Iterator[Callable[[LiveStream], None]]:
+    """Show a status line in a terminal; elsewhere, print what has changed every 10 seconds."""
+    terminal = sys.stderr.isatty()
+    every = REFRESH if terminal else NOW_AND_THEN
+    last, before, rate = clock(), "", _Rate(clock())
 
     def report(live: LiveStream) -> None:
-        nonlocal last
-        now = time.monotonic()
-        if now >= last + every:
-            last = now
-            draw(_line(live, live.new / max(now - started, 1e-9), window))
+        nonlocal last, before
+        now = clock()
+        rate.count(live.new, now)
+        if now < last + every:
+            return
+        last, changed = now, _line(live, "", window)
+        if terminal or changed != before:
+            draw(_line(live, f" · {rate.now:,.0f}/s", window))
+        before = changed
 
     with ExitStack() as stack:
-        draw = _live_line(stack) if sys.stderr.isatty() else notice
+        draw = _live_line(stack) if terminal else notice
         yield report
+
+
+class _Rate:
+    """Examples per second during the last 10 seconds."""
+
+    def __init__(self, now: float) -> None:
+        self._counts: deque[tuple[float, int]] = deque([(now, 0)])
+        self._last = (now, 0)
+
+    def count(self, examples: int, now: float) -> None:
+        self._last = now, examples
+        if now >= self._counts[-1][0] + REFRESH:
+            self._counts.append(self._last)
+        while len(self._counts) > 1 and self._counts[1][0] <= now - RECENT:
+            self._counts.popleft()
+
+    @property
+    def now(self) -> float:
+        (start, before), (end, after) = self._counts[0], self._last
+        return (after - before) / max(end - start, 1e-9)
 
 
 @contextmanager
@@ -93,16 +122,23 @@ def print_table(learner: Learner, window: int, *, stderr: bool) -> None:
     screen.print(table)
 
 
-def _line(live: LiveStream, rate: float, window: int) -> str:
+def print_forgotten(found: Forgotten) -> None:
+    """Print what was removed from a saved state, and what was not."""
+    *lines, _ = str(found).splitlines()  # the last one is about files that are deleted here
+    print("\n".join(lines))
+    print("Earlier checkpoints are deleted; the sources and the predictions are unchanged.")
+
+
+def _line(live: LiveStream, rate: str, window: int) -> str:
     if live.learner is None or not live.count:
         return "waiting for the first example"
     found = live.learner.metrics()
     if live.learner.target != "class":
-        return f"{found} · {rate:,.0f}/s"
+        return f"{found}{rate}"
     classes = len(found.per_class)
     late = f" · {live.late.waiting:,} wait for labels" if live.late is not None else ""
     return (
-        f"{found.seen:,} examples · {rate:,.0f}/s · accuracy {percent(found.accuracy)}, last "
+        f"{found.seen:,} examples{rate} · accuracy {percent(found.accuracy)}, last "
         f"{min(window, found.seen):,}: {percent(found.recent)}, balanced "
         f"{percent(found.balanced)}, kappa {number(found.kappa)} · {classes} "
         f"class{'es' if classes != 1 else ''}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import ClassVar, final
@@ -16,6 +16,7 @@ from recollect.feeds.reader import LineReader, Row
 from recollect.feeds.record import Layout, Malformed, Record
 
 MOST_LINES = 100
+RARE = 20  # a row of words that occurs again in at most one of 20 rows may be a header
 OTHER_DELIMITERS = ";\t|,"
 
 
@@ -35,7 +36,7 @@ class Delimited(LineReader):
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.csv"
     ...     _ = path.write_text("speed,kind\\n1.5,walk\\n")
-    ...     [(record.x, record.label, record.position) for record in Delimited().read(str(path))]
+    ...     [(each.x, each.label, each.position[:2]) for each in Delimited().read(str(path))]
     [(array([1.5], dtype=float32), 'walk', (20, 2))]
     """
 
@@ -49,12 +50,13 @@ class Delimited(LineReader):
         names = [columns[number] for number in layout["features"]]
         return None if label is None else columns[label], names
 
-    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
+    def _rows(self, source: str, start: Sequence[int]) -> Iterator[Row | None]:
         unclosed: list[str] = []  # the lines so far of a row with an open quote
         never = Malformed("a quoted cell is never closed")
         # Only the first row of a file can be a header. A pipe always starts anew, maybe with one.
-        first = not offset or source == STDIN
-        for raw, end in numbered(self.source, source, offset, number):
+        first = not start[0] or source == STDIN
+        number = start[1]
+        for raw, end in numbered(self.source, source, start):
             if raw is None:
                 yield None
                 continue
@@ -76,7 +78,7 @@ class Delimited(LineReader):
                 yield Row(row, end, first)
                 first = False
         if unclosed:
-            yield Row(never, (offset, number))
+            yield Row(never, (start[0], number))
 
     def _cells(self, lines: list[str]) -> list[str] | None:
         """Split a row into cells; None if a quote is still open at its end."""
@@ -106,7 +108,10 @@ class Delimited(LineReader):
         headed = self._is_header(names, rows[1:])
         columns = names if headed else [str(n + 1) for n in range(len(names))]
         values = [row for row in rows[headed:] if len(row) == len(names)]
-        label, features = self._chosen(columns)
+        if headed:
+            values = [row for row in values if not _is_same(row, names)]
+        named = len(columns) - (self._unnamed(columns, values) if headed else 0)
+        label, features = self._chosen(columns[:named])
         if not values:
             wrong = Malformed(f"its number of columns is not {len(names)}")
             rest = [row if isinstance(row.found, Malformed) else Row(wrong, row.end)
@@ -125,14 +130,32 @@ class Delimited(LineReader):
         }  # fmt: skip
         return buffered[headed:]
 
+    def _unnamed(self, columns: list[str], rows: list[list[str]]) -> int:
+        """Count the last columns without a name or a cell, which come from commas at line ends."""
+        count = 0
+        while count < len(columns) - 1 and not columns[-1 - count]:
+            if any(row[-1 - count].strip() for row in rows):
+                break
+            count += 1
+        if count and rows:
+            last = "column has" if count == 1 else f"{count} columns have"
+            self.how.say(f"the last {last} no name and no cells: ignored")
+        return count if rows else 0
+
     def _is_header(self, names: list[str], rows: list[list[str]]) -> bool:
         if self.header is not None:
             return self.header
         if self.label in names and not is_number(self.label or ""):
             return True
+        if not self._without_numbers(names):
+            return False
+        others = [row for row in rows if not _is_same(row, names)]
+        repeats = len(rows) - len(others)
+        if RARE * repeats > len(rows) and not _has_numbers_below(names, others):
+            others = rows  # it may be a row of categories like others, not a header
         # A name does not occur again in its column; a category does.
-        return self._without_numbers(names) and not any(
-            name and any(len(row) > n and row[n].strip() == name for row in rows)
+        return not any(
+            name and any(len(row) > n and row[n].strip() == name for row in others)
             for n, name in enumerate(names)
         )
 
@@ -178,6 +201,8 @@ class Delimited(LineReader):
         if row.first and self._is_repeated_header(row.found, source):
             return None
         cells, columns, target = row.found, self.layout["columns"], self.layout["label"]
+        if self.layout["headed"] and _is_same(cells, columns):
+            raise Malformed("it repeats the header, as where files were joined")
         if len(cells) != len(columns):
             raise Malformed(f"it has {len(cells)} columns, not {len(columns)}")
         x = self.table.features([cells[column] for column in self.layout["features"]])
@@ -186,3 +211,17 @@ class Delimited(LineReader):
             return Record(x, label, source, row.end)
         passed = {name: cells[column_of(name, columns)].strip() or None for name in self.how.passed}
         return Record(x, label, source, row.end, *self.how.parted(passed))
+
+
+def _is_same(row: list[str], names: list[str]) -> bool:
+    """Return whether a row is the header."""
+    return row[0].strip() == names[0] and [cell.strip() for cell in row] == names
+
+
+def _has_numbers_below(names: list[str], rows: list[list[str]]) -> bool:
+    """Return whether most cells of a column are numbers, and its name is not."""
+    return any(
+        not is_number(name)
+        and 2 * sum(len(row) > n and is_number(row[n]) for row in rows) > len(rows) > 0
+        for n, name in enumerate(names)
+    )

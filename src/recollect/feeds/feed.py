@@ -115,9 +115,13 @@ class Feed:
     def where(self, record: Record) -> str:
         """Describe where a record was read, for messages."""
         if self.kind == "images":
-            return str(Path(record.source) / str(record.position[-1]))
+            return str(Path(record.source) / str(self.place(record)))
         unit = "row" if self.kind == "parquet" else "line"
-        return f"{record.source}, {unit} {record.position[-1]}"
+        return f"{record.source}, {unit} {self.place(record)}"
+
+    def place(self, record: Record) -> int | str:
+        """Return the line at which a record ends, its row in Parquet, or the path of an image."""
+        return record.position[0 if self.kind == "parquet" else 1]
 
 
 def open_feed(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
@@ -33,7 +33,7 @@ class JSONLines(LineReader):
     >>> with TemporaryDirectory() as folder:
     ...     path = Path(folder) / "a.jsonl"
     ...     _ = path.write_text('{"speed": 1.5, "label": "walk"}\\n')
-    ...     [(record.x, record.label, record.position) for record in JSONLines().read(str(path))]
+    ...     [(each.x, each.label, each.position[:2]) for each in JSONLines().read(str(path))]
     [(array([1.5], dtype=float32), 'walk', (32, 1))]
     """
 
@@ -44,8 +44,8 @@ class JSONLines(LineReader):
     def _names(self, layout: Layout) -> tuple[str | None, list[str]]:
         return self.label if self.how.labelled else None, layout["keys"]
 
-    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
-        for raw, end in numbered(self.source, source, offset, number):
+    def _rows(self, source: str, start: Sequence[int]) -> Iterator[Row | None]:
+        for raw, end in numbered(self.source, source, start):
             if not raw:  # no data yet, or the start of another file
                 if raw is None:
                     yield None

@@ -6,13 +6,14 @@ import os
 import select
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, final
 
 from recollect.errors import DataError
 from recollect.feeds.record import OTHER_FILE, Malformed
+from recollect.feeds.trail import Trail
 
 STDIN = "-"
 NEW_FILE = b""  # not a line: the next line is the first one of another file
@@ -42,19 +43,23 @@ class FileLines:
     followed: str | None = None
     say: Callable[[str], None] = lambda text: None
 
-    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
-        """Yield the lines from a byte offset, with line ends; None while no data arrives."""
+    def lines(self, source: str, trail: Trail) -> Iterator[bytes | None]:
+        """Yield the lines from a position, with line ends; None while no data arrives.
+
+        The caller moves the `trail` past each line.
+        """
         try:
-            yield from self._read_once(source, offset)
+            yield from self._read_once(source, trail)
             while source == self.followed:
                 yield NEW_FILE
-                yield from self._read_once(source, 0)
+                yield from self._read_once(source, trail)
         except OSError as error:
             raise DataError(f"cannot read {source}: {error.strerror or error}") from None
 
-    def _read_once(self, source: str, offset: int) -> Iterator[bytes | None]:
+    def _read_once(self, source: str, trail: Trail) -> Iterator[bytes | None]:
         with Path(source).open("rb", buffering=0) as file:
-            if offset and file.seekable() and (why := _seek_error(file, offset)):
+            trail.known = file.seekable()
+            if trail.offset and trail.known and (why := _seek_error(file, trail)):
                 if source != self.followed:
                     raise DataError(f"{source} {why}: {OTHER_FILE}")
                 self.say(f"{source} {why}: reading it from its start")
@@ -94,10 +99,10 @@ class InputLines:
     replayed: bool = False
     stopping: Callable[[], bool] = lambda: False
 
-    def lines(self, source: str, offset: int) -> Iterator[bytes | None]:
+    def lines(self, source: str, trail: Trail) -> Iterator[bytes | None]:
         """Yield the lines with their ends; None while no data arrives."""
         yield from _split(
-            "standard input", _skip_bytes(offset if self.replayed else 0, self._chunks())
+            "standard input", _skip_bytes(trail.offset if self.replayed else 0, self._chunks())
         )
 
     def _chunks(self) -> Iterator[bytes | None]:
@@ -114,15 +119,17 @@ Lines = FileLines | InputLines
 
 
 def numbered(
-    lines: Lines, source: str, offset: int, number: int
-) -> Iterator[tuple[bytes | None, tuple[int, int]]]:
-    """Yield the lines after a byte and a line number, each with the byte and number of its end."""
-    for raw in lines.lines(source, offset):
+    lines: Lines, source: str, position: Sequence[int]
+) -> Iterator[tuple[bytes | None, tuple[int, ...]]]:
+    """Yield the lines after a position, each with the position of its end: see `Trail`."""
+    offset, number, *checks = position
+    trail = Trail(offset, number, checks)
+    for raw in lines.lines(source, trail):
         if raw == NEW_FILE:
-            offset = number = 0
+            trail.restart()
         elif raw is not None:
-            offset, number = offset + len(raw), number + 1
-        yield raw, (offset, number)
+            trail.advance(raw)
+        yield raw, trail.position
 
 
 def decoded_line(raw: bytes, first: bool) -> str:
@@ -191,14 +198,17 @@ def _was_replaced(source: str, file: BinaryIO) -> bool:
         return False
 
 
-def _seek_error(file: BinaryIO, offset: int) -> str | None:
-    """Seek to a byte offset; return why reading cannot continue there, or None if it can."""
-    if os.fstat(file.fileno()).st_size < offset:
+def _seek_error(file: BinaryIO, trail: Trail) -> str | None:
+    """Seek to a position; return why reading cannot continue there, or None if it can."""
+    if os.fstat(file.fileno()).st_size < trail.offset:
         return "is shorter than the part that was read before"
-    file.seek(offset - 1)
+    file.seek(trail.offset - 1)
     last, following = file.read(1), file.read(1)
-    file.seek(offset)
     # The last line may not have had a line end when it was read.
-    if last == b"\n" or following in (b"", b"\r", b"\n"):
-        return None
-    return "has no line end where reading stopped before"
+    if last != b"\n" and following not in (b"", b"\r", b"\n"):
+        return "has no line end where reading stopped before"
+    if not trail.compare(file):
+        return "has other lines than those that were read before"
+    file.seek(trail.offset)
+    trail.number -= last != b"\n"  # the line end that follows is not another line
+    return None

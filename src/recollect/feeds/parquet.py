@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, final
@@ -24,6 +24,7 @@ from recollect.feeds.record import (
     position_parts,
 )
 from recollect.feeds.table import Table, table_of
+from recollect.feeds.trail import RowTrail
 
 ROWS = 1024
 
@@ -42,12 +43,12 @@ class Parquet(TableReader):
     _all: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record]:
-        """Yield the records after a position: the number of rows before it."""
-        (start,) = position_parts(source, position, int)
+        """Yield the records after a position: the number of rows before it, and their checksum."""
+        start, *check = position_parts(source, position, int, more=(int,))
         pyarrow = _pyarrow()
         try:
             with pyarrow.parquet.ParquetFile(source) as file:
-                yield from self._rows(source, file, start)
+                yield from self._rows(source, file, start, check)
         except (OSError, pyarrow.ArrowException) as error:
             reason = str(error).splitlines()[0]
             raise DataError(f"cannot read {source} as Parquet: {reason}") from None
@@ -71,7 +72,7 @@ class Parquet(TableReader):
         label, features = self.columns or (None, [])
         return [*features, *([] if label is None else [label])]
 
-    def _rows(self, source: str, file: Any, start: int) -> Iterator[Record]:
+    def _rows(self, source: str, file: Any, start: int, check: Sequence[int]) -> Iterator[Record]:
         if file.metadata.num_rows < start:
             raise DataError(f"{source} has fewer rows than were read before: {OTHER_FILE}")
         if not file.metadata.num_rows:
@@ -82,20 +83,29 @@ class Parquet(TableReader):
         names = file.schema_arrow.names
         passed = [names[column_of(name, names)] for name in self.how.passed]
         wanted = list(dict.fromkeys([*self._wanted, *passed]))
-        row = 0
+        seen = RowTrail()
+        row, first = 0, seen.begin(start)
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
-            if row + rows <= start:
+            if row + rows <= first:
                 row += rows
                 continue
             for batch in file.iter_batches(ROWS, [group], wanted):
-                skipped = min(max(start - row, 0), len(batch))
+                skipped = min(max(first - row, 0), len(batch))
                 row += skipped
                 for make, values, label, through in self._parsed(batch.slice(skipped), passed):
                     row += 1
+                    seen.advance(values)
+                    if row <= start:  # only read to recognise the file
+                        if row == start and check not in ([], [seen.check]):
+                            raise DataError(
+                                f"{source} has other rows than those that were read before: "
+                                f"{OTHER_FILE}"
+                            )
+                        continue
                     try:
                         kind = plain_label(label)  # first: features change the table's state
-                        yield Record(make(values), kind, source, (row,), *through)
+                        yield Record(make(values), kind, source, (row, seen.check), *through)
                     except Malformed as why:
                         self.faults.meet(f"{source}, row {row}", why)
 

@@ -65,6 +65,14 @@ class TableReader:
         )
         for name in (*self.how.categorical, *self.how.keep):
             column_of(name, names)  # raises an error if there is no such column
+        uses = {"be in features": self.features, "be in ignore": self.ignore,
+                "be the id": [] if self.how.id is None else [self.how.id]}  # fmt: skip
+        for use, given in uses.items():
+            if found[0] in [column_of(name, names) for name in given]:
+                raise InputError(
+                    f"the column {names[found[0] or 0]!r} is the label, so it cannot {use}: "
+                    f"label='NAME' chooses another label"
+                )
         return found
 
     def _inferred(
@@ -89,7 +97,7 @@ class Row(NamedTuple):
     """The content of a row, or what is wrong with it; where it ends; if it is a file's first."""
 
     found: Any
-    end: tuple[int, int]
+    end: tuple[int, ...]
     first: bool = False
 
 
@@ -100,8 +108,11 @@ class LineReader(TableReader):
     source: Lines = field(default_factory=FileLines, kw_only=True)
 
     def read(self, source: str, position: Position | None = None) -> Iterator[Record | None]:
-        """Yield the records after a position: the byte and the line at which a record ends."""
-        rows = self._rows(source, *position_parts(source, position, int, int))
+        """Yield the records after a position: the byte and the line at which a record ends.
+
+        The position also has the checksums by which the file is recognised: see `Trail`.
+        """
+        rows = self._rows(source, position_parts(source, position, int, int, more=(int, int)))
         buffered: list[Row] = []
         while self.layout is None:
             more = yield from _look_ahead(rows)
@@ -127,8 +138,8 @@ class LineReader(TableReader):
                 if record is not None:
                     yield record
 
-    def _rows(self, source: str, offset: int, number: int) -> Iterator[Row | None]:
-        """Yield the rows after a byte and a line number; None while no data arrives."""
+    def _rows(self, source: str, start: Sequence[int]) -> Iterator[Row | None]:
+        """Yield the rows after a position; None while no data arrives."""
         raise NotImplementedError
 
     def _infer_columns(self, buffered: list[Row], source: str, *, final: bool) -> list[Row]:

@@ -18,14 +18,19 @@ Label = str | int | float | bool | tuple[str | int | float | bool, ...]
 Position = tuple[int | str, ...]
 Layout = Mapping[str, Any]
 
-OTHER_FILE = "it is not the same file as before (fresh=True of a LiveStream starts over)"
+OTHER_FILE = (
+    "it is not the same file as before (fresh=True of a LiveStream starts over); to learn from it "
+    "too, rename it and keep the folder"
+)
 
 
 class Record(NamedTuple):
     """One example: its features, its label (None if unlabelled), and where it was read.
 
     `x` is a float32 array, or a uint8 array `[channels, height, width]` for an image. `position` is
-    plain data from which reading `source` can continue after this record. `id` and `kept` are the
+    plain data from which reading `source` can continue after this record: in a text file, the byte
+    and the line where it ends, and checksums that recognise the file; in Parquet, the row and a
+    checksum; of an image, its time or name, and its path. `id` and `kept` are the
     columns to pass through (`Handling.id` and `Handling.keep`).
     """
 
@@ -82,8 +87,12 @@ class Format(Protocol):
         """Yield the records of a source after a position; None while no data arrives."""
 
 
-def position_parts(source: str, position: object, *kinds: type) -> list[Any]:
+def position_parts(
+    source: str, position: object, *kinds: type, more: Sequence[type] = ()
+) -> list[Any]:
     """Return the parts of a position; raise `DataError` on a wrong type or a negative number.
+
+    A position has all parts of the kinds `more`, or none of them.
 
     >>> position_parts("a.csv", (20, 2), int, int), position_parts("a.csv", None, int, int)
     ([20, 2], [0, 0])
@@ -94,7 +103,8 @@ def position_parts(source: str, position: object, *kinds: type) -> list[Any]:
     if position is None:
         return [kind() for kind in kinds]
     found = list(position) if isinstance(position, tuple | list) else [None]
-    if [*map(type, found)] != [*kinds] or any(isinstance(p, int) and p < 0 for p in found):
+    right = [*map(type, found)] in ([*kinds], [*kinds, *more])
+    if not right or any(isinstance(p, int) and p < 0 for p in found):
         raise DataError(
             f"reading {source} cannot continue from {position!r:.60}: no record ends there"
         )

@@ -10,10 +10,11 @@ from torch import Tensor
 from recollect.errors import InputError
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Position
+from recollect.learner import Learner
 from recollect.learner.late.pending import Batch, Pending
 from recollect.learner.targets.labels import decoded, encoded
 from recollect.live.batches import Source
-from recollect.live.rows import StreamRow
+from recollect.live.rows import StreamRow, checked_label
 
 PENDING = "pending.x"
 NOW = 0.0  # predictions never expire by age: files do not say when a row was written
@@ -139,6 +140,11 @@ class Joined:
         self._early |= {key: (label, self._learned) for key, label in matched.early.items()}
         self._give_up(self._most + len(matched.early))
 
+    def forget(self, keys: Sequence[str]) -> set[Hashable]:
+        """Remove the examples and labels that wait under these ids; return the ids found."""
+        found = {key for key in keys if self._early.pop(key, None) is not None}
+        return found | self._pending.forget(keys)
+
     def _give_up(self, most: int) -> None:
         """Give up labels without predictions: old ones, and the oldest of more than `most`.
 
@@ -178,13 +184,21 @@ class LateLabels:
         self.positions: dict[str, Position] = {}
         self._skipped = 0
 
-    def source(
-        self,
-        size: int,
-        take: Callable[[Record, int], StreamRow | None],
-        held: Callable[[], bool],
-    ) -> Source:
-        """Return the batches of labels; raise `InputError` at once if a column does not exist."""
+    def source(self, size: int, requests: Source, learner: Callable[[], Learner | None]) -> Source:
+        """Return the batches of labels; raise `InputError` at once if a column does not exist.
+
+        None are read before there is a `learner()` that has seen a batch of `requests`.
+        """
+
+        def take(record: Record, before: int) -> StreamRow | None:
+            current = learner()
+            assert current is not None
+            return checked_label(record, self.feed, current)
+
+        def held() -> bool:  # examples are read first, and if too many labels wait for them
+            more = not (requests.ended or requests.waits)
+            return learner() is None or (self.joined.full and more)
+
         found = Source(self.feed, self.positions, size, take, held)
         try:
             found.begin()

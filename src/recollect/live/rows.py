@@ -130,7 +130,7 @@ def prediction_line(
         "n": row.n,
         **({"id": _plain(record.id)} if feed.has_id else {}),
         **({"source": record.source} if len(feed.sources) > 1 else {}),
-        place: record.position[-1],
+        place: feed.place(record),
         **{
             name if name not in OWN else f"{name}_": _plain(kept)
             for name, kept in record.kept.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, final
@@ -16,6 +16,7 @@ from recollect.errors import DataError, InputError
 from recollect.feeds import Feed
 from recollect.feeds.record import Layout
 from recollect.files import check_new, check_writable, write_bytes
+from recollect.learner import Learner
 
 FACTS, VERSIONS, CHECKPOINTS = "stream.json", "versions.json", "*.recollect"
 WRITTEN = "predictions.json"
@@ -78,6 +79,33 @@ class StateFolder:
         except (OSError, ValueError, KeyError, TypeError):
             return {}
         return found if isinstance(found, dict) and any(self.path.glob(CHECKPOINTS)) else {}
+
+    def resumed(
+        self, settings: Mapping[str, Any], feed: Feed, make: Callable[[np.ndarray], Learner]
+    ) -> Learner | None:
+        """Lock the folder and load its newest checkpoint, with the feed's layout; None without one.
+
+        The loaded learner has the network and the arguments of the one that `make` creates.
+        """
+        saved = self.saved(settings)
+        if saved is None:
+            return None
+        like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
+        feed.continue_from(saved["layout"], None)  # `make` uses it
+        learner = make(like).resumed(self.path)
+        if learner is None:
+            raise DataError(f"the checkpoints in {self.path} are gone: run it again")
+        if self.saved(settings) != saved:
+            learner.release_folder()
+            raise DataError(f"another process has just changed {self.path}: run it again")
+        return learner
+
+    def remove_all_but(self, newest: Path) -> None:
+        """Remove the other checkpoints."""
+        for path in self.path.glob(CHECKPOINTS):
+            if path.name != newest.name:
+                with _naming_errors(path):
+                    path.unlink(missing_ok=True)
 
     def begin(self, settings: Mapping[str, Any], layout: Layout | None, x: np.ndarray) -> None:
         """Start over: remove older checkpoints, and write the settings of the new ones."""

@@ -12,13 +12,15 @@ from typing import Any, BinaryIO, final
 import numpy as np
 import torch
 
-from recollect.errors import DataError, InputError, RecollectError
+from recollect.errors import InputError, RecollectError
 from recollect.feeds import Feed, Record
 from recollect.feeds.record import Position
 from recollect.feeds.table import TableState
 from recollect.learner import Learner
+from recollect.learner.contents.remembered import Forgotten
 from recollect.live import rows
 from recollect.live.batches import Source, batches_in_turn
+from recollect.live.forgetting import forgotten
 from recollect.live.joined import LabelCounts, late_labels, settings_of
 from recollect.live.state import Predictions, Saving, StateFolder, output_of
 
@@ -74,7 +76,7 @@ class LiveStream:
         labels: Feed | None = None,
         pending: int = 10_000,
     ) -> None:
-        self.feed, self.stopped = feed, False
+        self.feed, self.stopped, self._whole = feed, False, True
         self.learner: Learner | None = None
         self.outlier: str | None = None  # the last row left out as an outlier, and why
         self.count = self.new = self.learned = self._bad_before = 0
@@ -93,7 +95,6 @@ class LiveStream:
         self._predictions: Predictions | None = None
         self._turn = self._skipped = 0
         self._columns: TableState | None = None
-        self._whole = True
         if batch < 1:
             raise InputError(f"batch must be at least 1, not {batch}")
 
@@ -129,8 +130,7 @@ class LiveStream:
         """
         self.new = self.learned = 0
         try:
-            if not self._fresh:
-                self._resume()
+            self._resume()
             if self._predictions is None:
                 self._folder.check_output(self._output, self._force)
             self._saving.done()
@@ -147,30 +147,38 @@ class LiveStream:
                 self.learner.release_folder()
         return self.learner if self.count else None
 
-    def _resume(self) -> None:
-        saved = self._folder.saved(self._settings)
-        if saved is None:
-            return
-        like = np.zeros(saved["shape"], np.uint8 if saved["image"] else np.float32)
-        self.feed.continue_from(saved["layout"], None)  # the function that makes a learner uses it
-        learner = self._make(like).resumed(self._folder.path)
+    def forget(self, ids: Sequence[str]) -> Forgotten:
+        """Remove the examples with these ids from the saved state, and its earlier checkpoints.
+
+        They may be in memory or wait for a label. The sources and predictions are unchanged.
+        """
+        if self._fresh or (learner := self._load()) is None:
+            raise InputError(f"there is no saved state in {self._folder.path} to forget from")
+        return forgotten(learner, self._late, self._folder, ids)
+
+    def _load(self) -> Learner | None:
+        """Load the saved state, if there is one."""
+        learner = self._folder.resumed(self._settings, self.feed, self._make)
         if learner is None:
-            raise DataError(f"the checkpoints in {self._folder.path} are gone: run it again")
-        self.learner = learner  # the folder is locked from here on
-        if self._folder.saved(self._settings) != saved:
-            raise DataError(f"another process has just changed {self._folder.path}: run it again")
-        notes = learner.notes
+            return None
+        self.learner, notes = learner, learner.notes  # the folder is locked from here on
         self.count, self._turn = notes["count"], notes.get("turn", 0)
         self._positions = {source: tuple(at) for source, at in notes["places"].items()}
-        self.feed.continue_from(saved["layout"], notes.get("columns"))
+        self.feed.continue_from(self.feed.reader.layout, notes.get("columns"))
         self._skipped = self.feed.faults.count = notes["skipped"]
         self._columns = self.feed.now()
         if self._late is not None:
             self._late.continue_from(notes)
         self._bad_before = notes.get("bad", self._left_out)
-        if str(self._output) not in notes["predictions"]:
+        return learner
+
+    def _resume(self) -> None:
+        if self._fresh or (learner := self._load()) is None:
+            return
+        lengths = learner.notes["predictions"]
+        if str(self._output) not in lengths:
             self._folder.check_output(self._output, self._force)
-        self._predictions = self._folder.opened(self._output, notes["predictions"])
+        self._predictions = self._folder.opened(self._output, lengths)
         self._say(f"continuing after {self.count:,} examples (fresh=True starts over)")
         self._say_columns()
 
@@ -182,18 +190,8 @@ class LiveStream:
         """Learn batches of examples and of labels in turn until they end or it is stopped."""
         requests = Source(self.feed, self._positions, self._batch, self._request)
         sources = [requests]
-        late = self._late
-        if late is not None:
-
-            def held() -> bool:  # examples are read first, and if too many labels wait for them
-                more = not (requests.ended or requests.waits)
-                return self._predictions is None or (late.joined.full and more)
-
-            def label(record: Record, before: int) -> rows.StreamRow | None:
-                assert self.learner is not None
-                return rows.checked_label(record, late.feed, self.learner)
-
-            sources.append(late.source(self._batch, label, held))
+        if (late := self._late) is not None:
+            sources.append(late.source(self._batch, requests, self._begun))
 
         def enough() -> bool:
             report(self)
@@ -212,6 +210,9 @@ class LiveStream:
             report(self)
             if self._saving.due():
                 self._save()
+
+    def _begun(self) -> Learner | None:
+        return self.learner if self._predictions else None
 
     def _request(self, record: Record, before: int) -> rows.StreamRow | None:
         """Check a record and number it; `before` is the number of records in its batch so far."""
