@@ -228,7 +228,7 @@ def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             logits: Tensor = self.last(self.first(x).relu())
-            return logits
+            return logits / 2  # no longer the output of a layer
 
     pooled = nn.Sequential(nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 2, 16), nn.Flatten())
     normed = weight_norm(nn.Linear(16, 2))

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recollect.core.images import Images, as_input
 from recollect.core.memory_format import in_fast_format
 from recollect.core.model import Model
-from recollect.core.modules import Strategy, network_size
+from recollect.core.modules import Strategy, network_size, with_marked_head
 from recollect.core.network import Network
 from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
@@ -113,6 +113,7 @@ class Fleet(FleetSteps):
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
+        network = with_marked_head(network, as_input(tried[0], dtype), packing)
         checks.check_target(methods[0], setup.policy, target)
         built = setup.network(network)
         self._another_network = partial(

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.first_pass import FirstPass
+from recollect.core.heads import mark_head
+from recollect.core.images import as_input
 from recollect.core.modules import maker
 from recollect.core.targets import Target
 from recollect.errors import DivergedError, InputError
@@ -62,6 +64,7 @@ class Engine:
         device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
         self.outputs, example, self._work = probed(module, kind, device, examples)
+        mark_head(module, as_input(torch.stack([example, example]), dtype), packing)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
             self.outputs = outputs_for(module, example, packing)
