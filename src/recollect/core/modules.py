@@ -108,9 +108,20 @@ def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]
                 f"the network must be a torch.nn.Module or a function that returns one, "
                 f"not {type(module).__name__}"
             )
+        if isinstance(module, torch.jit.ScriptModule):  # a part of it may be one
+            refuse_scripted(module, "network")
         return copy.deepcopy(module) if module is build else module
 
     return make
+
+
+def refuse_scripted(module: nn.Module, what: str) -> None:
+    """Raise an `InputError` for a module of TorchScript, or a module with such a part."""
+    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
+        raise InputError(
+            f"the {what} was compiled by torch.jit.script or torch.jit.trace, which leaves out "
+            f"what training needs, such as hooks: pass the original torch.nn.Module"
+        )
 
 
 def with_marked_head(

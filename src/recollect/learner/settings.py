@@ -12,6 +12,7 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from recollect.core.modules import refuse_scripted
 from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
@@ -197,6 +198,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     """Raise an `InputError` if an argument of `Learner` is invalid."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
+    refuse_scripted(module, "network or a part of it")
     if next(module.parameters(), None) is None:
         raise InputError("the network has no parameters to train: pass one with trainable layers")
     method = settings.method
