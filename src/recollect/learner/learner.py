@@ -23,7 +23,7 @@ from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newe
 from recollect.learner.saving.image import reading
 from recollect.learner.settings import Settings, check_arguments, check_passed_again, usable_memory
 from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
-from recollect.methods import Method
+from recollect.methods import ClosedForm, Method
 from recollect.train.devices import load_libraries
 
 
@@ -98,6 +98,8 @@ class Learner(Learning):
     ('up', ['down', 'up'])
     """
 
+    _loading = False  # a saved learner may have gone without what a new one is refused for
+
     def __init__(
         self,
         module: nn.Module,
@@ -143,6 +145,9 @@ class Learner(Learning):
             compiled=compiled,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
+        grows = classes is None and target != "regression" and not isinstance(method, ClosedForm)
+        if grows and not self._loading:
+            optimising.check_growth()
         load_libraries(settings.device)  # so that the first step does not wait for it
         labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
@@ -269,7 +274,9 @@ class Learner(Learning):
         facts, tensors = unpack(data)
         with snapshot.as_data_error():
             snapshot.check_facts(facts, tensors)
-            learner = cls(module, **snapshot.arguments(facts, method), **extras)
+            learner = cls.__new__(cls)
+            learner._loading = True
+            Learner.__init__(learner, module, **snapshot.arguments(facts, method), **extras)
             learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = snapshot.notes_in(facts, tensors)
