@@ -170,6 +170,7 @@ class Learner(Learning):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        **others: Any,
     ) -> Learner:
         """Load a saved learner from a file; it continues exactly where it was saved.
 
@@ -190,11 +191,13 @@ class Learner(Learning):
             checkpoints: Folder for further checkpoints; by default none are saved.
             checkpoint_every: Number of steps between checkpoints.
             keep: Number of checkpoints to retain; by default as many as before.
+            **others: Refused: all other settings are saved in the file.
 
         Raises:
             DataError: The file cannot be read or is damaged.
             InputError: The network, method or encoder does not match the file.
         """
+        check_passed_again(others, "load")
         extras = {
             "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
             "device": device, "precision": precision, "compiled": compiled,
@@ -228,7 +231,7 @@ class Learner(Learning):
             DataError: All checkpoints are damaged.
             InputError: Another learner uses the folder, or an argument does not match the file.
         """
-        check_passed_again(extras)
+        check_passed_again(extras, "resume")
         if not has_versions(Path(folder)):
             return None
         # Lock the folder before reading, so that no other learner saves there in between.
