@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -185,12 +186,28 @@ def test_every_optimiser_goes_on_after_growth(name: str) -> None:
 
 
 def test_an_optimiser_with_sums_over_rows_wants_to_know_the_classes() -> None:
+    with pytest.raises(InputError, match=r"Adafactor .*list all classes \(classes=\[\.\.\.\]\)"):
+        growing(dense(), ER(), optimiser="Adafactor")
+    growing(dense(), ER(), optimiser="Adafactor", classes=["a", "b"]).observe(some(2), ["a", "b"])
+    # Nothing grows here.
+    growing(dense(), ER(), optimiser="Adafactor", target="regression")
+    growing(dense(), METHODS["ncm"](), optimiser="Adafactor")
+
+
+def test_a_saved_learner_whose_optimiser_cannot_grow_is_loaded(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It may come from a version that did not refuse it, and its network may have room."""
+    monkeypatch.setattr(Learner, "_loading", True)
     learner = growing(dense(), ER(), memory=30, lr=0.01, optimiser="Adafactor")
+    monkeypatch.undo()
     learner.observe(some(4), ["a", "a", "b", "b"])
-    before = learner._packed()
-    with pytest.raises(InputError, match=r"list all classes \(classes=\[\.\.\.\]\)"):
-        learner.observe(some(4), ["a", "a", "b", "c"])
-    assert learner._packed() == before
+    learner.save(tmp_path / "saved")
+    loaded = Learner.load(tmp_path / "saved", dense())
+    before = loaded._packed()
+    with pytest.raises(InputError, match=r"state .*list all classes \(classes=\[\.\.\.\]\)"):
+        loaded.observe(some(4), ["a", "a", "b", "c"])
+    assert loaded._packed() == before
 
 
 def test_classes_that_come_one_by_one_or_all_at_once() -> None:
@@ -228,7 +245,7 @@ def test_what_cannot_grow_says_so_and_is_unchanged() -> None:
 
         def forward(self, x: Tensor) -> Tensor:
             logits: Tensor = self.last(self.first(x).relu())
-            return logits
+            return logits / 2  # no longer the output of a layer
 
     pooled = nn.Sequential(nn.Unflatten(1, (1, 16)), nn.Conv1d(1, 2, 16), nn.Flatten())
     normed = weight_norm(nn.Linear(16, 2))

@@ -81,15 +81,6 @@ def test_an_optimiser_whose_past_overflows_has_diverged() -> None:
     assert learner._packed() == before
 
 
-def test_an_optimiser_that_cannot_grow_is_told_so() -> None:
-    learner = Learner(nn.Linear(4, 1), ER(), memory=10, optimiser="Adafactor", spare=0)
-    learner.observe(X, [0] * 6)
-    before = learner._packed()
-    with pytest.raises(InputError, match=r"the optimiser's state .*\(classes="):
-        learner.observe(X, Y)
-    assert learner._packed() == before
-
-
 def test_a_shape_that_the_network_takes_apart_is_an_input_error() -> None:
     with pytest.raises(InputError, match=r"does not accept examples of shape \[4\]: not enough"):
         Learner(Images(), ER()).observe(X, Y)

@@ -75,6 +75,18 @@ def test_an_argument_that_resume_has_not_is_said_before_a_file_is_read(
     assert not caplog.records
 
 
+def test_an_argument_that_load_has_not_is_said_with_the_ones_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "missing"
+    with pytest.raises(TypeError, match=r"Learner.load has no argument 'lr' .*assign learner\.lr"):
+        Learner.load(path, MLP(4, 2), lr=0.3)
+    with pytest.raises(TypeError, match=r"'memory' .*call learner\.resize\(\.\.\.\) afterwards"):
+        Learner.load(path, MLP(4, 2), memory=5)
+    with pytest.raises(
+        TypeError, match=r"'compield': did you mean 'compiled'\? \(it takes method,"
+    ):
+        Learner.load(path, MLP(4, 2), compield=True)
+
+
 def test_damaged_notes_remove_no_version(tmp_path: Path) -> None:
     with learned(tmp_path, 1) as learner:
         pinned = learner.checkpoint(pin=True)

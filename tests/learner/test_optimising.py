@@ -167,6 +167,8 @@ def test_what_may_be_set_on_a_learner() -> None:
     for name in ("rate", "momentum", "learning_rate", "seen", "classes"):
         with pytest.raises(AttributeError, match=f"'{name}' cannot be assigned: only drift, lr"):
             setattr(learner, name, 1)
+    with pytest.raises(AttributeError, match=r"the size of the memory, call resize\(30\)"):
+        learner.memory = 30  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("case", CASES)

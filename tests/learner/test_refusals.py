@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from recollect import ER, MLP, DataError, DERpp, InputError, Learner
+from recollect import ER, MLP, DataError, DERpp, InputError, Learner, from_arrays, run
 
 
 @pytest.mark.parametrize(
@@ -134,3 +134,35 @@ def test_a_device_or_a_pipe_is_not_replaced_by_a_file(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="it is a device or a pipe, not a file"):
         Learner(MLP(4, 1), ER()).save(pipe)
     assert pipe.is_fifo()
+
+
+def scripted() -> torch.jit.ScriptModule:
+    torch.manual_seed(0)
+    return torch.jit.script(nn.Linear(4, 4))
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")
+def test_a_scripted_module_is_refused() -> None:
+    said = "compiled by torch.jit.script or torch.jit.trace"
+    for module in (scripted(), nn.Sequential(scripted(), nn.Linear(4, 1))):
+        with pytest.raises(InputError, match=f"the network or a part of it was {said}"):
+            Learner(module, ER())
+        with pytest.raises(InputError, match=f"the encoder or a part of it was {said}"):
+            Learner(nn.Linear(4, 1), ER(), encoder=module)
+    x, y = torch.rand(8, 4), torch.arange(8) % 4
+    stream = from_arrays(x, y, tasks=2, test=(x, y))
+    with pytest.raises(InputError, match=f"the network was {said}"):
+        run(stream, "er", network=scripted, buffer=4, bs=4, lr=0.1, seeds=[0])
+
+
+@pytest.mark.filterwarnings("ignore:.*nested tensors is in prototype")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested_tensors_are_refused(layout: torch.layout) -> None:
+    nested = torch.nested.nested_tensor([torch.rand(3, 4), torch.rand(2, 4)], layout=layout)
+    learner = Learner(nn.Linear(4, 1), ER())
+    for x in (nested, {"x": nested}):
+        with pytest.raises(InputError, match="this is a nested tensor: pad it"):
+            learner.observe(x, ["a", "b"])
+    learner.observe(torch.rand(2, 4), ["a", "b"])
+    with pytest.raises(InputError, match="this is a nested tensor: pad it"):
+        learner.predict(nested)

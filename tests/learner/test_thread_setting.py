@@ -24,7 +24,8 @@ class Counted(nn.Module):
         self.first, self.head = nn.Linear(4, width), nn.Linear(width, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.any():
+        # The learner first tries the network on two copies of an example.
+        if not (len(x) == 2 and torch.equal(x[0], x[1])):
             SEEN.append((self.training, torch.get_num_threads()))
         logits: Tensor = self.head(self.first(x))
         return logits

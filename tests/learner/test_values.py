@@ -68,7 +68,7 @@ def test_a_change_of_scale_changes_no_prediction_and_no_stored_value() -> None:
     assert change is not None
     from recollect.learner.engine.adapting import _rescaled
 
-    other = _rescaled(engine, *change)
+    other = _rescaled(engine, *change, examples=torch.from_numpy(X[:1]))
     was, now = (e.logits(torch.from_numpy(X)) for e in (engine, other))
     assert np.allclose(before.decode(was), after.decode(now), rtol=1e-5)
     stored, moved = (e.fleet.memory.tensors["logits"][:-1] for e in (engine, other))

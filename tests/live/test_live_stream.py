@@ -28,7 +28,8 @@ class Counted(nn.Module):
         self.head = nn.Linear(2, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.any():  # with zeros, a learner finds out how many outputs there are
+        # A learner first tries the network on two copies of an example.
+        if not (len(x) == 2 and torch.equal(x[0], x[1])):
             PASSES.append("training" if self.training else "evaluation")
         logits: Tensor = self.head(x)
         return logits

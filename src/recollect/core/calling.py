@@ -33,6 +33,17 @@ def call(
     return logits_of(module(**inputs) if packing.named else module(*inputs.values()))
 
 
+def fullest(batch: Tensor) -> Tensor:
+    """Return the example of a batch `[n, ...]` with the most values that are not 0.
+
+    Networks may refuse one of zeros, such as a text of padding only.
+
+    >>> fullest(torch.tensor([[0, 0], [0, 1], [2, 1]]))
+    tensor([2, 1])
+    """
+    return batch[int(batch.reshape(len(batch), -1).count_nonzero(1).argmax())]
+
+
 def logits_of(output: Any) -> Tensor:
     """Return a network's output if it is a tensor, else its `logits` key or attribute."""
     if isinstance(output, Tensor):

@@ -13,9 +13,24 @@ from torch import Tensor, nn
 
 from recollect.core.calling import logits_of
 from recollect.core.dense import Dense
+from recollect.core.heads import (
+    head_of,
+    linear_layers,
+    mark_head,
+    mark_named,
+    marked_name,
+    pass_mark,
+)
+from recollect.core.packing import Packing
 from recollect.errors import InputError
 
 Strategy = Literal["broadcast", "vmap", "loop"]
+
+NO_PART = (
+    "the method uses features, the inputs of the network's last linear layer, but the network does "
+    "not call the linear layer that was registered last: return the output of a linear layer as "
+    "logits, or register the layer that computes the logits last"
+)
 
 DENSE = (
     nn.Linear, nn.Flatten, nn.Identity, nn.LayerNorm, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU,
@@ -93,7 +108,36 @@ def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]
                 f"the network must be a torch.nn.Module or a function that returns one, "
                 f"not {type(module).__name__}"
             )
+        if isinstance(module, torch.jit.ScriptModule):  # a part of it may be one
+            refuse_scripted(module, "network")
         return copy.deepcopy(module) if module is build else module
+
+    return make
+
+
+def refuse_scripted(module: nn.Module, what: str) -> None:
+    """Raise an `InputError` for a module of TorchScript, or a module with such a part."""
+    if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
+        raise InputError(
+            f"the {what} was compiled by torch.jit.script or torch.jit.trace, which leaves out "
+            f"what training needs, such as hooks: pass the original torch.nn.Module"
+        )
+
+
+def with_marked_head(
+    build: Callable[[], nn.Module] | nn.Module, x: Tensor, packing: Packing | None = None
+) -> Callable[[], nn.Module]:
+    """Return a function that builds the network and marks its head, found on inputs x `[n, ...]`.
+
+    A module is copied. The inputs are used for the first call only, and not kept.
+    """
+    inputs, found = [x], list[str | None]()
+
+    def make() -> nn.Module:
+        module = maker(build)()
+        if inputs:
+            found.append(marked_name(mark_head(module, inputs.pop(), packing)))
+        return mark_named(module, found[0])
 
     return make
 
@@ -113,7 +157,9 @@ def strategy_for(module: nn.Module) -> Strategy:
 
 
 def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
-    """Replace the last linear layer of a module, in place, and return the module.
+    """Replace the head of a module, in place, and return the module.
+
+    The head is the linear layer that `core.heads` marked, or else the last registered one.
 
     A module that is itself a linear layer is replaced as a whole.
 
@@ -123,6 +169,7 @@ def replace_head(module: nn.Module, head: nn.Module) -> nn.Module:
     torch.Size([5, 3])
     """
     old = Features(module).head
+    pass_mark(old, head)
     if old is module:
         return head
     path, _, last = next(n for n, each in module.named_modules() if each is old).rpartition(".")
@@ -140,7 +187,9 @@ class Head(nn.Sequential):
 
 
 class Features:
-    """Access to a module's features: the inputs of its last linear layer or `Head`.
+    """Access to a module's features: the inputs of its head, a linear layer or a `Head`.
+
+    The linear layer is the one that `core.heads` marked, or else the last registered one.
 
     Within `returned()`, the module's output is the features and logits concatenated, so that
     features are available wherever the module is called.
@@ -156,16 +205,14 @@ class Features:
 
     def __init__(self, module: nn.Module) -> None:
         heads = [layer for layer in module.modules() if isinstance(layer, Head)]
-        within = (heads[-1] if heads else module).modules()
-        dense = [layer for layer in within if isinstance(layer, nn.Linear | Dense)]
         self._module = module
-        self._head = heads[-1] if heads else dense[-1] if dense else None
-        reads = dense[0] if heads else dense[-1] if dense else None
+        self._head = heads[-1] if heads else head_of(module)
+        reads = linear_layers(heads[-1])[0] if heads else head_of(module)
         self.size = reads.weight.shape[0 if isinstance(reads, Dense) else 1] if reads else 0
 
     @property
     def head(self) -> nn.Module:
-        """The last linear layer, or the `Head`."""
+        """The linear layer that computes the logits, or the `Head`."""
         if self._head is None:
             raise InputError(
                 "the method uses features, the inputs of the network's last linear layer, but "
@@ -174,7 +221,7 @@ class Features:
         return self._head
 
     def axes(self) -> dict[str, int]:
-        """Map each parameter of the last linear layer to its class axis; empty without a layer."""
+        """Map each parameter of a linear head to its class axis; empty without such a head."""
         if self._head is None or isinstance(self._head, Head):
             return {}
         name = next(n for n, module in self._module.named_modules() if module is self._head)
@@ -193,7 +240,8 @@ class Features:
             read[:] = inputs[:1]
 
         def show(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> Tensor:
-            assert read, "the last dense layer took no part"
+            if not read:
+                raise InputError(NO_PART)
             logits = logits_of(output)
             return torch.cat([read[0].to(logits.dtype), logits], -1)
 

@@ -12,6 +12,7 @@ from recollect.errors import RecollectError
 from recollect.train import Job
 from recollect.train.devices import one_thread, wait_for
 from recollect.train.loop import fleet_of
+from recollect.train.source import first_example
 
 WARM, TIMED = 3, 10
 RUNS = 5
@@ -35,11 +36,14 @@ def seconds_by_method(jobs: Sequence[Job], workers: int) -> dict[str, float]:
 
 
 def _step(job: Job) -> float:
-    # The examples are zeros; a small learning rate keeps the weights finite over many steps.
+    # All examples are the same; a small learning rate keeps the weights finite over many steps.
     some = replace(job, runs=tuple(replace(run, lr=0.0001) for run in job.runs[:RUNS]))
     runs, batch, stream = some.runs, job.batch, job.stream
     count = (WARM + TIMED) * batch
-    x = torch.zeros(len(runs), count, *stream.shape, dtype=stream.dtype, device=job.device)
+    example = first_example(stream)
+    if example is None:
+        return 0.0
+    x = example.to(job.device).expand(len(runs), count, *stream.shape).contiguous()
     y = torch.zeros(len(runs), count, dtype=torch.int64, device=job.device)
     try:
         with one_thread():

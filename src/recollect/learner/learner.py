@@ -23,7 +23,7 @@ from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newe
 from recollect.learner.saving.image import reading
 from recollect.learner.settings import Settings, check_arguments, check_passed_again, usable_memory
 from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
-from recollect.methods import Method
+from recollect.methods import ClosedForm, Method
 from recollect.train.devices import load_libraries
 
 
@@ -98,6 +98,8 @@ class Learner(Learning):
     ('up', ['down', 'up'])
     """
 
+    _loading = False  # a saved learner may have gone without what a new one is refused for
+
     def __init__(
         self,
         module: nn.Module,
@@ -143,6 +145,9 @@ class Learner(Learning):
             compiled=compiled,
         )  # fmt: skip
         check_arguments(module, settings, window, fixed=classes is not None)
+        grows = classes is None and target != "regression" and not isinstance(method, ClosedForm)
+        if grows and not self._loading:
+            optimising.check_growth()
         load_libraries(settings.device)  # so that the first step does not wait for it
         labels = empty_answers(settings.target, classes)
         super().__init__(copy.deepcopy(module), settings, labels, window)
@@ -165,6 +170,7 @@ class Learner(Learning):
         checkpoints: str | Path | None = None,
         checkpoint_every: int | None = None,
         keep: int | None = None,
+        **others: Any,
     ) -> Learner:
         """Load a saved learner from a file; it continues exactly where it was saved.
 
@@ -185,11 +191,13 @@ class Learner(Learning):
             checkpoints: Folder for further checkpoints; by default none are saved.
             checkpoint_every: Number of steps between checkpoints.
             keep: Number of checkpoints to retain; by default as many as before.
+            **others: Refused: all other settings are saved in the file.
 
         Raises:
             DataError: The file cannot be read or is damaged.
             InputError: The network, method or encoder does not match the file.
         """
+        check_passed_again(others, "load")
         extras = {
             "encoder": encoder, "transform": transform, "replay_transform": replay_transform,
             "device": device, "precision": precision, "compiled": compiled,
@@ -223,7 +231,7 @@ class Learner(Learning):
             DataError: All checkpoints are damaged.
             InputError: Another learner uses the folder, or an argument does not match the file.
         """
-        check_passed_again(extras)
+        check_passed_again(extras, "resume")
         if not has_versions(Path(folder)):
             return None
         # Lock the folder before reading, so that no other learner saves there in between.
@@ -269,7 +277,9 @@ class Learner(Learning):
         facts, tensors = unpack(data)
         with snapshot.as_data_error():
             snapshot.check_facts(facts, tensors)
-            learner = cls(module, **snapshot.arguments(facts, method), **extras)
+            learner = cls.__new__(cls)
+            learner._loading = True
+            Learner.__init__(learner, module, **snapshot.arguments(facts, method), **extras)
             learner._settings = snapshot.as_made(learner._settings, facts)
             learner._now = snapshot.restored(facts, tensors, learner._module, learner._settings)
             learner.notes = snapshot.notes_in(facts, tensors)

@@ -120,8 +120,8 @@ class Learning(Late):
             engine.kind.check(batch)
         with engine.threads(len(labels)):
             weights = arrived.weights_without(left_out)
-            engine = adapted(engine, before.labels, known, weights)
-            engine = engine.numbering() if named else engine
+            engine = adapted(engine, before.labels, known, weights, batch)
+            engine = engine.numbering(batch) if named else engine
             batch = engine.placed(batch)
             in_step = predicted is None and engine is before.engine
             in_step = in_step and engine.predicts_in_step(len(batch))
@@ -159,6 +159,7 @@ class Learning(Late):
         kind = Kind.of(batch, kind) if self._settings.encoder else kind
         numbered = named is not None
         try:
-            return first_engine(self._module, self._settings, kind, known, numbered=numbered)
+            parts = self._module, self._settings, kind, known, batch
+            return first_engine(*parts, numbered=numbered)
         except InputError as error:
             raise InputError(f"{error}{arrived.hint}") from error

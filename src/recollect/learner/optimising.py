@@ -12,7 +12,7 @@ import torch
 
 from recollect.core.fleet_optimiser import DEFAULTS
 from recollect.core.torch_optimiser import TorchOptimiser
-from recollect.core.weights import Weights
+from recollect.core.weights import Gradient, Weights
 from recollect.errors import InputError, nearest
 from recollect.train.optimisation import NUMBERS, Optimisation
 
@@ -96,6 +96,26 @@ class Optimising:
         if not of_fleets:  # let torch check the options now instead of at the first step
             TorchOptimiser(optimiser, Weights({"weight": torch.zeros(1, 1)}), given)
         return found
+
+    def check_growth(self) -> None:
+        """Raise an `InputError` if the optimiser's state cannot grow with the number of classes.
+
+        A step on a small weight shows whether its state has other shapes than the weight.
+        """
+        options, shape = self.names.options, (1, 3, 2)
+        if options is None:  # the state of this library's optimisers has the shapes of the weights
+            return
+        weights = Weights({"weight": torch.ones(shape)})
+        optimiser = TorchOptimiser(self.names.optimiser, weights, options)
+        try:
+            optimiser.descend(weights, Gradient({"weight": torch.ones(shape)}), torch.tensor([0.1]))
+        except Exception:  # options that fail at a step, which reports it
+            return
+        if any(part.dim() and part.shape != shape[1:] for part in optimiser.state.values()):
+            raise InputError(
+                f"{self.names.optimiser} has state whose shape cannot grow with the number of "
+                f"classes: list all classes (classes=[...]), or choose another optimiser"
+            )
 
     @property
     def horizon(self) -> int:

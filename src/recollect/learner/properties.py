@@ -29,9 +29,12 @@ class Properties:
 
         def __setattr__(self, name: str, value: object) -> None:
             if not name.startswith("_") and name not in ASSIGNED:
+                other = "pass other settings as arguments of Learner(...)"
+                if name == "memory":
+                    other = f"to change the size of the memory, call resize({value!r})"
                 raise AttributeError(
                     f"{name!r} cannot be assigned: only drift, lr and notes can be changed on a "
-                    f"learner; pass other settings as arguments of Learner(...)"
+                    f"learner; {other}"
                 )
             object.__setattr__(self, name, value)
 

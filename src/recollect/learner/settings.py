@@ -12,10 +12,11 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
+from recollect.core.modules import refuse_scripted
 from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
-from recollect.errors import InputError
+from recollect.errors import InputError, nearest
 from recollect.learner import log
 from recollect.learner.inputs.arriving import check_on_outlier
 from recollect.learner.inputs.encoder import Encoder
@@ -197,6 +198,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     """Raise an `InputError` if an argument of `Learner` is invalid."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
+    refuse_scripted(module, "network or a part of it")
     if next(module.parameters(), None) is None:
         raise InputError("the network has no parameters to train: pass one with trainable layers")
     method = settings.method
@@ -252,15 +254,20 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
         raise InputError(NO_COMPILER)
 
 
-def check_passed_again(arguments: Mapping[str, object]) -> None:
-    """Raise a `TypeError` for an argument that `Learner.resume` does not have."""
+def check_passed_again(arguments: Mapping[str, object], function: str) -> None:
+    """Raise a `TypeError` for an argument that `Learner.load` or `Learner.resume` does not have."""
     for name in arguments:
-        if name not in PASSED_AGAIN:
-            raise TypeError(
-                f"Learner.resume has no argument {name!r}: it takes method, checkpoints, "
-                f"checkpoint_every, keep, {', '.join(PASSED_AGAIN)}; all other settings are saved "
-                f"in the file"
-            )
+        if name in PASSED_AGAIN and function == "resume":
+            continue
+        known = ("method", "checkpoints", "checkpoint_every", "keep", *PASSED_AGAIN)
+        near = nearest(name, known, cutoff=0.7)
+        hint = f": did you mean {near!r}?" if near else ""
+        later = {"lr": "assign learner.lr", "memory": "call learner.resize(...)"}
+        change = f"; to change {name}, {later[name]} afterwards" if name in later else ""
+        raise TypeError(
+            f"Learner.{function} has no argument {name!r}{hint} (it takes {', '.join(known)}; all "
+            f"other settings are saved in the file{change})"
+        )
 
 
 def is_whole(number: object) -> bool:

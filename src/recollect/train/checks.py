@@ -15,6 +15,8 @@ from recollect.errors import InputError
 from recollect.memory import Clock, Policy
 from recollect.methods import Classifier, Method, static
 
+ZEROS = " (it was called with examples of zeros: if it accepts others, pass one as example=...)"
+
 
 def check_runs(
     methods: Sequence[Method],
@@ -115,32 +117,40 @@ def check_tasks(kind: type[Method], clock: Clock) -> None:
 def check_network(
     network: Network,
     logits: Callable[[Tensor], Tensor],
-    runs: int,
-    shape: tuple[int, ...],
-    stored: torch.dtype,
+    x: Tensor,
     outputs: int | None,
+    *,
+    zeros: bool,
 ) -> int:
-    """Check that a network accepts the examples and has `outputs` outputs; return their number."""
-    blank = torch.zeros(runs, 2, *shape, dtype=stored, device=network.device)
+    """Check that a network accepts examples and has `outputs` outputs; return their number.
+
+    Args:
+        network: The networks of all runs.
+        logits: Computes their logits.
+        x: Examples to try them on, `[K, 2, ...]`.
+        outputs: The expected number of outputs; None for any.
+        zeros: Whether these are zeros, because no example was given.
+    """
     packing = network.packing
     examples = (
-        f"examples of shape {list(shape)}" if packing is None else f"examples, each {packing}"
+        f"examples of shape {list(x.shape[2:])}" if packing is None else f"examples, each {packing}"
     )
+    hint = ZEROS if zeros else ""
     try:
-        network.settle(as_input(blank, network.dtype))
-        found = list(logits(blank).shape[1:])
+        network.settle(as_input(x, network.dtype))
+        found = list(logits(x).shape[1:])
     except torch.OutOfMemoryError:
         raise
     except InputError as error:
         raise InputError(f"{error}: [n, {outputs}] is expected for n {examples}") from None
     except RuntimeError as error:
         raise InputError(
-            f"the network does not accept {examples}: {str(error).splitlines()[0]}"
+            f"the network does not accept {examples}: {str(error).splitlines()[0]}{hint}"
         ) from None
     except (AttributeError, TypeError) as error:
         raise InputError(
             f"the network must return a tensor of logits, [n, {outputs}], for n {examples}, but "
-            f"fails: {error}"
+            f"fails: {error}{hint}"
         ) from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
         raise InputError(f"the network must return {outputs} logits per example, not {found[1:]}")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recollect.core.images import Images, as_input
 from recollect.core.memory_format import in_fast_format
 from recollect.core.model import Model
-from recollect.core.modules import Strategy, network_size
+from recollect.core.modules import Strategy, network_size, with_marked_head
 from recollect.core.network import Network
 from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
@@ -63,6 +63,7 @@ class Fleet(FleetSteps):
         guarded: Whether a step that fails or diverges can be undone; for one run only.
         fields: Fields that `learn` is given, to be stored with the examples.
         target: The kind of y: classes, numbers or sets of labels, and whether it has weights.
+        example: An example `[...]` to try the network on; by default one of zeros. It is not kept.
 
     >>> from recollect import DERpp, MLP
     >>> fleet = Fleet([DERpp(0.2, 1.0), DERpp(0.5, 1.0)], lambda: MLP(4, 3), seeds=[0, 1],
@@ -100,23 +101,26 @@ class Fleet(FleetSteps):
         guarded: bool = False,
         fields: Sequence[Field] = (),
         target: Target = CLASS,
+        example: Tensor | None = None,
     ) -> None:
         by_torch = optimisation.options is not None
         checks.check_runs(methods, seeds, lr, memory, replay, alone=by_torch or guarded)
         self.kind, self.device = type(methods[0]), torch.device(device)
         self.seeds = torch.tensor(list(seeds), dtype=torch.int64, device=self.device)
-        self._blank = partial(torch.zeros, len(seeds), 2, *shape, dtype=stored, device=device)
+        tried = torch.zeros(shape, dtype=stored) if example is None else example
+        tried = tried.to(self.device, stored).repeat(len(seeds), 2, *[1] * len(shape))
         self.classes, self.target, self.images = classes, target, images
         self.clock = Clock(tasks=tasks)
         spec = Spec(len(seeds), memory, classes, tasks, per_task or classes, shape)
         setup = setup_of(methods[0], spec)
+        network = with_marked_head(network, as_input(tried[0], dtype), packing)
         checks.check_target(methods[0], setup.policy, target)
         built = setup.network(network)
         self._another_network = partial(
             Network, built, seeds, dtype=dtype, device=self.device, strategy=strategy, half=half,
             packing=packing,
         )  # fmt: skip
-        self.network = in_fast_format(self._another_network, as_input(self._blank(), dtype))
+        self.network = in_fast_format(self._another_network, as_input(tried, dtype))
         pool = pooled(self.network) if guarded and not compiled else None
         added = 0 if built is network else self.network.size - network_size(network)
         self._added_bytes = max(added, 0) * dtype.itemsize
@@ -128,7 +132,9 @@ class Fleet(FleetSteps):
         fixed = None if self.kind.predict is not Method.predict else classes
         nothing = State({}), Memory(len(seeds), 0, {}, self.device)
         self._reader = Reader(self._method, self.model, *nothing, images, classes)
-        outputs = checks.check_network(self.network, self.logits, len(seeds), shape, stored, fixed)
+        zeros = example is None
+        outputs = checks.check_network(self.network, self.logits, tried, fixed, zeros=zeros)
+        self._always_noisy = self._draws_in_evaluation(tried)
         stores, policy = setup.replay, setup.policy
         known = {"x": (shape, stored), "y": target.layout(outputs)}
         layout = stores.layout(known, outputs, dtype, fields) if stores else {}
@@ -231,5 +237,10 @@ class Fleet(FleetSteps):
         network = self._another_network(strategy=mine.strategy, channels_last=mine.channels_last)
         reader = self._reader.over(network, tensors, memory)
         network.switch(training=False)
-        network.noisy = mine.noisy and network.draws(reader.inputs(self._blank()))
+        network.noisy = self._always_noisy
         return reader
+
+    def _draws_in_evaluation(self, x: Tensor) -> bool:
+        """Whether the network draws random numbers in evaluation mode, too, on examples x."""
+        with self.network.mode(training=False):
+            return self.network.noisy and self.network.draws(self._reader.inputs(x))

@@ -27,7 +27,7 @@ from recollect.train.job import Job
 from recollect.train.networks import save_networks
 from recollect.train.observer import Observer
 from recollect.train.result import Result
-from recollect.train.source import Source, stretch_length, stretches_of
+from recollect.train.source import Source, first_example, stretch_length, stretches_of
 
 
 def train(
@@ -294,4 +294,5 @@ def fleet_of(job: Job, compiled: bool | None = None) -> Fleet:
         optimisation=job.optimisation,
         numbers=[run.numbers for run in job.runs],
         target=target_of(job.stream),
+        example=first_example(job.arriving),
     )

@@ -9,10 +9,12 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
+from recollect.core.calling import fullest
 from recollect.streams.stream import Stream, shuffled
 from recollect.train.fleet import Fleet
 from recollect.train.job import Job
 
+FEW = 100
 STRETCH = 4096
 STEPS_ON_GPU = 512
 BYTES_ON_GPU = 1 << 30
@@ -45,6 +47,18 @@ class Source:
             for now, then in ((new.x, old.x), (new.y, old.y))
         )
         return x, y
+
+
+def first_example(stream: Stream) -> Tensor | None:
+    """Return an example `[...]` of a stream's first task; None if the task is empty.
+
+    Of the first ones, it is the one with the most values that are not 0.
+    """
+    count = min(sum(stream.parts(0)), FEW)
+    if not count:
+        return None
+    x = stream.pick(torch.tensor([0]), 0, torch.arange(count)[None]).x[0]
+    return fullest(x)
 
 
 def stretch_length(job: Job) -> int:

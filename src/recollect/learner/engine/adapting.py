@@ -20,7 +20,7 @@ from recollect.core.targets import Target, with_weights
 from recollect.errors import InputError
 from recollect.learner.engine.carry import carry
 from recollect.learner.engine.engine import Engine
-from recollect.learner.engine.growth import outputs_of
+from recollect.learner.engine.probing import probed
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.settings import Settings
 from recollect.learner.targets.answers import Answers
@@ -35,31 +35,36 @@ NO_HEAD = (
 
 
 def first_engine(
-    module: nn.Module, settings: Settings, kind: Kind, labels: Answers, *, numbered: bool = False
-) -> Engine:
+    module: nn.Module, settings: Settings, kind: Kind, labels: Answers, examples: Tensor, *,
+    numbered: bool = False,
+) -> Engine:  # fmt: skip
     """Create an engine with an output for every label, and spare ones if outputs are added."""
-    engine = Engine(module, settings, kind, len(labels), numbered)
+    engine = Engine(module, settings, kind, len(labels), numbered, examples=examples)
     if engine.outputs > len(labels) or labels.fixed or not settings.spare:
         return engine
     try:
-        return Engine(module, settings, kind, len(labels) + settings.spare, numbered)
+        more = len(labels) + settings.spare
+        return Engine(module, settings, kind, more, numbered, examples=examples)
     except InputError:  # the network cannot be extended, and may never need to be
         return engine
 
 
-def adapted(engine: Engine, before: Answers, known: Answers, weights: np.ndarray | None) -> Engine:
+def adapted(
+    engine: Engine, before: Answers, known: Answers, weights: np.ndarray | None, examples: Tensor
+) -> Engine:
     """Adapt an engine to the known targets and weights; return a new one if it has to change.
 
-    The old engine is not modified, so that the step can still be undone.
+    The old engine is not modified, so that the step can still be undone. A new network is tried on
+    one of the examples `[n, ...]`.
     """
     if isinstance(known, Values):
-        _check_head(engine, len(known))
+        _check_head(engine, len(known), examples)
         change = before.change_to(known) if isinstance(before, Values) else None
-        engine = engine if change is None else _rescaled(engine, *change)
+        engine = engine if change is None else _rescaled(engine, *change, examples)
     elif len(known) > engine.outputs:
-        engine = engine.grown(len(known) + engine.settings.spare)
+        engine = engine.grown(len(known) + engine.settings.spare, examples)
     if weights is not None and not engine.target.weighted and bool((weights != 1).any()):
-        engine = _weighted(engine)
+        engine = _weighted(engine, examples)
     return engine
 
 
@@ -99,8 +104,9 @@ def resized(engine: Engine, settings: Settings) -> Engine:
             f"cannot be resized: create a new learner with memory={settings.memory!r}"
         )
     found = Engine(
-        engine.module, settings, engine.kind, engine.outputs, engine.numbered, engine.target
-    )
+        engine.module, settings, engine.kind, engine.outputs, engine.numbered, engine.target,
+        engine.stored,
+    )  # fmt: skip
     old, new = engine.fleet, found.fleet
     for name, tensor in old.state.items():
         if name not in old.by_slot and tensor.shape != new.state[name].shape:
@@ -116,7 +122,7 @@ def resized(engine: Engine, settings: Settings) -> Engine:
     return found
 
 
-def _rescaled(engine: Engine, factor: Tensor, shift: Tensor) -> Engine:
+def _rescaled(engine: Engine, factor: Tensor, shift: Tensor, examples: Tensor) -> Engine:
     """Return a copy of the engine with outputs scaled by `factor` and shifted by `shift`, `[D]`.
 
     Stored targets and logits are rescaled too; stored targets are clamped to 10 deviations. The
@@ -146,10 +152,10 @@ def _rescaled(engine: Engine, factor: Tensor, shift: Tensor) -> Engine:
             return found.to(tensor.dtype)
         return tensor
 
-    return _rebuilt(engine, engine.target, changed)
+    return _rebuilt(engine, engine.target, changed, examples)
 
 
-def _weighted(engine: Engine) -> Engine:
+def _weighted(engine: Engine, examples: Tensor) -> Engine:
     """Return a copy of the engine with weighted examples; stored ones get a weight of 1."""
 
     def changed(name: str, tensor: Tensor) -> Tensor:
@@ -157,24 +163,26 @@ def _weighted(engine: Engine) -> Engine:
             return tensor
         return with_weights(tensor, torch.ones(len(tensor), device=tensor.device))
 
-    return _rebuilt(engine, engine.target.with_weights(), changed)
+    return _rebuilt(engine, engine.target.with_weights(), changed, examples)
 
 
-def _rebuilt(engine: Engine, target: Target, changed: Callable[[str, Tensor], Tensor]) -> Engine:
+def _rebuilt(
+    engine: Engine, target: Target, changed: Callable[[str, Tensor], Tensor], examples: Tensor
+) -> Engine:
     parts = engine.module, engine.settings, engine.kind, engine.outputs, engine.numbered
-    found, same = Engine(*parts, target), Engine(*parts, engine.target)
+    found, same = Engine(*parts, target, examples), Engine(*parts, engine.target, examples)
     # With a memory size in bytes, larger examples leave fewer slots.
     carry(engine.fleet, same.fleet)
     if found.fleet.memory.capacity < same.fleet.memory.capacity:
         settings = replace(engine.settings, memory=found.fleet.memory.capacity)
-        same = Engine(engine.module, settings, *parts[2:], engine.target)
+        same = Engine(engine.module, settings, *parts[2:], engine.target, examples)
         carry(engine.fleet, same.fleet)
     tensors = {name: changed(name, tensor) for name, tensor in same.fleet.tensors().items()}
     found.fleet.restore(tensors, same.fleet.clock)
     return found
 
 
-def _check_head(engine: Engine, values: int) -> None:
+def _check_head(engine: Engine, values: int, examples: Tensor) -> None:
     if engine.fleet.steps:
         return
     if engine.outputs > values:
@@ -184,11 +192,11 @@ def _check_head(engine: Engine, values: int) -> None:
         )
     weights = engine.fleet.weights.named()
     sizes = [weights[name].shape[axis] for name, axis in engine.fleet.network.head_axes.items()]
-    if sizes != [engine.outputs] * 2 or not _gives_its_outputs(engine):
+    if sizes != [engine.outputs] * 2 or not _gives_its_outputs(engine, examples):
         raise InputError(NO_HEAD)
 
 
-def _gives_its_outputs(engine: Engine) -> bool:
+def _gives_its_outputs(engine: Engine, examples: Tensor) -> bool:
     """Whether the outputs of the last layer are those of the network: no sigmoid, no clamp."""
     module, given, found = engine.module, list[Tensor](), list[Tensor]()
 
@@ -203,7 +211,7 @@ def _gives_its_outputs(engine: Engine) -> bool:
     head = Features(module).head
     hooks = head.register_forward_hook(replaced), module.register_forward_hook(note)
     try:
-        outputs_of(module, engine.blank, engine.kind.packing)
+        probed(module, engine.kind, engine.settings.device, examples)
     finally:
         for hook in hooks:
             hook.remove()

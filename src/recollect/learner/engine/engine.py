@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.first_pass import FirstPass
+from recollect.core.heads import mark_head
 from recollect.core.images import as_input
 from recollect.core.modules import maker
 from recollect.core.targets import Target
@@ -21,12 +22,11 @@ from recollect.learner.engine.emptied import NUMBER, empty_slots, numbers_after
 from recollect.learner.engine.exported import with_first_outputs
 from recollect.learner.engine.growth import (
     NOT_THE_LOGITS,
-    absent,
     dtype_of,
-    outputs_of,
     with_outputs,
 )
-from recollect.learner.engine.threads import Work
+from recollect.learner.engine.new_outputs import mean_other_logit, start_outputs
+from recollect.learner.engine.probing import outputs_for, probed, some_stored, to_compare_on
 from recollect.learner.engine.user_errors import UserErrors
 from recollect.learner.engine.views import ROWS, Views, in_parts, predicts_by_first_pass
 from recollect.learner.inputs.examples import Kind
@@ -50,24 +50,24 @@ class Engine:
         outputs: The smallest number of outputs.
         numbered: Whether the memory stores the numbers of examples, for ids.
         target: What is predicted; by default that of the settings, without example weights.
+        examples: Examples `[n, ...]`, one of which the network is tried on; by default made-up
+            ones. They are not kept.
     """
 
     def __init__(
         self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
-        numbered: bool = False, target: Target | None = None,
+        numbered: bool = False, target: Target | None = None, examples: Tensor | None = None,
     ) -> None:  # fmt: skip
         self.settings, self.kind, self.numbered = settings, kind, numbered
         self.target = target or settings.target
         self._user_errors = UserErrors(settings.method)
         device, dtype, packing = settings.device, dtype_of(module), kind.packing
         self.module = module = module.to(device)
-        zeros = torch.zeros(kind.shape, dtype=kind.dtype, device=device)
-        self.blank = blank = as_input(zeros, dtype)
-        with Work.counted(module, examples=2) as self._work:
-            self.outputs = outputs_of(module, blank, packing)
+        self.outputs, example, self._work = probed(module, kind, device, examples)
+        mark_head(module, as_input(torch.stack([example, example]), dtype), packing)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
-            self.outputs = outputs_of(module, blank, packing)
+            self.outputs = outputs_for(module, example, packing)
             if self.outputs < outputs:
                 raise InputError(NOT_THE_LOGITS)
         given = [NUMBER] * numbered
@@ -94,6 +94,7 @@ class Engine:
             guarded=True,
             fields=given,
             target=self.target,
+            example=example,
         )
         assert self.fleet.guard is not None
         self.guard = self.fleet.guard
@@ -200,26 +201,28 @@ class Engine:
         with self._user_errors:
             return self._views.before_step(x)
 
-    def grown(self, outputs: int) -> Engine:
-        """Return a copy of this engine with more outputs.
+    def grown(self, outputs: int, examples: Tensor | None = None) -> Engine:
+        """Return a copy of this engine with more outputs; the network is tried on an example.
 
         The biases of the new outputs start at the mean logit of the other classes of the stored
         examples, and the stored logits are extended by the predictions of the new outputs.
         """
         module = with_outputs(self.module, outputs, self.settings.seed)
-        bigger = Engine(module, self.settings, self.kind, outputs, self.numbered, self.target)
-        self._check_state_grows(bigger.fleet.tensors())
+        parts = self.settings, self.kind, outputs, self.numbered, self.target, examples
+        bigger = Engine(module, *parts)
+        self._check_state_grows(bigger.fleet.tensors(), examples)
         copies = copies_of_weights(bigger.fleet.tensors())
         carry(self.fleet, bigger.fleet)
-        bigger._start_outputs(self.outputs, self._mean_other_logit(), copies)
+        start_outputs(bigger, self.outputs, mean_other_logit(self), copies)
         log.tell_grown(self.outputs, bigger.outputs)
         return bigger
 
-    def numbering(self) -> Engine:
+    def numbering(self, examples: Tensor | None = None) -> Engine:
         """Return this engine if its memory stores example numbers, or a copy that does."""
         if self.numbered:
             return self
-        found = Engine(self.module, self.settings, self.kind, self.outputs, True, self.target)
+        parts = self.settings, self.kind, self.outputs, True, self.target, examples
+        found = Engine(self.module, *parts)
         carry(self.fleet, found.fleet)
         return found
 
@@ -238,7 +241,7 @@ class Engine:
         self._views.settle()
         self.fleet.wipe()
 
-    def _check_state_grows(self, larger: Mapping[str, Tensor]) -> None:
+    def _check_state_grows(self, larger: Mapping[str, Tensor], examples: Tensor | None) -> None:
         """Raise an `InputError` if the initial state of a class depends on the number of classes.
 
         The state of a new class is initialised as in a new run. This is right if a method has a
@@ -249,7 +252,7 @@ class Engine:
         if all(now[name].shape == larger[name].shape for name in names):
             return
         parts = self.module, self.settings, self.kind, self.outputs, self.numbered, self.target
-        fresh = Engine(*parts).fleet.tensors()
+        fresh = Engine(*parts, examples).fleet.tensors()
         for name in names:
             begun = larger[name][tuple(slice(size) for size in fresh[name].shape)]
             if not torch.equal(fresh[name], begun):
@@ -257,29 +260,9 @@ class Engine:
                 raise InputError(f"{why}, so no class can be added: {LIST_ALL}")
 
     @property
-    def _filled(self) -> Tensor:
-        return self.fleet.planner.filled(self.fleet.clock).to(self.fleet.device)
-
-    @torch.no_grad()
-    def _start_outputs(self, first: int, bias: float, copies: list[str]) -> None:
-        network, memory = self.fleet.network, self.fleet.memory.tensors
-        tensors = self.fleet.tensors()
-        for name in network.head_axes:
-            if name.split(".")[-1] == "bias":
-                for each in ("", *copies):
-                    tensors[f"{each}weights.{name}"][:, first:] = bias
-        filled = self._filled
-        if len(filled) and "logits" in memory:
-            memory["logits"][filled, first:] = self.logits(memory["x"][filled])[:, first:]
-
-    @torch.no_grad()
-    def _mean_other_logit(self) -> float:
-        memory, filled = self.fleet.memory.tensors, self._filled[:ROWS]
-        if not len(filled) or self.outputs < 2 or not {"x", "y"} <= memory.keys():
-            return 0.0
-        logits = self.logits(memory["x"][filled])
-        other = absent(logits, memory["y"][filled], self.target)
-        return float(logits[other].mean()) if bool(other.any()) else 0.0
+    def stored(self) -> Tensor | None:
+        """Some stored examples `[n, ...]`, or None if there are none."""
+        return some_stored(self.fleet.memory.tensors.get("x"))
 
     @torch.no_grad()
     def trained(self, outputs: int | None = None) -> nn.Module:
@@ -297,5 +280,6 @@ class Engine:
         encoder = self.settings.encoder
         module = exported(self.settings.method, module, self.fleet.state)
         wanted = outputs or classes, classes
-        module = with_first_outputs(module, wanted, self.blank, self.kind.packing)
+        examples = to_compare_on(self.module, self.kind, self.settings.device, self.stored)
+        module = with_first_outputs(module, wanted, examples, self.kind.packing)
         return encoder.before(module, self.kind.arriving.packing) if encoder else module

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,10 @@ from recollect.learner.engine.growth import dtype_of
 
 @torch.no_grad()
 def with_first_outputs(
-    module: nn.Module, some_of: tuple[int, int], example: Tensor, packing: Packing | None = None
+    module: nn.Module,
+    some_of: tuple[int, int],
+    examples: Sequence[Tensor],
+    packing: Packing | None = None,
 ) -> nn.Module:
     """Reduce a module to the first n of its m outputs.
 
@@ -30,35 +33,54 @@ def with_first_outputs(
     Args:
         module: The trained module.
         some_of: The numbers of outputs (n, m).
-        example: An input `[...]`, or a packed row, to compare the outputs on.
-        packing: The packing of the row, if it is one.
+        examples: Inputs `[...]`, or packed rows; the outputs are compared on the first one that the
+            module accepts. If it accepts none, it gets a forward hook.
+        packing: The packing of the rows, if they are packed.
 
     >>> module = nn.Sequential(nn.Linear(4, 3), nn.ReLU(), nn.Linear(3, 12))
-    >>> smaller = with_first_outputs(module, (2, 12), torch.ones(4))
+    >>> smaller = with_first_outputs(module, (2, 12), [torch.ones(4)])
     >>> smaller[2], torch.equal(smaller(torch.ones(1, 4)), module(torch.ones(1, 4))[:, :2])
     (Linear(in_features=3, out_features=2, bias=True), True)
     """
     outputs, every = some_of
-    batch = torch.stack([example, example])
     training = {name: each.training for name, each in module.named_modules()}
     module.eval()
     with torch.random.fork_rng(devices=[]):
-        wanted = call(module, batch, packing, dtype_of(module))
-        if outputs == every or wanted.shape[1] != every:
+        tried = _first_accepted(module, examples, packing)
+        if outputs == every or (tried and tried[1].shape[1] != every):
             found = module
         else:
             found = _cut(module, outputs)
-            try:
-                now = call(found, batch, packing, dtype_of(module))
-                same = torch.allclose(now, wanted[:, :outputs], atol=1e-6)
-            except Exception:  # the user's network may raise anything
-                same = False
-            if not same:
+            if tried is None or not _gives(found, tried[0], tried[1][:, :outputs], packing):
                 found = copy.deepcopy(module)
                 found.register_forward_hook(partial(_first, outputs))
     for name, each in found.named_modules():
         each.training = training[name]
     return found
+
+
+def _first_accepted(
+    module: nn.Module, examples: Sequence[Tensor], packing: Packing | None
+) -> tuple[Tensor, Tensor] | None:
+    """Return two copies of the first example that a module accepts, and its outputs for them."""
+    for example in examples:
+        batch = torch.stack([example, example])
+        try:
+            return batch, call(module, batch, packing, dtype_of(module))
+        except (torch.OutOfMemoryError, MemoryError):
+            raise
+        except Exception:  # the user's network may raise anything
+            continue
+    return None
+
+
+def _gives(module: nn.Module, batch: Tensor, wanted: Tensor, packing: Packing | None) -> bool:
+    """Whether a module gives the wanted outputs `[2, n]` for a batch of two examples."""
+    try:
+        now = call(module, batch, packing, dtype_of(module))
+        return now.shape == wanted.shape and torch.allclose(now, wanted, atol=1e-6)
+    except Exception:  # the user's network may raise anything
+        return False
 
 
 def _cut(module: nn.Module, outputs: int) -> nn.Module:

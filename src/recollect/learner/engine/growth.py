@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from recollect.core.calling import call
 from recollect.core.dense import Dense
+from recollect.core.heads import pass_mark
 from recollect.core.modules import Features
 from recollect.core.packing import Packing
 from recollect.core.targets import Target
@@ -16,8 +17,10 @@ from recollect.errors import InputError
 
 LIST_CLASSES = "use a network with an output for every class, and list all classes (classes=[...])"
 NOT_THE_LOGITS = (
-    "the last linear layer of the network does not compute its logits, so no outputs can be added: "
-    f"{LIST_CLASSES}"
+    "the last linear layer of the network does not compute its logits, so no outputs can be added "
+    "(what the network returns is not the output of a linear layer itself; then the linear layer "
+    "that was registered last must be the head): return the output of the head, register it last, "
+    f"or {LIST_CLASSES}"
 )
 
 
@@ -96,6 +99,7 @@ def with_outputs(module: nn.Module, outputs: int, seed: int = 0) -> nn.Module:
             new = Dense(features.size, outputs)
         else:
             new = nn.Linear(features.size, outputs, bias=old.bias is not None)
+    pass_mark(old, new)
     new.to(old.weight.device, old.weight.dtype)  # type: ignore[arg-type]
     for part, parameter in new.named_parameters():
         before = getattr(old, part)

@@ -104,6 +104,12 @@ def tensor_of(x: object, *, masks: bool = False) -> Tensor:
             ) from None
     else:
         found = x.detach()
+    if found.is_nested:
+        raise InputError(
+            "examples must have the same shape, but this is a nested tensor: pad it, for instance "
+            "with torch.nested.to_padded_tensor(x, 0), and pass a mask or the lengths with it, as "
+            "in {'x': padded, 'lengths': lengths}"
+        )
     if found.layout != torch.strided or found.is_quantized or found.is_meta:
         raise InputError("examples must be dense tensors, neither sparse nor quantised")
     if masks and found.dtype == torch.bool:
