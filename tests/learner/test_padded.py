@@ -48,8 +48,10 @@ def test_it_gets_outputs_for_new_classes(kind: Any, method: Method) -> None:
     assert learner.predict_proba(padded(kind)).shape == (8, 8)
 
 
-@pytest.mark.parametrize("method", [ER(), SGD()])
-@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(
+    ("kind", "method"),
+    [*((kind, method) for kind in NETWORKS for method in (ER(), SGD())), (Picky, ER())],
+)
 def test_it_is_saved_and_continues_exactly(kind: Any, method: Method, tmp_path: Path) -> None:
     learner, x = learner_of(kind, method, checkpoints=tmp_path / "all"), padded(kind)
     learner.observe(x, LABELS)

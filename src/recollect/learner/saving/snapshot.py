@@ -17,6 +17,7 @@ from recollect.files import as_json, pack
 from recollect.learner.contents.ids import NO_NAMES, Names
 from recollect.learner.engine.emptied import NUMBER, check_holes
 from recollect.learner.engine.engine import Engine
+from recollect.learner.engine.probing import some_stored
 from recollect.learner.inputs.encoder import check_encoder
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.outliers import Watch
@@ -223,7 +224,8 @@ def restored(
     try:
         numbered = f"engine.{MEMORY}{NUMBER.name}" in tensors
         target = settings.target.with_weights() if facts.get("weighted") else settings.target
-        engine = Engine(module, settings, kind, facts["outputs"], numbered, target)
+        stored = some_stored(tensors.get(f"engine.{MEMORY}x"))
+        engine = Engine(module, settings, kind, facts["outputs"], numbered, target, stored)
     except InputError as error:
         raise InputError(f"the saved learner does not fit this network: {error}") from error
     if engine.outputs != facts["outputs"]:
