@@ -58,7 +58,7 @@ def test_it_has_the_package_and_nothing_else(wheel: Path) -> None:
     assert not any("test_" in name or "conftest" in name for name in names)
     assert wheel.stat().st_size < 1_000_000
     scripts = zipfile.ZipFile(wheel).read(f"{about}/entry_points.txt").decode()
-    assert scripts.split() == ["[console_scripts]", "recollect", "=", "recollect.cli.main:main"]
+    assert scripts.split() == ["[console_scripts]", "recollect", "=", "recollect.cli.start:main"]
 
 
 def test_its_extras_are_those_that_the_doctor_knows(wheel: Path) -> None:

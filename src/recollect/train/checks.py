@@ -139,19 +139,18 @@ def check_network(
     try:
         network.settle(as_input(x, network.dtype))
         found = list(logits(x).shape[1:])
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, MemoryError):
         raise
     except InputError as error:
         raise InputError(f"{error}: [n, {outputs}] is expected for n {examples}") from None
-    except RuntimeError as error:
-        raise InputError(
-            f"the network does not accept {examples}: {str(error).splitlines()[0]}{hint}"
-        ) from None
     except (AttributeError, TypeError) as error:
         raise InputError(
             f"the network must return a tensor of logits, [n, {outputs}], for n {examples}, but "
             f"fails: {error}{hint}"
         ) from error
+    except Exception as error:  # the network may raise anything
+        why = str(error).partition("\n")[0] or type(error).__name__
+        raise InputError(f"the network does not accept {examples}: {why}{hint}") from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
         raise InputError(f"the network must return {outputs} logits per example, not {found[1:]}")
     return found[1]
