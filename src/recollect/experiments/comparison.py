@@ -11,9 +11,10 @@ from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
+from recollect.experiments.apart import FINGERPRINTS, SHOWN
 from recollect.experiments.difference import Difference, Differs, as_html, as_text
 from recollect.experiments.labels import method_title
-from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
+from recollect.experiments.results import Results, Summary
 from recollect.train import Result
 
 __all__ = ["Comparison", "Difference", "Differs", "compare"]
