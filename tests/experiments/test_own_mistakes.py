@@ -156,3 +156,8 @@ def test_one_callback_needs_no_list() -> None:
     counts = Counts()
     run(callbacks=counts)
     assert counts.tasks == 2
+
+
+def test_validation_is_no_share() -> None:
+    with pytest.raises(InputError, match=r"True or False, not 0\.2: .*stream\.validation\(share="):
+        run(validation=0.2)

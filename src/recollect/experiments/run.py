@@ -92,6 +92,11 @@ def run(
     >>> results[0].accuracy["class"] > 30
     True
     """
+    if validation not in (True, False):
+        raise InputError(
+            f"validation must be True or False, not {validation!r}: for another share than a tenth, "
+            f"pass stream.validation(share=0.2) as the stream"
+        )
     kind, own = kind_and_values(method)
     hyperparameters = {**own, **hyperparameters}
     half = in_half(precision, where := device_named(device))
@@ -108,7 +113,7 @@ def run(
             seeds=numbers,
             values=hyperparameters,
             epochs=epochs,
-            validation=validation,
+            validation=bool(validation),
             optimisation=Optimisation(optimiser, nesterov, schedule, schedule_per),
         )
         for size in sizes
