@@ -94,8 +94,8 @@ def run(
     """
     if validation not in (True, False):
         raise InputError(
-            f"validation must be True or False, not {validation!r}: for another share than a tenth, "
-            f"pass stream.validation(share=0.2) as the stream"
+            f"validation must be True or False, not {validation!r}: for another share than "
+            f"a tenth, pass stream.validation(share=0.2) as the stream"
         )
     kind, own = kind_and_values(method)
     hyperparameters = {**own, **hyperparameters}
