@@ -161,3 +161,22 @@ def test_one_callback_needs_no_list() -> None:
 def test_validation_is_no_share() -> None:
     with pytest.raises(InputError, match=r"True or False, not 0\.2: .*stream\.validation\(share="):
         run(validation=0.2)
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.LazyBatchNorm1d(), nn.LazyLinear(4))
+
+
+@pytest.mark.parametrize("network", [lazy, lazy()])
+def test_a_lazy_layer_is_named(network: Any) -> None:
+    with pytest.raises(InputError, match=r"the layer 1 \(LazyBatchNorm1d\) .*nn\.BatchNorm1d\("):
+        run(network=network)
+
+
+def test_a_lazy_network_that_was_called_in_its_function_is_trained() -> None:
+    def called() -> nn.Module:
+        module = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(4))
+        module(torch.zeros(1, 6))
+        return module
+
+    assert len(run(network=called)) == 2
