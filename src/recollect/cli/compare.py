@@ -112,7 +112,8 @@ def _class(run: Result) -> str:
 def _words(run: Result, name: str) -> str:
     if name in ("optimiser", "schedule"):
         names = Optimisation.read(run.optimiser)
-        per = "" if names.schedule == "constant" else f" per {names.per}"
+        plain = names.schedule == "constant" and names.per == "stream"
+        per = "" if plain else f" per {names.per}"
         nesterov = " nesterov" if names.nesterov else ""
         return f"{names.optimiser}{nesterov}" if name == "optimiser" else names.schedule + per
     value = getattr(run, name) if name in FIELDS else run.hyperparameters.get(name)
