@@ -180,3 +180,20 @@ def test_a_lazy_network_that_was_called_in_its_function_is_trained() -> None:
         return module
 
     assert len(run(network=called)) == 2
+
+
+class SameName(recollect.ER):
+    title: ClassVar[str] = "Mine"
+
+
+class SameTitle(recollect.ER):
+    name: ClassVar[str] = "mine"
+    title: ClassVar[str] = "er"
+
+
+@pytest.mark.parametrize("kind", [SameName, SameTitle, SameName()])
+def test_the_name_of_another_method_is_refused(kind: Any) -> None:
+    with pytest.raises(InputError, match=r"there is already a method .*, of recollect, and their"):
+        run(kind, buffer=10)
+    with pytest.raises(InputError, match="choose another name and title"):
+        recollect.search("seq-digits", kind, buffer=20, lr=[0.1, 0.2])

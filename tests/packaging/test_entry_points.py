@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -97,6 +98,24 @@ def test_it_runs_like_the_librarys_own(install: Install) -> None:
     class_il = [each.accuracy["class"] for each in one]
     assert class_il[1] > class_il[0] + 10, "replay helps"
     assert again(one[1], [0]).startswith("recollect run seq-digits weighted --buffer 20 ")
+
+
+def test_the_same_method_in_a_file_names_the_package(
+    install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    Path("acme_weighted.py").write_text(GOOD, "utf-8")
+    words = ["run", "seq-digits", "acme_weighted.py:Weighted", "--buffer", "20", "--seeds", "1"]
+    assert main(words) == 2
+    assert "with the name weighted or the title Weighted!, of acme 2.5" in capsys.readouterr().err
+
+    @dataclass(frozen=True)
+    class Mine(recollect.ER):
+        name: ClassVar[str] = "weighted"
+        title: ClassVar[str] = "Mine"
+
+    with pytest.raises(InputError, match=r"of acme 2\.5"):
+        recollect.run("seq-digits", Mine, buffer=20, seeds=1)
 
 
 def test_every_command_knows_it(

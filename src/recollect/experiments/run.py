@@ -16,7 +16,7 @@ from recollect.experiments.plan import plan
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Results
 from recollect.experiments.values import checked_seeds, checked_sizes
-from recollect.methods import Method
+from recollect.methods import Method, check_name
 from recollect.methods import hyperparameters as declared
 from recollect.methods import method as method_named
 from recollect.methods.options import check_hyperparameters
@@ -184,6 +184,7 @@ def _checked(kind: object) -> type[Method]:
     for name in ("name", "title"):
         if not hasattr(kind, name):
             raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
+    check_name(kind)
     if kind.loss is Method.loss and kind.update is Method.update:
         raise InputError(f"{kind.__name__} must define loss or update")
     known = {field.name for field in fields(kind)}
