@@ -197,3 +197,26 @@ def test_the_name_of_another_method_is_refused(kind: Any) -> None:
         run(kind, buffer=10)
     with pytest.raises(InputError, match="choose another name and title"):
         recollect.search("seq-digits", kind, buffer=20, lr=[0.1, 0.2])
+
+
+@dataclass(frozen=True)
+class Wide(Method):
+    name: ClassVar[str] = "wide"
+    title: ClassVar[str] = "Wide"
+    replay: ClassVar[recollect.Replay] = recollect.Replay(
+        ("x", "y", recollect.Field("feature", (9,)))
+    )
+
+    def loss(self, step: Step) -> Tensor:
+        step.draw()
+        features, outputs = step.model.with_features(step.x)
+        step.remember(feature=features)
+        return step.criterion(outputs, step.y)
+
+
+def test_a_field_of_another_width_is_named_with_both_shapes() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"the field 'feature' is declared as \[9\] of torch.float32, .* has \[100\] of torch",
+    ):
+        run(Wide, buffer=10)
