@@ -61,6 +61,13 @@ def test_the_better_side_comes_first_and_less_forgetting_is_better() -> None:
     assert accuracy.mean < 0 < forgetting.mean
 
 
+def test_a_small_difference_is_not_zero_points() -> None:
+    (found,) = compare(some("derpp", 200, [80.0, 80.01]), some("er", 200, [80.03, 80.0]))
+    assert str(found.differences[0]).startswith("Class-IL: ER is 0.01 points better than DER++, ")
+    (found,) = compare(some("derpp", 200, [80.0, 81.0]), some("er", 200, [81.0, 80.0]))
+    assert str(found.differences[0]).startswith("Class-IL: DER++ and ER are equal on average, 95 %")
+
+
 def test_unpaired_seeds_are_named_and_left_out() -> None:
     ours, theirs = some("derpp", 200, OURS), some("er", 200, [*THEIRS, 10.0])[1:]
     (found,) = compare(ours, theirs)

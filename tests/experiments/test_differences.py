@@ -136,3 +136,25 @@ def test_plain_sgd_has_one_name() -> None:
 def test_variants_have_the_labels_of_the_tables() -> None:
     variant = variants(OWN_NETWORKS)
     assert [variant(each) for each in OWN_NETWORKS] == [f"network {name}" for name in NAMED]
+
+
+def test_the_points_of_a_grid_are_listed_in_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order = [(0.3, 50), (0.03, 200), (0.1, 50), (0.03, 50)]
+    results = Results([run(lr, buffer=buffer) for lr, buffer in order])
+    lines = shown(results, tmp_path, capsys)[-1].splitlines()
+    found = [line.split() for line in lines if line.startswith("mine")]
+    assert [(cells[2], cells[-1]) for cells in found] == [
+        ("50", "0.03"), ("50", "0.1"), ("50", "0.3"), ("200", "0.03"),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", [["--benchmark", "nope"], ["--method", "x"], ["--buffer", "7"]])
+def test_a_selection_without_runs_is_an_error(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store = Store(tmp_path / "runs.sqlite")
+    store.add([run()])
+    assert main(["results", "--store", str(store.path), *words]) == 2
+    assert "no matching runs in" in capsys.readouterr().err

@@ -221,7 +221,7 @@ def test_the_command_lists_imports_and_exports(
     assert "seq-digits" in said.out
     assert main(["results", "--method", "ER"]) == 0
     assert "3 runs in" in capsys.readouterr().out
-    assert main(["results", "--benchmark", "seq-digitz"]) == 0
+    assert main(["results", "--benchmark", "seq-digitz"]) == 2
     there = f"benchmarks: seq-digits; methods: {trained[0].method}"
     assert there in capsys.readouterr().err
     for suffix in (".csv", ".md", ".tex", ".json"):
