@@ -230,7 +230,7 @@ def test_the_command_lists_imports_and_exports(
     assert len(json.loads((tmp_path / "out.json").read_text())) == 3
     assert main(["results", "--export", str(tmp_path / "out.doc")]) == 2
     assert main(["results", "--import", str(tmp_path / "missing.json")]) == 2
-    assert main(["results", "--method", "derpp"]) == 0
+    assert main(["results", "--method", "derpp"]) == 2
     Store().add([replace(trained[0], diverged=True, seed=99)])
     assert main(["results"]) == 0
     assert "4, 1 diverged" in capsys.readouterr().out
