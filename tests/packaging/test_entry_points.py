@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -108,14 +107,6 @@ def test_the_same_method_in_a_file_names_the_package(
     words = ["run", "seq-digits", "acme_weighted.py:Weighted", "--buffer", "20", "--seeds", "1"]
     assert main(words) == 2
     assert "with the name weighted or the title Weighted!, of acme 2.5" in capsys.readouterr().err
-
-    @dataclass(frozen=True)
-    class Mine(recollect.ER):
-        name: ClassVar[str] = "weighted"
-        title: ClassVar[str] = "Mine"
-
-    with pytest.raises(InputError, match=r"of acme 2\.5"):
-        recollect.run("seq-digits", Mine, buffer=20, seeds=1)
 
 
 def test_every_command_knows_it(

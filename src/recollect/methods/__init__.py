@@ -161,7 +161,10 @@ def every_method() -> dict[str, type[Method]]:
 
 
 def check_name(kind: type[Method]) -> None:
-    """Refuse a class with the name or title of another method of this or an installed package.
+    """Refuse a class with the name or title of another method of the library.
+
+    That of an installed package is allowed: a copy under development is often the same method, and
+    tables state its code.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -173,7 +176,7 @@ def check_name(kind: type[Method]) -> None:
     """
     if METHODS.get(kind.name) is kind:
         return
-    if fault := name_taken(kind, {**METHODS, **others().methods}, others().packages):
+    if fault := name_taken(kind, METHODS):
         raise InputError(
             f"{kind.__name__} cannot be used: {fault}, and their results would be mixed up: choose "
             f"another name and title"

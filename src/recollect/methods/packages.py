@@ -61,17 +61,12 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
 
 
-def name_taken(
-    kind: type[Method], known: Mapping[str, type[Method]], packages: Mapping[str, str]
-) -> str | None:
-    """Say whose the name or title of a method is, if one of these methods has it too."""
-    taken = _owners({name: each for name, each in known.items() if each is not kind}, packages)
+def name_taken(kind: type[Method], known: Mapping[str, type[Method]]) -> str | None:
+    """Say whose the name or title of a method is, if another one of these methods has it."""
+    taken = _owners({name: each for name, each in known.items() if each is not kind}, {})
     owner = taken.get(kind.name.lower()) or taken.get(kind.title.lower())
-    if owner is None:
-        return None
-    return (
-        f"there is already a method with the name {kind.name} or the title {kind.title}, of {owner}"
-    )
+    said = f"there is already a method with the name {kind.name} or the title {kind.title}"
+    return f"{said}, of {owner}" if owner else None
 
 
 def _fault_of(kind: object, name: str, taken: Mapping[str, str]) -> str | None:
