@@ -109,6 +109,8 @@ def test_run_takes_epochs_batch_sizes_and_the_validation_split(command: Command)
     assert written["steps"] == 30
     assert written["hyperparameters"] == {"lr": 0.03, "bs": 100}
     assert (written["epochs"], written["validation"]) == (2, True)
+    title = said.out.splitlines()[0]
+    assert title == "seq-digits · sgd · epochs 2 · validation split · 1 seed"
 
 
 def test_run_says_how_many_runs_diverged(command: Command) -> None:

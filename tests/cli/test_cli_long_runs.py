@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -113,8 +114,14 @@ def test_a_command_with_another_limit_or_none_is_the_same_command(command: Comma
 def test_another_command_has_nothing_to_continue(command: Command) -> None:
     assert command(*RUN, *LIMITED).status == TRY_AGAIN
     other = command(*RUN, "--lr", "0.07")
-    assert (other.status, other.err) == (0, "")
+    assert other.status == 0
+    first = shlex.join(["recollect", *RUN, *LIMITED])
+    kept = r"an unfinished run with other options is kept \(\d\.\d MB\)"
+    assert re.fullmatch(rf"recollect: {kept}: `{first}` continues it\n", other.err)
     assert len(unfinished()) == 1, "what was stopped still waits"
+    assert command("run", "seq-digits", "sgd", *RUN[5:]).err == "", "another method"
+    assert command(*RUN).err.startswith("recollect: resuming this command")
+    assert unfinished() == []
 
 
 def test_what_other_code_left_is_not_continued_and_said(

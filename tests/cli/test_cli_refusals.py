@@ -196,6 +196,15 @@ def test_usage_is_explained(words: tuple[str, ...], capsys: pytest.CaptureFixtur
             "unknown option --lamda: did you mean --",
         ),
         (("search", "seq-digits", "er", "--trails=3"), "did you mean --trials?"),
+        (
+            ("run", "seq-digits", "er", "--seed", "3"),
+            "unknown option --seed: did you mean --seeds?",
+        ),
+        (("run", "seq-digits", "er", "--buf=3"), "unknown option --buf"),
+        (
+            ("search", "seq-digits", "er", "--buffer", "50", "100"),
+            "--buffer takes one value: omit 100, or run the command for each",
+        ),
         (("stream", "a.csv", "--predict-to", "b"), "did you mean --predictions?"),
         (("stream", "a.csv", "-lable", "b"), "unknown option -lable: did you mean --label?"),
         (("stream", "a.csv", "--format", "jason"), "did you mean 'jsonl'? invalid choice: 'jason'"),

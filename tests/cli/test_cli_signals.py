@@ -86,7 +86,8 @@ def train_a_while(process: Process) -> list[int]:
 
 
 def unfinished() -> list[Path]:
-    return sorted(Path(os.environ["RECOLLECT_CACHE"]).glob("unfinished/*/*"))
+    found = sorted(Path(os.environ["RECOLLECT_CACHE"]).glob("unfinished/*/*"))
+    return [path for path in found if path.name != "command"]  # the line that continues them
 
 
 def runs(name: str) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import scipy.stats
 from tests.experiments.some_results import some
 
 from recollect import InputError, Results, compare
+from recollect.cli.compare import _selected
 from recollect.cli.main import main
 from recollect.experiments.store import Store
 from recollect.train import Result
@@ -60,6 +61,13 @@ def test_the_better_side_comes_first_and_less_forgetting_is_better() -> None:
     assert accuracy.mean < 0 < forgetting.mean
 
 
+def test_a_small_difference_is_not_zero_points() -> None:
+    (found,) = compare(some("derpp", 200, [80.0, 80.01]), some("er", 200, [80.03, 80.0]))
+    assert str(found.differences[0]).startswith("Class-IL: ER is 0.01 points better than DER++, ")
+    (found,) = compare(some("derpp", 200, [80.0, 81.0]), some("er", 200, [81.0, 80.0]))
+    assert str(found.differences[0]).startswith("Class-IL: DER++ and ER are equal on average, 95 %")
+
+
 def test_unpaired_seeds_are_named_and_left_out() -> None:
     ours, theirs = some("derpp", 200, OURS), some("er", 200, [*THEIRS, 10.0])[1:]
     (found,) = compare(ours, theirs)
@@ -101,6 +109,82 @@ def test_what_nothing_tells_apart_is_refused() -> None:
         compare(rates, [])
     with pytest.raises(InputError, match="seed 0 twice"):
         compare([*rates[:4], replace(rates[0], accuracy={"class": 1.0})], theirs[:4])
+
+
+@pytest.mark.parametrize(
+    ("parts", "values"),
+    [
+        ("network", ("a" * 16, "b" * 16)),
+        ("stream", ("a" * 16, "b" * 16)),
+        ("optimiser", ("Adam, constant", "sgd")),
+        ("optimiser", ("Adam, constant", "Adam, cosine per task")),
+        ("precision", ("bf16", "float32")),
+    ],
+)
+def test_networks_data_and_optimisers_are_paired(parts: str, values: tuple[str, str]) -> None:
+    ours, theirs = (
+        [run for value in order for run in some(method, 200, OURS, **{parts: value})]
+        for method, order in (("derpp", values), ("er", values[::-1]))
+    )
+    found = compare(ours, theirs, notice=quiet)
+    pairs = [(getattr(each.a.first, parts), getattr(each.b.first, parts)) for each in found]
+    assert pairs == [(value, value) for value in values]
+    for each in found:
+        assert each.a.apart == each.b.apart
+
+
+def with_rates(method: str, rates: dict[int, float]) -> list[Result]:
+    return [
+        replace(run, hyperparameters={**run.hyperparameters, "lr": rate})
+        for buffer, rate in rates.items()
+        for run in some(method, buffer, OURS)
+    ]
+
+
+def test_values_tuned_for_each_buffer_do_not_prevent_pairs() -> None:
+    ours, theirs = with_rates("derpp", {200: 0.1, 500: 0.03}), with_rates("er", {200: 0.03})
+    theirs += with_rates("er", {500: 0.1})
+    found = compare(ours, theirs, notice=quiet)
+    assert [(each.a.first.buffer, each.b.first.buffer) for each in found] == [
+        (200, 200), (500, 500),
+    ]  # fmt: skip
+    with pytest.raises(InputError, match="no value of buffer in common"):
+        compare(ours, with_rates("er", {1000: 0.1, 2000: 0.03}))
+
+
+def test_the_advice_names_a_value_that_differs() -> None:
+    theirs = some("er", 200, THEIRS) + some("er", 500, THEIRS)
+    nets = [
+        replace(run, network=network * 16, network_class=kind)
+        for network, kind in (("a", "GN"), ("b", ""))
+        for run in some("derpp", 200, OURS)
+    ]
+    with pytest.raises(InputError, match=r"for example with network=GN \(.*network GN.*default"):
+        compare(nets, theirs)
+    data = [run for letter in "ab" for run in some("derpp", 200, OURS, stream=letter * 16)]
+    with pytest.raises(InputError, match="for example with data=aaaaaaaa "):
+        compare(data, theirs)
+    methods = some("derpp", 200, OURS) + some("der", 200, OURS)
+    with pytest.raises(InputError, match="for example with method=derpp "):
+        compare(methods, theirs)
+
+
+def test_selections_take_the_words_of_tables() -> None:
+    runs = [
+        replace(run, network=network * 16, network_class=kind, stream=data * 16)
+        for network, kind, data in (("a", "MLP(hidden=[20, 30])", "d"), ("b", "", "e"))
+        for run in some("er", 200, [1.0])
+    ]
+    for text, expected in (
+        ("network=MLP(hidden=[20, 30]),lr=0.03", runs[:1]),
+        ("network=MLP(hidden=[20, 30]) aaaaaaaa", runs[:1]),
+        ("network=default", runs[1:]),
+        ("data=eeee", runs[1:]),
+        ("stream=dddddddd,method=er", runs[:1]),
+    ):
+        assert _selected(runs, text) == expected
+    with pytest.raises(InputError, match="data can be dddddddd, eeeeeeee, not f"):
+        _selected(runs, "data=f")
 
 
 def test_summaries_are_compared_like_their_runs() -> None:

@@ -17,6 +17,7 @@ from recollect.experiments.values import seeds_from
 from recollect.methods import FDR, MER, METHODS, Step
 from recollect.streams import TaskStream, benchmark
 from recollect.train import Job
+from recollect.train.optimisation import Optimisation
 
 
 def digits(kind: type[Method], name: str = "seq-digits", **given: Any) -> list[Job]:
@@ -303,3 +304,47 @@ def test_a_switch_is_on_or_off(name: str, option: str, value: float) -> None:
     with pytest.raises(InputError, match=f"{option} must be 1 .on. or 0 .off., not"):
         plan(METHODS[name], benchmark=benchmark("seq-digits"), buffer=20, seeds=1,
              values={option: value})  # fmt: skip
+
+
+def identity(**given: Any) -> tuple[str, dict[str, float]]:
+    """The optimiser and hyper-parameters in the identity of planned runs."""
+    names = {name: given.pop(name) for name in ("optimiser", "schedule", "per") if name in given}
+    planned = plan(ER, buffer=20, seeds=1, values=given, optimisation=Optimisation(**names))
+    (_, _, (run, *_)), *_ = planned.fleets
+    return planned.optimisation.text, dict(run.numbers)
+
+
+def test_optimiser_settings_that_change_nothing_change_no_identity() -> None:
+    plain = identity()
+    assert plain == ("sgd", {})
+    assert identity(per="task") == identity(momentum=0, weight_decay=[0.0]) == plain
+    assert identity(warmup=0, per="task") == plain
+    assert identity(optimiser="Adam", per="task", beta1=0.9) == ("Adam, constant", {})
+    assert identity(optimiser="AdamW", weight_decay=0.0) == (
+        "AdamW, constant", {"weight_decay": 0.0},
+    )  # fmt: skip
+    assert identity(momentum=[0.0, 0.9]) == ("sgd", {"momentum": 0.0}), "a grid has every value"
+    assert identity(schedule="cosine", per="task")[0] == "SGD, cosine per task"
+
+
+def test_a_warm_up_of_every_task_is_not_one_of_the_stream() -> None:
+    ours = identity(optimiser="Adam", warmup=3, per="task")
+    assert ours == ("Adam, constant per task", {"warmup": 3.0})
+    assert identity(optimiser="Adam", warmup=3) == ("Adam, constant", {"warmup": 3.0})
+    assert Optimisation.read(ours[0]) == Optimisation("Adam", per="task")
+    assert Optimisation.read("SGD, constant") == Optimisation(), "written by older versions"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"schedule": "step", "decay_factor": 0}, "above 0 and at most 1, not 0:"),
+        ({"schedule": "step", "decay_factor": 2}, "above 0 and at most 1, not 2:"),
+        ({"schedule": "step", "decay_every": 2.5}, "decay_every is a number of steps .*not 2.5"),
+        ({"warmup": 10.5}, "warmup is a number of steps and must be whole, not 10.5"),
+        ({"optimiser": "Adam", "eps": 0}, "eps must be greater than 0, such as 1e-8"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        identity(**given)

@@ -156,3 +156,67 @@ def test_one_callback_needs_no_list() -> None:
     counts = Counts()
     run(callbacks=counts)
     assert counts.tasks == 2
+
+
+def test_validation_is_no_share() -> None:
+    with pytest.raises(InputError, match=r"True or False, not 0\.2: .*stream\.validation\(share="):
+        run(validation=0.2)
+
+
+def lazy() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.LazyBatchNorm1d(), nn.LazyLinear(4))
+
+
+@pytest.mark.parametrize("network", [lazy, lazy()])
+def test_a_lazy_layer_is_named(network: Any) -> None:
+    with pytest.raises(InputError, match=r"the layer 1 \(LazyBatchNorm1d\) .*nn\.BatchNorm1d\("):
+        run(network=network)
+
+
+def test_a_lazy_network_that_was_called_in_its_function_is_trained() -> None:
+    def called() -> nn.Module:
+        module = nn.Sequential(nn.LazyLinear(8), nn.ReLU(), nn.LazyLinear(4))
+        module(torch.zeros(1, 6))
+        return module
+
+    assert len(run(network=called)) == 2
+
+
+class SameName(recollect.ER):
+    title: ClassVar[str] = "Mine"
+
+
+class SameTitle(recollect.ER):
+    name: ClassVar[str] = "mine"
+    title: ClassVar[str] = "er"
+
+
+@pytest.mark.parametrize("kind", [SameName, SameTitle, SameName()])
+def test_the_name_of_another_method_is_refused(kind: Any) -> None:
+    with pytest.raises(InputError, match=r"there is already a method .*, of recollect, and their"):
+        run(kind, buffer=10)
+    with pytest.raises(InputError, match="choose another name and title"):
+        recollect.search("seq-digits", kind, buffer=20, lr=[0.1, 0.2])
+
+
+@dataclass(frozen=True)
+class Wide(Method):
+    name: ClassVar[str] = "wide"
+    title: ClassVar[str] = "Wide"
+    replay: ClassVar[recollect.Replay] = recollect.Replay(
+        ("x", "y", recollect.Field("feature", (9,)))
+    )
+
+    def loss(self, step: Step) -> Tensor:
+        step.draw()
+        features, outputs = step.model.with_features(step.x)
+        step.remember(feature=features)
+        return step.criterion(outputs, step.y)
+
+
+def test_a_field_of_another_width_is_named_with_both_shapes() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"the field 'feature' is declared as \[9\] of torch.float32, .* has \[100\] of torch",
+    ):
+        run(Wide, buffer=10)

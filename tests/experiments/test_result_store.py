@@ -221,7 +221,7 @@ def test_the_command_lists_imports_and_exports(
     assert "seq-digits" in said.out
     assert main(["results", "--method", "ER"]) == 0
     assert "3 runs in" in capsys.readouterr().out
-    assert main(["results", "--benchmark", "seq-digitz"]) == 0
+    assert main(["results", "--benchmark", "seq-digitz"]) == 2
     there = f"benchmarks: seq-digits; methods: {trained[0].method}"
     assert there in capsys.readouterr().err
     for suffix in (".csv", ".md", ".tex", ".json"):
@@ -230,7 +230,7 @@ def test_the_command_lists_imports_and_exports(
     assert len(json.loads((tmp_path / "out.json").read_text())) == 3
     assert main(["results", "--export", str(tmp_path / "out.doc")]) == 2
     assert main(["results", "--import", str(tmp_path / "missing.json")]) == 2
-    assert main(["results", "--method", "derpp"]) == 0
+    assert main(["results", "--method", "derpp"]) == 2
     Store().add([replace(trained[0], diverged=True, seed=99)])
     assert main(["results"]) == 0
     assert "4, 1 diverged" in capsys.readouterr().out

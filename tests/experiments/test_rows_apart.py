@@ -64,6 +64,11 @@ def test_tables_say_epochs_and_split_where_rows_differ(plain: list[Result]) -> N
     assert "epochs 1" in first
     assert "epochs 5" in second
     split = [replace(run, validation=True) for run in plain]
+    assert "epochs 5" in str(Results(longer)), "even alone, if they are not the benchmark's"
+    assert "validation split" in str(Results(split))
+    assert "epochs 5, validation split." in exported(
+        Results([replace(run, validation=True) for run in longer]), ".md"
+    )
     first, second = str(Results([*plain, *split])).splitlines()
     assert "test set" in first
     assert "validation split" in second

@@ -99,6 +99,16 @@ def test_it_runs_like_the_librarys_own(install: Install) -> None:
     assert again(one[1], [0]).startswith("recollect run seq-digits weighted --buffer 20 ")
 
 
+def test_the_same_method_in_a_file_names_the_package(
+    install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    install(GOOD)
+    Path("acme_weighted.py").write_text(GOOD, "utf-8")
+    words = ["run", "seq-digits", "acme_weighted.py:Weighted", "--buffer", "20", "--seeds", "1"]
+    assert main(words) == 2
+    assert "with the name weighted or the title Weighted!, of acme 2.5" in capsys.readouterr().err
+
+
 def test_every_command_knows_it(
     install: Install, bare_machine: None, capsys: pytest.CaptureFixture[str]
 ) -> None:

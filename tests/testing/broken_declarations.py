@@ -23,6 +23,15 @@ class Untitled(Plain):
     title: ClassVar[str] = ""
 
 
+@breaks("declarations", "already a method with the name er or the title Mine, of recollect")
+@dataclass(frozen=True)
+class Homonymous(Plain):
+    """Has the name of another method."""
+
+    name: ClassVar[str] = "er"
+    title: ClassVar[str] = "Mine"
+
+
 @breaks("declarations", "it has no docstring")
 @dataclass(frozen=True)
 class Unexplained(Plain):

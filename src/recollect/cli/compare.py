@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from recollect.cli.options import add_shared
 from recollect.cli.report import stored_runs
 from recollect.cli.screen import console, notice
 from recollect.errors import InputError
+from recollect.experiments.apart import SHOWN
 from recollect.experiments.comparison import compare
 from recollect.experiments.files import read_json
 from recollect.methods import method
@@ -19,8 +21,9 @@ from recollect.train.optimisation import Optimisation
 
 FIELDS = (
     "benchmark", "method", "buffer", "seed", "epochs", "validation", "network", "network_class",
-    "stream", "code", "precision", "optimiser", "schedule",
+    "stream", "data", "code", "precision", "optimiser", "schedule",
 )  # fmt: skip
+PARTS = ("network", "stream", "code")  # a prefix of their fingerprints selects them
 SIDES = 2  # lines that describe A and B
 
 
@@ -60,7 +63,9 @@ def _runs(text: str, chosen: argparse.Namespace) -> list[Result]:
 
 def _selected(runs: Sequence[Result], text: str) -> list[Result]:
     """Return the runs that match a selection such as `method=derpp,lr=0.03`."""
-    wanted = dict(piece.partition("=")[::2] for piece in text.split(",") if piece)
+    # A comma within brackets belongs to a value, as in network=MLP(hidden=[20, 30]).
+    pieces = re.split(r",(?![^(]*\))", text)
+    wanted = dict(piece.partition("=")[::2] for piece in pieces if piece)
     wanted = {name.strip(): value.strip() for name, value in wanted.items()}
     wanted.setdefault("validation", "false")
     known = dict.fromkeys([*FIELDS, *(name for run in runs for name in run.hyperparameters)])
@@ -68,11 +73,13 @@ def _selected(runs: Sequence[Result], text: str) -> list[Result]:
     for name, value in wanted.items():
         if name not in known:
             raise InputError(f"runs cannot be selected by {name!r}: give any of {', '.join(known)}")
+        name = "stream" if name == "data" else name  # tables say data
         fits = _test(name, value)
         found = [run for run in left if fits(run)]
         if left and not found:
             there = ", ".join(sorted({_words(run, name) for run in left}))
-            raise InputError(f"no runs match {text!r}: {name} can be {there}, not {value}")
+            said = "data" if name == "stream" else name
+            raise InputError(f"no runs match {text!r}: {said} can be {there}, not {value}")
         left = found
     if not left:
         raise InputError("there are no runs to select from: train some, or give files with --from")
@@ -83,13 +90,10 @@ def _test(name: str, value: str) -> Callable[[Result], bool]:
     if name == "method":
         with suppress(InputError):  # a method that is not installed is matched by name
             value = method(value).name
-    if name in ("network", "stream", "code"):  # a prefix of a fingerprint is enough
+    if name in PARTS:
         return lambda run: (
-            bool(value)
-            and (
-                getattr(run, name).startswith(value)
-                or (name == "network" and run.network_class == value)
-            )
+            (bool(value) and getattr(run, name).startswith(value))
+            or (name == "network" and value in (_class(run), _words(run, name)))
         )
     if name == "schedule":
         return lambda run: value.lower() in (_words(run, name), _words(run, name).split()[0])
@@ -100,13 +104,22 @@ def _test(name: str, value: str) -> Callable[[Result], bool]:
     )
 
 
+def _class(run: Result) -> str:
+    """Return what tables call the network of a run."""
+    return run.network_class or ("default" if run.network else "unknown")
+
+
 def _words(run: Result, name: str) -> str:
     if name in ("optimiser", "schedule"):
         names = Optimisation.read(run.optimiser)
-        per = "" if names.schedule == "constant" else f" per {names.per}"
+        plain = names.schedule == "constant" and names.per == "stream"
+        per = "" if plain else f" per {names.per}"
         nesterov = " nesterov" if names.nesterov else ""
         return f"{names.optimiser}{nesterov}" if name == "optimiser" else names.schedule + per
     value = getattr(run, name) if name in FIELDS else run.hyperparameters.get(name)
+    if name in PARTS:
+        shown = str(value)[:SHOWN] or "unknown"
+        return f"{_class(run)} {shown}" if name == "network" and run.network else shown
     return "-" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 

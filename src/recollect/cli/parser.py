@@ -14,10 +14,14 @@ from recollect.errors import nearest
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` that suggests the closest option or choice for an unknown one.
 
-    `renamed` has options of other commands and their names in this one.
+    Options must be written in full: `--seed 3` would otherwise be `--seeds 3`, three runs. `renamed`
+    has options of other commands and their names in this one.
     """
 
     renamed: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **options})
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Parse known options, and return the remaining words; an unknown option is an error."""
@@ -27,7 +31,20 @@ class Parser(argparse.ArgumentParser):
                 name = word.partition("=")[0]
                 near = self.renamed.get(name) or nearest(name, self._option_string_actions)
                 self.error(f"unknown option {name}" + (f": did you mean {near}?" if near else ""))
+        if left and (option := self._before(left[0], args)):
+            self.error(f"{option} takes one value: omit {' '.join(left)}, or run the command for "
+                       f"each")  # fmt: skip
         return chosen, left
+
+    def _before(self, word: str, args: Any) -> str | None:
+        """Return the option whose value stands directly before a word that nothing takes."""
+        words = [*args] if args is not None else []
+        if word not in words[2:]:
+            return None
+        option = words[words.index(word, 2) - 2]
+        action = self._option_string_actions.get(option)
+        takes_one = action is not None and action.nargs is None and action.type is not None
+        return option if takes_one else None
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         try:

@@ -83,6 +83,8 @@ def command(chosen: argparse.Namespace) -> int:
             f"--import"
         )
     if not results:
+        if chosen.benchmark or chosen.method or chosen.buffer is not None:
+            raise InputError(_nothing(store, chosen))
         notice(_nothing(store, chosen))
         return 0
     if out:
@@ -122,8 +124,24 @@ def _table(results: Results, scores: list[str]) -> Table:
     numbers = ("buffer", "seeds", *(column.title for column in columns))
     table = compact_table("benchmark", "method", right=numbers)
     table.add_column("values")
+    summaries = _sorted(summaries)
     add_groups(table, ((each.first.benchmark, _row(each, columns)) for each in summaries))
     return table
+
+
+def _sorted(summaries: list[Summary]) -> list[Summary]:
+    """Put the points of a grid in order; benchmarks and methods stay in that of their first run."""
+    runs = [each.first for each in summaries]
+    benchmarks, methods = (
+        list(dict.fromkeys(getattr(run, name) for run in runs)) for name in ("benchmark", "method")
+    )
+
+    def key(each: Summary) -> tuple[object, ...]:
+        run = each.first
+        rank = benchmarks.index(run.benchmark), methods.index(run.method), run.buffer or 0
+        return (*rank, run.epochs, each.apart, run.optimiser, *run.hyperparameters.items())
+
+    return sorted(summaries, key=key)
 
 
 def _row(summary: Summary, columns: list[Column]) -> list[str]:

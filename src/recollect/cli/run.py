@@ -64,7 +64,7 @@ def command(chosen: argparse.Namespace) -> int:
     screen, summaries = console(), results.summaries()
     first = summaries[0].first
     named = [first.network_class] if first.network_class else []
-    title = [first.benchmark, first.method, *named, summaries[0].seeds]
+    title = [first.benchmark, first.method, *named, *summaries[0].chosen, summaries[0].seeds]
     screen.print(" · ".join(title), style="bold")
     screen.print(_table(summaries, SCORES, seconds=True))
     screen.print(_footer(results, summaries), style="dim")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
@@ -112,7 +114,8 @@ class Training:
         """Return the checkpoints of the jobs; --fresh removes existing ones."""
         limit = self.chosen.time_limit
         deadline = None if limit is None else time.monotonic() + limit
-        found = Checkpoints(cache_folder() / "unfinished", deadline=deadline)
+        line = self.chosen.line
+        found = Checkpoints(cache_folder() / "unfinished", deadline=deadline, command=line)
         found = found.of(jobs, self.workers)
         left = found.of_other_code()
         with found.locked():  # a second process of the same command fails here
@@ -124,7 +127,36 @@ class Training:
             elif left:
                 notice("the checkpoint of this command was made by another version of the code: "
                        "starting over (--fresh removes the checkpoint)")  # fmt: skip
+            else:
+                for other in found.others():
+                    if is_variation(other.command, line):
+                        size = f"{other.size / 1e6:.1f} MB"
+                        notice(f"an unfinished run with other options is kept ({size}): "
+                               f"`{other.command}` continues it")  # fmt: skip
         return found
+
+
+def is_variation(command: str, line: str) -> bool:
+    """Return True if two command lines train the same methods with other options.
+
+    >>> is_variation("recollect run a er --seeds 4", "recollect run a er --seeds 5")
+    True
+    >>> is_variation("recollect run a er --time-limit 2h", "recollect run a er")
+    False
+    """
+    words, others = (without_limit(shlex.split(each)) for each in (command, line))
+    targets = [
+        list(takewhile(lambda word: not word.startswith("-"), each)) for each in (words, others)
+    ]
+    return words != others and targets[0] == targets[1]
+
+
+def without_limit(words: list[str]) -> list[str]:
+    """Leave out the time limit, which changes nothing but when a command stops."""
+    if "--time-limit" in words:
+        at = words.index("--time-limit")
+        words = words[:at] + words[at + 2 :]
+    return words
 
 
 def runner_named(where: str | None) -> OnRay | None:

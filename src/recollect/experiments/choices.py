@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import final
 
 from recollect.errors import InputError
+from recollect.experiments.apart import variants
 from recollect.experiments.labels import meaningful, setting_title
-from recollect.experiments.results import Summary, apart
+from recollect.experiments.results import Summary
 from recollect.experiments.values import axes_of
 from recollect.methods import every_method, omitted_defaults, symbol
 from recollect.streams import BENCHMARKS
@@ -52,25 +53,6 @@ def choices(found: Iterable[Summary]) -> list[Choice]:
     ]
 
 
-def variants(runs: Iterable[Result]) -> Callable[[Result], str]:
-    """Return a function that names the network and data of a run, if its benchmark has several.
-
-    The name is empty for benchmarks with one network and one data set. Runs from old files, which
-    have no fingerprints, are a variant of their own only next to other variants.
-    """
-    groups: dict[tuple[str, bool], dict[tuple[str, str], Result]] = {}
-    for run in runs:
-        group = groups.setdefault((run.benchmark, run.validation), {})
-        group.setdefault((run.stream, run.network), run)
-    several = {key: _several(list(group.values())) for key, group in groups.items()}
-
-    def variant(run: Result) -> str:
-        key = (run.benchmark, run.validation)
-        return apart(run, list(groups[key].values()), several[key])
-
-    return variant
-
-
 def usual(run: Result) -> bool:
     """Return True if a run has the default hyper-parameters, which are the paper's if it has any.
 
@@ -85,11 +67,6 @@ def usual(run: Result) -> bool:
         return True
     used = {**omitted_defaults(kind), **run.hyperparameters}
     return {symbol(name): values[0] for name, values in axes.items()} == used
-
-
-def _several(runs: Sequence[Result]) -> list[str]:
-    parts = ("stream", "network")
-    return [part for part in parts if len({getattr(run, part) for run in runs} - {""}) > 1]
 
 
 def _chosen(group: Sequence[Summary]) -> tuple[Summary, str]:

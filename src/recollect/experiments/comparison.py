@@ -11,9 +11,11 @@ from statistics import fmean
 from typing import final
 
 from recollect.errors import InputError
+from recollect.experiments.apart import FINGERPRINTS, SHOWN
 from recollect.experiments.difference import Difference, Differs, as_html, as_text
 from recollect.experiments.labels import method_title
-from recollect.experiments.results import FINGERPRINTS, SHOWN, Results, Summary
+from recollect.experiments.matching import described, facts_of, matched
+from recollect.experiments.results import Results, Summary, labelled
 from recollect.train import Result
 
 __all__ = ["Comparison", "Difference", "Differs", "compare"]
@@ -45,7 +47,7 @@ class Comparison:
     @property
     def heads(self) -> list[str]:
         """Lines that describe both sides and what differs."""
-        lines = [f"{side}: {_side(each)}" for side, each in (("A", self.a), ("B", self.b))]
+        lines = [f"{side}: {described(each)}" for side, each in (("A", self.a), ("B", self.b))]
         return [*lines, f"differs: {'; '.join(map(str, self.differs)) or 'nothing'}"]
 
     @property
@@ -90,8 +92,8 @@ def compare(
     `a` and `b` are `Results`, lists of runs, or a `Summary`. Runs that differ only in their seed
     are one configuration, and configurations are never pooled. If one side has a single
     configuration, it is compared with each one of the other side. Otherwise configurations are
-    paired by the values that vary within both sides, such as the buffer; if these do not identify
-    them, that is an error. `notice` receives a line for each configuration without a partner.
+    paired by what varies within both sides, such as the buffer, network or data; if this does not
+    identify them, that is an error. `notice` receives a line for each one without a partner.
 
     >>> from recollect import run
     >>> ours, theirs = (run("seq-digits", name, buffer=50, seeds=3) for name in ("derpp", "er"))
@@ -105,16 +107,18 @@ def compare(
     for name, found in zip("AB", sides, strict=True):
         if not found:
             raise InputError(f"{name} has no runs: give at least one")
+    both = iter(labelled([each for found in sides for each in found]))
+    sides = [[next(both) for _ in found] for found in sides]
     ours, theirs = (_by_stream(found) for found in sides)
     common = [key for key in ours if key in theirs]
     if not common:
         names = (", ".join(dict.fromkeys(map(_stream, found))) for found in (ours, theirs))
         raise InputError("A and B have no stream in common: A has {}, B has {}".format(*names))
-    pairs = [pair for key in common for pair in _matched(ours[key], theirs[key])]
+    pairs = [pair for key in common for pair in matched(ours[key], theirs[key])]
     for name, found, at in zip("AB", sides, (0, 1), strict=True):
         for each in found:
             if not any(each is pair[at] for pair in pairs):
-                notice(f"not compared, as only {name} has it: {_side(each)}")
+                notice(f"not compared, as only {name} has it: {described(each)}")
     return Comparisons(_pair(x, y) for x, y in pairs)
 
 
@@ -141,35 +145,6 @@ def _by_stream(found: Sequence[Summary]) -> dict[tuple[str, bool], list[Summary]
 
 def _stream(key: tuple[str, bool]) -> str:
     return key[0] + (" (validation)" if key[1] else "")
-
-
-def _matched(a: Sequence[Summary], b: Sequence[Summary]) -> list[tuple[Summary, Summary]]:
-    if len(a) == 1 or len(b) == 1:
-        return [(x, y) for x in a for y in b]
-    facts = [[_facts(each.first) for each in side] for side in (a, b)]
-    everywhere = set.intersection(*(set(each) for side in facts for each in side))
-    vary = [
-        name
-        for name in sorted(everywhere - {"method"})
-        if all(len({each[name] for each in side}) > 1 for side in facts)
-    ]
-    keys = [[tuple(each[name] for name in vary) for each in side] for side in facts]
-    for name, side, found in zip("AB", (a, b), keys, strict=True):
-        if len({*found}) < len(found):
-            listed = "; ".join(_side(each) for each in side)
-            raise InputError(
-                f"cannot pair the {len(side)} configurations of {name} with the other side: no "
-                f"value that varies on both sides identifies them. Select one of them, for "
-                f"example with lr=0.1 ({listed})"
-            )
-    partners = dict(zip(keys[1], b, strict=True))
-    pairs = [(x, partners[key]) for key, x in zip(keys[0], a, strict=True) if key in partners]
-    if not pairs:
-        raise InputError(
-            f"A and B have no value of {', '.join(vary)} in common: compare runs with the same "
-            f"values"
-        )
-    return pairs
 
 
 def _pair(a: Summary, b: Summary) -> Comparison:
@@ -215,15 +190,10 @@ def _by_seed(summary: Summary, side: str) -> dict[int, Result]:
     return found
 
 
-def _facts(run: Result) -> dict[str, object]:
-    facts = {name: f"{value:g}" for name, value in run.hyperparameters.items()}
-    return {"method": run.method, "buffer": run.buffer, "epochs": run.epochs, **facts}
-
-
 def _differs(a: Result, b: Result) -> list[Differs]:
     sides = []
     for run in (a, b):
-        facts = _facts(run) | {"method": method_title(run)}
+        facts = facts_of(run) | {"method": method_title(run)}
         # Two methods always differ in code; for one method, it means that an equation changed.
         parts = [name for name in FINGERPRINTS if name != "code" or a.method == b.method]
         shown = {FINGERPRINTS[name]: _shown(run, name) for name in parts}
@@ -251,10 +221,3 @@ def _names(a: Summary, b: Summary, differs: Sequence[Differs]) -> tuple[str, str
         first, second = (f"{titles[0]} with {only.name} {value}" for value in values)
         return first, second
     return "A", "B"
-
-
-def _side(summary: Summary) -> str:
-    run = summary.first
-    buffer = "" if run.buffer is None else f" buffer {run.buffer}"
-    title = method_title(run)
-    return f"{run.benchmark} {title}{buffer} ({summary.seeds}; {summary.values})"

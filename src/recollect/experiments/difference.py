@@ -17,6 +17,7 @@ from recollect.experiments.paired import interval, p_words, sign_flip_p, t_p
 from recollect.train.measures import LOWER_IS_BETTER, PERCENT
 
 LEVEL = 0.05
+NOTHING = 1e-9  # a mean difference that is rounding
 HEADS = ("setting", "score", "A", "B", "A - B", "95 % CI", "p (t)", "p (sign flips)", "seeds")
 TEXTS = 2  # leading columns of text, aligned left; the others are numbers, aligned right
 
@@ -92,11 +93,15 @@ class Difference:
             digits = 1 if clear else 3  # enough digits to show the sign
             found.insert(0, f"95 % CI [{low:.{digits}f}, {high:.{digits}f}]")
         size = abs(self.mean)
-        amount = f"{size:.1f} points" if self.setting in PERCENT else f"{size:.3g}"
+        shown = f"{size:.1f}" if size >= 0.05 else f"{size:.1g}"  # never 0.0
+        amount = f"{shown} points" if self.setting in PERCENT else f"{size:.3g}"
         verb = f"forgets {amount} less" if forgets else f"is {amount} better"
         doubt = "" if p is not None and p < LEVEL else "; not a significant difference"
         doubt = "; one seed cannot be tested" if n == 1 else doubt
         said = f"{where}: {better} {verb} than {other}"
+        if size < NOTHING:
+            said = f"{where}: {better} and {other} {'forget the same' if forgets else 'are equal'} "
+            said += "on average"
         return ", ".join([said, *found]) + doubt
 
 

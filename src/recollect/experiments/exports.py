@@ -143,7 +143,7 @@ def _means(results: Results, scores: Sequence[str]) -> list[list[str]]:
     varying = [name for name in ("epochs", "validation")
                if len({getattr(run, name) for run in results}) > 1]  # fmt: skip
     spanned = _spanned(summaries)
-    rest = [_rest(each, spanned) for each in summaries]
+    rest = [_rest(each, spanned, varying) for each in summaries]
     shared = [word for word in rest[0] if all(word in words for words in rest)] if rest else []
     others = [", ".join(word for word in words if word not in shared) for words in rest]
     same = not any(others)
@@ -170,10 +170,15 @@ def _spanned(summaries: Sequence[Summary]) -> list[str]:
     return list(dict.fromkeys(name for (*_, name), values in found.items() if len(values) > 1))
 
 
-def _rest(summary: Summary, spanned: Sequence[str]) -> list[str]:
+def _rest(summary: Summary, spanned: Sequence[str], varying: Sequence[str]) -> list[str]:
     values = summary.first.hyperparameters.items()
     said = [f"{name} {value:g}" for name, value in values if name not in spanned]
-    return [*said, *summary.optimiser, *filter(None, [summary.apart])]
+    chosen = [word for word in summary.chosen if _column(word) not in varying]
+    return [*said, *summary.choices, *chosen]
+
+
+def _column(word: str) -> str:
+    return "epochs" if word.startswith("epochs ") else "validation"
 
 
 def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:

@@ -9,6 +9,7 @@ from itertools import product
 import torch
 
 from recollect.experiments.networks import DEFAULT, LINEAR, Network, NetworkChoice
+from recollect.experiments.settings import check_settings, without_defaults, without_schedule
 from recollect.experiments.values import (
     Values,
     axes_of,
@@ -85,16 +86,19 @@ def plan(
     for point in given:  # first: a misspelt name may be that of the buffer
         check_names(kind, point, optimisation)
     size = checked_buffer(kind, buffer)
+    every = [axes_of(kind, benchmark, size, some, optimisation) for some in given]
+    if isinstance(values, Mapping):  # the points of a search have the same settings
+        every = [without_defaults(axes, optimisation, own) for axes in every]
+    points = [point for axes in every for point in points_of(axes)]
     fleets: dict[tuple[int, ...], list[Run]] = {}
-    for point in (
-        p for some in given for p in points_of(axes_of(kind, benchmark, size, some, optimisation))
-    ):
+    for point in points:
         batch = int(point["bs"])
         replay = int(point.get("mbs", batch)) if kind.replay else 0
         shape = {name: int(point[name]) for name in static(kind)}
         method = kind(**{name: point[name] for name in varying(kind)}, **shape)
         moving = {n: point[n] for n in optimisation.numbers if n in point and n not in own}
         optimisation.check(moving)
+        check_settings(moving)
         runs = [Run(seed, point["lr"], method, moving) for seed in numbers]
         fleets.setdefault((batch, replay, *shape.values()), []).extend(runs)
     return Plan(
@@ -103,7 +107,7 @@ def plan(
         checked_epochs(epochs, benchmark),
         validation,
         replace(network, name=network.name or _default_network(kind, benchmark)),
-        optimisation,
+        without_schedule(points, optimisation, own),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from recollect.experiments.apart import chosen_words, differences, optimiser_words
 from recollect.experiments.labels import counted, decimals, meaningful, of_classes, setting_title
 from recollect.extras import needs
 from recollect.train import Result
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
 FEWEST = 4
 POINTS = 15.0
 DEVIATIONS = 5.0
-SHOWN = 8  # characters of a fingerprint
-FINGERPRINTS = {
-    "stream": "data", "network": "network", "code": "code", "precision": "precision",
-    "optimiser": "optimiser",
-}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -73,8 +69,9 @@ class Mean:
 class Summary:
     """Runs of one configuration, which differ only in their seed.
 
-    `apart` states how it differs from configurations with the same names and hyper-parameters, such
-    as `network MyNet`. `chosen` describes epochs and split if they vary among the results.
+    `apart` states how it differs from other configurations on its benchmark, such as
+    `network MyNet` if these have several networks. `chosen` describes epochs and split if they are
+    not the usual ones, or vary among the results.
     """
 
     runs: tuple[Result, ...]
@@ -110,7 +107,14 @@ class Summary:
     def values(self) -> str:
         """Hyper-parameters in words, and whatever else identifies the configuration."""
         values = [f"{name} {value:g}" for name, value in self.first.hyperparameters.items()]
-        return ", ".join([*values, *self.optimiser, *self.chosen, *filter(None, [self.apart])])
+        return ", ".join([*values, *self.choices, *self.chosen])
+
+    @property
+    def choices(self) -> list[str]:
+        """Optimiser, network and whatever else was chosen, in words; empty for the defaults."""
+        named = self.first.network_class
+        network = [f"network {named}"] if named and "network " not in self.apart else []
+        return [*self.optimiser, *network, *filter(None, [self.apart])]
 
     @property
     def optimiser(self) -> list[str]:
@@ -203,14 +207,7 @@ class Results(Sequence[Result]):
         groups: dict[str, list[Result]] = {}
         for run in distinct(self._runs):
             groups.setdefault(run.identity.key_without("seed"), []).append(run)
-        alike: dict[str, list[Result]] = {}
-        names = [runs[0].identity.key_without("seed", *FINGERPRINTS) for runs in groups.values()]
-        for name, runs in zip(names, groups.values(), strict=True):
-            alike.setdefault(name, []).append(runs[0])
-        return [
-            Summary(tuple(runs), apart(runs[0], alike[name]), _chosen(runs[0], self._runs))
-            for name, runs in zip(names, groups.values(), strict=True)
-        ]
+        return labelled([Summary(tuple(runs)) for runs in groups.values()])
 
     def save(self, path: Path | str) -> None:
         """Write the runs to a file, atomically, in the format that its suffix names.
@@ -250,42 +247,11 @@ def distinct(runs: Iterable[Result]) -> list[Result]:
     return kept
 
 
-def optimiser_words(run: Result) -> list[str]:
-    """Split the stored description of optimiser and schedule into words for a table.
-
-    >>> from types import SimpleNamespace
-    >>> optimiser_words(SimpleNamespace(optimiser="Adam, cosine per task"))
-    ['optimiser Adam', 'schedule cosine per task']
-    """
-    name, _, schedule = run.optimiser.partition(", ")
-    said = [f"optimiser {'SGD' if name == 'sgd' else name}"]
-    return [*said, f"schedule {schedule}"] if schedule not in ("", "constant") else said
-
-
-def _chosen(run: Result, among: Iterable[Result]) -> tuple[str, ...]:
-    """Describe epochs and split if they vary among the results on the same benchmark."""
-    others = [each for each in among if each.benchmark == run.benchmark]
-    words = []
-    if any(each.epochs != run.epochs for each in others):
-        words.append(f"epochs {run.epochs}")
-    if any(each.validation != run.validation for each in others):
-        words.append("validation split" if run.validation else "test set")
-    return tuple(words)
-
-
-def apart(run: Result, alike: Sequence[Result], among: Iterable[str] = FINGERPRINTS) -> str:
-    """Describe how a run differs from others of the same name, by as few fingerprints as needed."""
-    parts = []
-    for name in among:
-        value = getattr(run.identity, name)
-        others = [each for each in alike if getattr(each.identity, name) != value]
-        if not others:
-            continue
-        shown = (value if name == "optimiser" else value[:SHOWN]) or "unknown"
-        if name == "network":
-            same = any(each.network_class == run.network_class for each in others)
-            named = run.network_class
-            shown = f"{named} {shown}".lstrip() if same else named or "default"
-        parts.append(f"{FINGERPRINTS[name]} {shown}")
-        alike = [each for each in alike if getattr(each.identity, name) == value]
-    return ", ".join(parts)
+def labelled(found: Sequence[Summary]) -> list[Summary]:
+    """State what tells each configuration from the others that are shown with it."""
+    first = [each.first for each in found]
+    difference = differences(first)
+    return [
+        replace(each, apart=difference(each.first), chosen=chosen_words(each.first, first))
+        for each in found
+    ]

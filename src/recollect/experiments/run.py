@@ -16,7 +16,7 @@ from recollect.experiments.plan import plan
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Results
 from recollect.experiments.values import checked_seeds, checked_sizes
-from recollect.methods import Method
+from recollect.methods import Method, check_name
 from recollect.methods import hyperparameters as declared
 from recollect.methods import method as method_named
 from recollect.methods.options import check_hyperparameters
@@ -92,6 +92,11 @@ def run(
     >>> results[0].accuracy["class"] > 30
     True
     """
+    if validation not in (True, False):
+        raise InputError(
+            f"validation must be True or False, not {validation!r}: for another share than "
+            f"a tenth, pass stream.validation(share=0.2) as the stream"
+        )
     kind, own = kind_and_values(method)
     hyperparameters = {**own, **hyperparameters}
     half = in_half(precision, where := device_named(device))
@@ -108,7 +113,7 @@ def run(
             seeds=numbers,
             values=hyperparameters,
             epochs=epochs,
-            validation=validation,
+            validation=bool(validation),
             optimisation=Optimisation(optimiser, nesterov, schedule, schedule_per),
         )
         for size in sizes
@@ -179,6 +184,7 @@ def _checked(kind: object) -> type[Method]:
     for name in ("name", "title"):
         if not hasattr(kind, name):
             raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
+    check_name(kind)
     if kind.loss is Method.loss and kind.update is Method.update:
         raise InputError(f"{kind.__name__} must define loss or update")
     known = {field.name for field in fields(kind)}

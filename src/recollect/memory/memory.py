@@ -106,6 +106,13 @@ class Memory:
         """Overwrite some fields of `rows` `[K, n]`; only the spare row may occur twice."""
         flat = rows.reshape(-1)
         for name, value in values.items():
+            declared = self.tensors[name]
+            if value.shape[2:] != declared.shape[1:] or value.dtype != declared.dtype:
+                raise InputError(
+                    f"the field {name!r} is declared as {_described(declared, 1)}, but an example "
+                    f"to store has {_described(value, 2)}: declare what you store; a width that "
+                    f"depends on the network is no field (docs/extend/method.md)"
+                )
             self.tensors[name].index_copy_(0, flat, value.flatten(0, 1))
 
     def fields(self) -> Stored:
@@ -123,3 +130,7 @@ class Memory:
     def bytes_per_run(self) -> int:
         """The size of one run's examples in bytes."""
         return sum(t[0].numel() * t.element_size() * self.capacity for t in self.tensors.values())
+
+
+def _described(tensor: Tensor, leading: int) -> str:
+    return f"{[*tensor.shape[leading:]]} of {tensor.dtype}"

@@ -33,7 +33,7 @@ from recollect.methods.options import (
     symbol,
     varying,
 )
-from recollect.methods.packages import Others, located, look_for
+from recollect.methods.packages import Others, located, look_for, name_taken
 from recollect.methods.packnet import PackNet
 from recollect.methods.pc import PC
 from recollect.methods.pnn import PNN
@@ -97,6 +97,7 @@ __all__ = [
     "Spec",
     "Step",
     "Task",
+    "check_name",
     "every_method",
     "hyper",
     "hyperparameters",
@@ -140,7 +141,7 @@ def method(name: str) -> type[Method]:
     if own is not None:
         return own  # without loading other packages
     if is_location(name):
-        kind = located(name, every_method())
+        kind = located(name, every_method(), others().packages)
         _LOCATED[kind.name] = kind
         return kind
     found = _find(name, {**others().methods, **_LOCATED})
@@ -157,6 +158,29 @@ def every_method() -> dict[str, type[Method]]:
     True
     """
     return {**METHODS, **others().methods, **_LOCATED}
+
+
+def check_name(kind: type[Method]) -> None:
+    """Refuse a class with the name or title of another method of the library.
+
+    That of an installed package is allowed: a copy under development is often the same method, and
+    tables state its code.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Mine(ER):
+    ...     title = "Mine"
+    >>> check_name(Mine)
+    Traceback (most recent call last):
+    recollect.errors.InputError: Mine cannot be used: there is already a method with the name er ...
+    """
+    if METHODS.get(kind.name) is kind:
+        return
+    if fault := name_taken(kind, METHODS):
+        raise InputError(
+            f"{kind.__name__} cannot be used: {fault}, and their results would be mixed up: choose "
+            f"another name and title"
+        )
 
 
 @cache

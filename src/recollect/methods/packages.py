@@ -7,7 +7,7 @@ their location: `path/to/file.py:Class` or `package.module:Class`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeGuard, final
@@ -43,7 +43,7 @@ def look_for(own: Mapping[str, type[Method]]) -> Others:
     packages: dict[str, str] = {}
     problems = []
     for entry in sorted(entry_points(group=GROUP), key=lambda each: (each.name, _package(each))):
-        taken = _names_of({**own, **methods})
+        taken = _owners({**own, **methods}, packages)
         try:
             kind = entry.load()
             fault = _fault_of(kind, entry.name, taken)
@@ -61,7 +61,15 @@ def _package(entry: EntryPoint) -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown package"
 
 
-def _fault_of(kind: object, name: str, taken: Collection[str]) -> str | None:
+def name_taken(kind: type[Method], known: Mapping[str, type[Method]]) -> str | None:
+    """Say whose the name or title of a method is, if another one of these methods has it."""
+    taken = _owners({name: each for name, each in known.items() if each is not kind}, {})
+    owner = taken.get(kind.name.lower()) or taken.get(kind.title.lower())
+    said = f"there is already a method with the name {kind.name} or the title {kind.title}"
+    return f"{said}, of {owner}" if owner else None
+
+
+def _fault_of(kind: object, name: str, taken: Mapping[str, str]) -> str | None:
     """Say why a class cannot be used as a method of this name; None if it can."""
     if not _is_method(kind):
         return f"{kind!r} is not a subclass of recollect.Method"
@@ -72,8 +80,8 @@ def _fault_of(kind: object, name: str, taken: Collection[str]) -> str | None:
         return "its name must start with a-z or 0-9 and may only have a-z, 0-9, '-', '_' and '.'"
     if not (isinstance(title, str) and title.strip() and title.isprintable() and "[" not in title):
         return f"its title must be one line of plain text without '[', not {title!r}"
-    if name in taken or title.lower() in taken:
-        return f"there is already a method with the name {name} or the title {title}"
+    if owner := taken.get(name) or taken.get(title.lower()):
+        return f"there is already a method with the name {name} or the title {title}, of {owner}"
     if kind.loss is Method.loss and kind.update is Method.update:
         return "it defines neither loss nor update"
     for each in map(symbol, hyperparameters(kind)):
@@ -82,7 +90,9 @@ def _fault_of(kind: object, name: str, taken: Collection[str]) -> str | None:
     return None
 
 
-def located(text: str, known: Mapping[str, type[Method]]) -> type[Method]:
+def located(
+    text: str, known: Mapping[str, type[Method]], packages: Mapping[str, str]
+) -> type[Method]:
     """Load the method class at a location; its name and title must not belong to a known method."""
     where, name, kind = object_at(text, "class", lambda e: _is_method(e) and e is not Method)
     if not _is_method(kind):
@@ -95,15 +105,19 @@ def located(text: str, known: Mapping[str, type[Method]]) -> type[Method]:
             f'{name} in {where} has no name: define one, such as name: ClassVar[str] = "mine"'
         )
     others = {name: each for name, each in known.items() if each is not kind}
-    fault = _fault_of(kind, own, _names_of(others))
+    fault = _fault_of(kind, own, _owners(others, packages))
     if fault:
         raise InputError(f"{name} in {where} cannot be used: {fault}")
     return kind
 
 
-def _names_of(methods: Mapping[str, type[Method]]) -> set[str]:
-    """The names and titles of methods, in lower case."""
-    return {text.lower() for name, each in methods.items() for text in (name, each.title)}
+def _owners(methods: Mapping[str, type[Method]], packages: Mapping[str, str]) -> dict[str, str]:
+    """The names and titles of methods, in lower case, and where each method is from."""
+    return {
+        text.lower(): packages.get(name) or each.__module__.partition(".")[0]
+        for name, each in methods.items()
+        for text in (name, each.title)
+    }
 
 
 def _is_method(kind: object) -> TypeGuard[type[Method]]:

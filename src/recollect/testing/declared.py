@@ -13,7 +13,8 @@ from itertools import chain, pairwise
 import torch
 from torch import Tensor
 
-from recollect.methods import ClosedForm, Method, Setup, hyperparameters
+from recollect.errors import InputError
+from recollect.methods import ClosedForm, Method, Setup, check_name, hyperparameters
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
 from recollect.testing.compare import (
@@ -39,6 +40,11 @@ def _texts(kind: type[Method]) -> Iterator[str]:
     for name in ("name", "title"):
         if not isinstance(getattr(kind, name, None), str) or not getattr(kind, name):
             yield f"it has no {name}: define one, such as {name}: ClassVar[str] = '...'"
+            return
+    try:
+        check_name(kind)
+    except InputError as error:
+        yield str(error)
     said = (kind.__doc__ or "").strip()
     if not said or said.startswith(f"{kind.__name__}("):
         yield "it has no docstring: describe the method in a sentence"

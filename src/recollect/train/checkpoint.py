@@ -22,7 +22,14 @@ from recollect.train.job import Job
 from recollect.train.result import Result
 
 EVERY = 120.0
-STATE, DONE, LOCK = ".safetensors", ".json", "lock"
+STATE, DONE, LOCK, COMMAND = ".safetensors", ".json", "lock", "command"
+
+
+class Unfinished(NamedTuple):
+    """The command line of a command that was stopped, and the bytes that it saved."""
+
+    command: str
+    size: int
 
 
 class Saved(NamedTuple):
@@ -39,12 +46,13 @@ class Checkpoints:
 
     A file is named by the key of its job, so only the same job with the same code finds it. Files
     are written atomically. `deadline` is a value of `time.monotonic()` after which jobs save their
-    state and stop.
+    state and stop. `command` is the command line that continues them.
     """
 
     folder: Path
     every: float = EVERY
     deadline: float | None = None
+    command: str = ""
     _last: float = field(default_factory=time.monotonic)
 
     def saved(self, name: str) -> Saved | None:
@@ -58,6 +66,7 @@ class Checkpoints:
         """Save the state of a job, replacing an earlier one."""
         try:
             write_bytes(self._state(name), pack(state.facts, state.tensors))
+            self._write_command()
         except OSError as error:
             raise RecollectError(
                 f"the state of an unfinished run cannot be saved in {self.folder}: "
@@ -86,6 +95,7 @@ class Checkpoints:
         with suppress(OSError):  # a full disk must not lose the results
             write_bytes(self._done(name), json.dumps([run.as_json() for run in results]).encode())
             self._state(name).unlink(missing_ok=True)
+            self._write_command()
 
     def of(self, jobs: Sequence[Job], workers: int | None = None) -> Checkpoints:
         """The checkpoints of a command, in a folder for these jobs and number of workers.
@@ -101,6 +111,18 @@ class Checkpoints:
         name = self.folder.name.partition("-")[0]
         found = sorted(self.folder.parent.glob(f"{name}*"))
         return [folder for folder in found if folder.name != self.folder.name]
+
+    def others(self) -> list[Unfinished]:
+        """The other commands beside this one that were stopped and can be continued."""
+        found = []
+        for folder in sorted(self.folder.parent.glob("*")):
+            other = replace(self, folder=folder)
+            if folder.name != self.folder.name and other.any():
+                with suppress(OSError, InputError), other.locked():  # an error if it still runs
+                    command = (folder / COMMAND).read_text("utf-8")
+                    size = sum(each.stat().st_size for each in folder.glob("*"))
+                    found.append(Unfinished(command, size))
+        return found
 
     def any(self) -> bool:
         """Whether there is a saved state or result."""
@@ -155,6 +177,10 @@ class Checkpoints:
     def clear(self) -> None:
         """Delete the folder when all jobs are finished."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _write_command(self) -> None:
+        if self.command and not (self.folder / COMMAND).exists():
+            write_bytes(self.folder / COMMAND, self.command.encode())
 
     def _state(self, name: str) -> Path:
         return self.folder / f"{name}{STATE}"

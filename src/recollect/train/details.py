@@ -52,7 +52,7 @@ class Callback:
 
     With callbacks, all runs are trained, even those in the result store. A callback may change the
     training, so results are not stored and their `code` differs from that of runs without the
-    callback, unless it sets `only_observes = True`.
+    callback, unless it sets `only_observes = True`. Even then, all runs are trained.
 
     >>> class Losses(Callback):
     ...     every = 50

@@ -14,10 +14,12 @@ from typing import final
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from recollect.core.modules import built, seeded
 from recollect.core.network import CONVOLUTIONS
 from recollect.core.source import captured_by, facts_of
+from recollect.errors import InputError
 from recollect.streams.stream import Stream
 from recollect.train.code import tokens_of
 from recollect.train.networks import ARGUMENTS
@@ -54,6 +56,7 @@ class NetworkFacts:
         if not isinstance(module, nn.Module):
             return cls(repr(module), (), False)  # refused when the fleet is created
         tensors = [*module.named_parameters(), *module.named_buffers()]
+        _check_sizes(module)
         weights = hashlib.sha256()
         usual = module is not network and _is_usual(module)
         for _, tensor in () if usual else tensors:
@@ -72,6 +75,18 @@ class NetworkFacts:
             any(isinstance(layer, CONVOLUTIONS) for layer in module.modules()),
             _name(module),
         )
+
+
+def _check_sizes(module: nn.Module) -> None:
+    """Refuse lazy layers, which have no weights before their first call."""
+    for path, layer in module.named_modules():
+        if any(map(is_lazy, [*layer.parameters(False), *layer.buffers(False)])):
+            kind = type(layer).__name__
+            raise InputError(
+                f"the layer {path or 'network'} ({kind}) has no size yet: give its sizes, as in "
+                f"torch.nn.{kind.removeprefix('Lazy')}(...), or call the network once on an "
+                f"example in the function that builds it"
+            )
 
 
 def weights_fingerprint(module: nn.Module) -> str:

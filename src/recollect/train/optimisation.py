@@ -75,7 +75,8 @@ class Optimisation:
         """The optimiser and schedule in one line, as in files; plain SGD is 'sgd'."""
         if self == Optimisation():
             return PLAIN
-        rate = self.schedule if self.schedule == "constant" else f"{self.schedule} per {self.per}"
+        plain = self.schedule == "constant" and self.per == "stream"  # per task: its warm-up is
+        rate = self.schedule if plain else f"{self.schedule} per {self.per}"
         return f"{self.optimiser}{' nesterov' if self.nesterov else ''}, {rate}"
 
     @classmethod

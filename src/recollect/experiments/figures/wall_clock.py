@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import final
 
 from recollect.errors import DataError, InputError
-from recollect.experiments.choices import variants
+from recollect.experiments.apart import variants
 from recollect.experiments.figures.chart import Chart
 from recollect.experiments.figures.drawing import Drawing, Plot
 from recollect.experiments.figures.runs import Material

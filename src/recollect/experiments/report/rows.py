@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+from recollect.experiments.apart import optimiser_words
 from recollect.experiments.choices import usual
 from recollect.experiments.labels import SCORE_TITLES, meaningful
 from recollect.experiments.paper import Published, Verdict
 from recollect.experiments.report.recorded import recorded_by
 from recollect.experiments.reproduce import Comparison
-from recollect.experiments.results import Mean, Summary, optimiser_words
+from recollect.experiments.results import Mean, Summary
 from recollect.methods import every_method, hyperparameters, symbol
 from recollect.streams import BENCHMARKS
 from recollect.train import Result
