@@ -14,8 +14,8 @@ from recollect.errors import nearest
 class Parser(argparse.ArgumentParser):
     """`argparse.ArgumentParser` that suggests the closest option or choice for an unknown one.
 
-    Options must be written in full: `--seed 3` would otherwise be `--seeds 3`, three runs. `renamed`
-    has options of other commands and their names in this one.
+    Options must be written in full: `--seed 3` would otherwise be `--seeds 3`, three runs.
+    `renamed` has options of other commands and their names in this one.
     """
 
     renamed: Mapping[str, str] = MappingProxyType({})
