@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -192,11 +193,13 @@ class SameTitle(recollect.ER):
 
 
 @pytest.mark.parametrize("kind", [SameName, SameTitle, SameName()])
-def test_the_name_of_another_method_is_refused(kind: Any) -> None:
+def test_the_name_of_another_method_is_refused_by_a_store(kind: Any, tmp_path: Path) -> None:
+    file = tmp_path / "store.sqlite"
     with pytest.raises(InputError, match=r"there is already a method .*, of recollect, and their"):
-        run(kind, buffer=10)
+        run(kind, buffer=10, store=file)
     with pytest.raises(InputError, match="choose another name and title"):
-        recollect.search("seq-digits", kind, buffer=20, lr=[0.1, 0.2])
+        recollect.search("seq-digits", kind, buffer=20, lr=[0.1, 0.2], store=file)
+    assert run(kind, buffer=10)[0].steps > 0, "an experiment that is not stored is fine"
 
 
 @dataclass(frozen=True)

@@ -60,7 +60,22 @@ def test_what_is_neither_plain_nor_a_tensor_is_refused(wrong: Any) -> None:
     assert learner.notes == {"row": 1}
 
 
-@pytest.mark.parametrize("wrong", [None, [1], 3])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        torch.eye(2).to_sparse(), torch.zeros(2, device="meta"),
+        torch.zeros(2, dtype=torch.complex128),
+    ],
+    ids=["sparse", "meta", "complex128"],
+)  # fmt: skip
+def test_tensors_that_files_cannot_hold_are_refused(wrong: torch.Tensor) -> None:
+    learner = Learner(MLP(2, 1), ER())
+    with pytest.raises(InputError, match=r"notes\['m'\] cannot be saved: a tensor must be dense"):
+        learner.notes = {"m": wrong}
+    assert learner.notes == {}
+
+
+@pytest.mark.parametrize("wrong", [None, [1], 3, (), np.int64(3), np.arange(2), np.ones(0)])
 def test_notes_are_a_dictionary(wrong: Any) -> None:
     learner = Learner(MLP(2, 1), ER())
     with pytest.raises(InputError, match=r"must be a dictionary .*assign \{\}"):

@@ -93,7 +93,10 @@ def _test(name: str, value: str) -> Callable[[Result], bool]:
     if name in PARTS:
         return lambda run: (
             (bool(value) and getattr(run, name).startswith(value))
-            or (name == "network" and value in (_class(run), _words(run, name)))
+            or (
+                name == "network"
+                and value.lower() in (_class(run).lower(), _words(run, name).lower())
+            )
         )
     if name == "schedule":
         return lambda run: value.lower() in (_words(run, name), _words(run, name).split()[0])

@@ -122,6 +122,8 @@ def run(
     jobs = [job for each in plans for job in each.jobs(stream, network, where, half)]
     jobs = [replace(job, details=details) for job in jobs]
     recording = recorder(store)
+    if recording.store:
+        check_name(kind)
     if recording.store and details.changing:
         callback = type(details.changing[0]).__name__
         warnings.warn(
@@ -184,7 +186,6 @@ def _checked(kind: object) -> type[Method]:
     for name in ("name", "title"):
         if not hasattr(kind, name):
             raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
-    check_name(kind)
     if kind.loss is Method.loss and kind.update is Method.update:
         raise InputError(f"{kind.__name__} must define loss or update")
     known = {field.name for field in fields(kind)}

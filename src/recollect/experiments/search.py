@@ -22,7 +22,14 @@ from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.run import kind_and_values, known_benchmark, stream_of
 from recollect.experiments.values import Values, axes_of, checked_seeds, search_space
-from recollect.methods import Method, hyperparameters, omitted_defaults, static, symbol
+from recollect.methods import (
+    Method,
+    check_name,
+    hyperparameters,
+    omitted_defaults,
+    static,
+    symbol,
+)
 from recollect.streams import Benchmark, Stream
 from recollect.train import Result, device_named, train_all
 from recollect.train.devices import in_half
@@ -95,6 +102,8 @@ def search(
     planned(values=points_of(axes), seeds=few)  # validate before loading data
     split, tests = (stream_of(benchmark, held, data_dir, class_order) for held in (True, False))
     recording = recorder(store)
+    if recording.store:
+        check_name(kind)
 
     def train(chosen: Plan, stream: Stream) -> Results:
         jobs = chosen.jobs(stream, network, where, half)

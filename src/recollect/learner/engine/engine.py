@@ -26,7 +26,7 @@ from recollect.learner.engine.growth import (
     with_outputs,
 )
 from recollect.learner.engine.new_outputs import mean_other_logit, start_outputs
-from recollect.learner.engine.probing import outputs_for, probed, some_stored, to_compare_on
+from recollect.learner.engine.probing import grown_outputs, probed, some_stored, to_compare_on
 from recollect.learner.engine.user_errors import UserErrors
 from recollect.learner.engine.views import ROWS, Views, in_parts, predicts_by_first_pass
 from recollect.learner.inputs.examples import Kind
@@ -67,8 +67,8 @@ class Engine:
         mark_head(module, as_input(torch.stack([example, example]), dtype), packing)
         if self.outputs < outputs:
             self.module = module = with_outputs(module, outputs, settings.seed)
-            self.outputs = outputs_for(module, example, packing)
-            if self.outputs < outputs:
+            self.outputs = grown_outputs(module, example, packing)
+            if self.outputs != outputs:
                 raise InputError(NOT_THE_LOGITS)
         given = [NUMBER] * numbered
         self.fleet = Fleet(

@@ -13,7 +13,7 @@ from recollect.core.calling import fullest
 from recollect.core.images import as_input
 from recollect.core.packing import Packing
 from recollect.errors import InputError
-from recollect.learner.engine.growth import dtype_of, outputs_of
+from recollect.learner.engine.growth import LIST_CLASSES, dtype_of, outputs_of
 from recollect.learner.engine.threads import Work
 from recollect.learner.inputs.examples import Kind
 
@@ -62,6 +62,17 @@ def probed(
 def outputs_for(module: nn.Module, example: Tensor, packing: Packing | None) -> int:
     """Return the number of logits of a module for a stored example `[...]`, or a packed row."""
     return outputs_of(module, as_input(example, dtype_of(module)), packing)
+
+
+def grown_outputs(module: nn.Module, example: Tensor, packing: Packing | None) -> int:
+    """Return the number of logits of a module whose last linear layer was extended."""
+    try:
+        return outputs_for(module, example, packing)
+    except InputError as error:
+        raise InputError(
+            f"the network works, but not with more outputs of its last linear layer ({error}): "
+            f"{LIST_CLASSES}"
+        ) from error
 
 
 def to_compare_on(

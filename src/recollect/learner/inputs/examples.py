@@ -121,7 +121,7 @@ def tensor_of(x: object, *, masks: bool = False) -> Tensor:
             f"examples cannot be of type {_name(found.dtype)}: convert them to float32, or to "
             f"int64 for token ids"
         )
-    return found
+    return found.resolve_neg()  # NumPy cannot read a view that negates
 
 
 def batch_of(x: Tensor, count: int | None, what: str = "labels") -> Tensor:

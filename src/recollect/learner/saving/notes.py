@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Self, final
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from recollect.errors import InputError
+from recollect.files import TYPES
 
 
 @final
@@ -23,8 +26,8 @@ class Notes(dict[str, Any]):
     {'row': 3, 'files': ['a', 'b']}
     """
 
-    def __init__(self, given: Any = ()) -> None:
-        if not isinstance(given, Mapping) and given != ():
+    def __init__(self, given: Any = MappingProxyType({})) -> None:
+        if not isinstance(given, Mapping):
             raise InputError(
                 f"notes must be a dictionary such as {{'row': 5}}, not {type(given).__name__}; "
                 f"assign {{}} to remove them"
@@ -59,7 +62,13 @@ def _checked(name: object, value: Any) -> Any:
     if not isinstance(name, str):
         raise InputError(f"the names of notes must be strings, not {name!r}")
     if isinstance(value, Tensor):
-        return value
+        plain = value.layout == torch.strided and not (value.is_nested or value.is_meta)
+        if plain and value.dtype in TYPES:
+            return value
+        raise InputError(
+            f"notes[{name!r}] cannot be saved: a tensor must be dense, and of a type such as "
+            f"float32 or int64, not {str(value.dtype).removeprefix('torch.')}"
+        )
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=_number))
     except (TypeError, ValueError) as error:
