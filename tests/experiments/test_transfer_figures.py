@@ -1,20 +1,24 @@
 """The paper's transfer and forgetting: which of its figures its own accuracies rule out.
 
-docs/results/transfer.md refers to these. Nothing here is about our runs.
+docs/results/transfer.md refers to these.
 """
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.experiments import paper
+from recollect.experiments.files import read_json
 from recollect.methods import METHODS
 from recollect.train.evaluate import scores
 
 TASKS = {"seq-mnist": 5, "perm-mnist": 20, "rot-mnist": 20}
 ROUNDING = 0.02
+RESULTS = Path(__file__).parents[2] / "results"
 
 Figure = tuple[str, str, str, int | None, str]
 
@@ -131,6 +135,18 @@ def test_nine_rows_of_the_paper_do_not_belong_to_the_same_runs_in_both_settings(
         ("seq-cifar10", "gss", 500): -3.54, ("seq-cifar10", "gss", 5120): -18.08,
         ("seq-cifar10", "hal", 500): -3.36,
     }  # fmt: skip
+
+
+def test_none_of_our_runs_has_task_il_behind_class_il() -> None:
+    found = []
+    for file in sorted(RESULTS.glob("seq-*.jsonl")):
+        for run in read_json(file):
+            task, classes = (run.bwt.get(setting) for setting in ("task", "class"))
+            if task is not None and classes is not None:
+                both = (run.accuracy["task"], task), (run.accuracy["class"], classes)
+                found.append(lead(len(run.matrix["task"]), *both))
+    assert len(found) > 400
+    assert min(found) > -0.01, "scores are rounded to four decimals"
 
 
 def test_one_forgetting_is_printed_for_three_methods_that_differ() -> None:

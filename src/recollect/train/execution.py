@@ -208,7 +208,7 @@ def fast_arithmetic(device: torch.device, *, search: bool = False) -> AbstractCo
     """Context that enables TF32 matrix products on a GPU.
 
     With `search`, cuDNN also times its algorithms for every new shape of a convolution, and then
-    uses the fastest. This takes seconds for a network, and pays over many steps of the same shape.
+    uses the fastest. This takes time once, and pays over many steps of the same shape.
     """
     return _fast_on_gpu(search) if device.type == "cuda" else nullcontext()
 
