@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 
 import numpy as np
@@ -14,7 +15,7 @@ from recollect.train.devices import one_thread
 COUNT, FEATURES, CLASSES, BATCH, SEEDS, RATE = 3000, 8, 6, 10, 5, 0.01
 # Range of the bad cell of an outlier, as powers of ten; some of the large values are not finite.
 STREAMS = {"clean": None, "1e3 to 1e30, NaN, inf": (3, 30), "10 to 1,000": (1, 3)}
-CLIPS = {"no clipping": {}, "clip=10": {"clip": 10.0}}
+CLIPS = {"clip=10, default": {}, "no clipping": {"clip": math.inf}}
 
 
 def main() -> None:
@@ -30,7 +31,7 @@ def main() -> None:
                 scores = [_held_out(seed, powers, options) for seed in range(SEEDS)]
                 mean = np.mean(scores, axis=0)
                 print(
-                    f"{clip:12s} {name:22s} {mean[0]:6.2f} %   left out {mean[1]:4.1f}   steps "
+                    f"{clip:17s} {name:22s} {mean[0]:6.2f} %   left out {mean[1]:4.1f}   steps "
                     f"undone {mean[2]:4.1f}"
                 )
         _print_cost()

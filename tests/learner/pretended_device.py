@@ -150,6 +150,9 @@ class _Calls(TorchFunctionMode):
                 device._storages.pop(copy.untyped_storage()._cdata, None)
                 return device.put(copy) if sent else copy
         found = func(*args, **kwargs)
+        if func is Tensor.new_tensor and device.has(args[0]):
+            device.count(SENT, func.__name__)
+            device.put(found)
         if func in (torch.tensor, torch.as_tensor) and str(kwargs.get("device")) == DEVICE:
             device.count(SENT, func.__name__)
             device.put(found)

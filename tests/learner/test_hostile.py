@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -73,7 +74,7 @@ def test_many_halves_do_not_overflow_together() -> None:
 
 def test_an_optimiser_whose_past_overflows_has_diverged() -> None:
     """The weights stay finite, but would never move again."""
-    learner = Learner(nn.Linear(4, 2), ER(), memory=10, optimiser="Adam", lr=1e-3)
+    learner = Learner(nn.Linear(4, 2), ER(), memory=10, optimiser="Adam", lr=1e-3, clip=math.inf)
     learner.observe(X, Y)
     before = learner._packed()
     with pytest.raises(DivergedError):

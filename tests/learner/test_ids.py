@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,7 @@ def test_numbers_change_nothing_that_is_learned() -> None:
 
 
 def test_a_step_that_failed_leaves_no_id() -> None:
-    learner = Learner(MLP(4, 3), DERpp(0.1, 0.5), memory=8, replay=3)
+    learner = Learner(MLP(4, 3), DERpp(0.1, 0.5), memory=8, replay=3, clip=math.inf)
     learner.observe(*batch(0), ids=list("abcde"))
     x, y = batch(1)
     learner.lr = 1e30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tests.learner.some_stream import engine_of
 from torch import Tensor, nn
 
 from recollect import ER, MLP, SGD, DERpp, DivergedError, InputError, Learner
+from recollect.learner import Numbers
 
 
 def stored(learner: Learner) -> Tensor:
@@ -209,7 +211,8 @@ def test_a_step_to_nowhere_is_taken_back() -> None:
 
 def test_a_step_that_breaks_the_optimiser_is_taken_back() -> None:
     """The square of a gradient can be infinite although gradient and weights are finite."""
-    learner = Learner(nn.Linear(4, 2), SGD(), lr=0.01, optimiser="Adam", classes=["a", "b"])
+    how: Numbers = {"clip": math.inf}
+    learner = Learner(nn.Linear(4, 2), SGD(), lr=0.01, optimiser="Adam", classes=["a", "b"], **how)
     learner.observe(np.eye(4), ["a", "b", "a", "b"])
     before = learner._packed()
     with pytest.raises(DivergedError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim.lr_scheduler import CosineAnnealingLR, LambdaLR, StepLR
 
-from recollect import ER, MLP, SGD, DERpp, DivergedError, InputError, Learner
+from recollect import ER, SGD, DERpp, DivergedError, InputError, Learner
 from recollect.learner import Numbers
 from recollect.train.optimisation import NUMBERS
 
@@ -236,17 +235,6 @@ def test_plain_descent_and_clipping_have_no_averages() -> None:
         learner = Learner(network(), ER(), memory=10, **how)  # type: ignore[arg-type]
         learner.observe(*batch(0))
         assert not any(name.startswith("optimiser.") for name in state(learner))
-        assert (engine_of(learner).fleet.optimiser is None) == (not how)
-
-
-def test_an_infinite_clip_is_none() -> None:
-    for target in ("class", "regression"):
-        learner = Learner(MLP(4, 1), ER(), memory=10, target=target, clip=math.inf)
-        learner.observe(np.ones((2, 4)), [1, 2])
-        assert engine_of(learner).fleet.optimiser is None
-    usual = Learner(MLP(4, 1), ER(), memory=10, target="regression")
-    usual.observe(np.ones((2, 4)), [1, 2])
-    assert engine_of(usual).fleet.optimiser is not None
 
 
 def test_the_numbers_are_those_of_run() -> None:

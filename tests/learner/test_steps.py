@@ -80,7 +80,7 @@ def test_it_is_a_fleet_of_one(method: Method) -> None:
     learner = Learner(module, method, memory=12, replay=4, lr=0.05, seed=3, classes=[0, 1, 2])
     fleet = Fleet(
         [method], module, seeds=[3], lr=[0.05], classes=3, shape=(4,), memory=12, replay=4,
-        compiled=False,
+        compiled=False, numbers=[{"clip": 10.0}],
     )  # fmt: skip
     for x, y in batches(25):
         loss = learner.observe(x, y)

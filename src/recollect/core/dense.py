@@ -19,6 +19,11 @@ class Product(NamedTuple):
     inputs: Tensor
     errors: Tensor
 
+    @property
+    def numel(self) -> int:
+        """The number of elements of the gradients of all runs."""
+        return len(self.inputs) * self.inputs.shape[2] * self.errors.shape[2]
+
     def dense(self) -> Tensor:
         """The gradient as a matrix, `[K, in, out]`."""
         return torch.bmm(self.inputs.mT, self.errors)

@@ -84,8 +84,10 @@ class FleetOptimiser:
         gradient = Gradient({n: p for n, p in direction.parts.items() if n in self.trained})
         clip = self.settings.get("clip")
         if self.name == "SGD" and "momentum" not in self.settings:
-            share = 1.0 if clip is None else share_within(gradient.norm(), clip)
-            weights.add_(gradient, -rate * share)
+            if clip is not None:
+                gradient = gradient.expanded()
+                rate = rate * share_within(gradient.norm(), clip)
+            weights.add_(gradient, -rate)
             return
         parts = gradient.dense().named()
         if clip is not None:

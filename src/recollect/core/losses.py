@@ -100,8 +100,8 @@ def cross_entropy_among(classes: Tensor, logits: Tensor, labels: Tensor) -> Tens
 
 
 def _mean(log_p: Tensor, labels: Tensor) -> Tensor:
-    each = -log_p.gather(2, labels.unsqueeze(2))
-    return each.sum((1, 2)) / max(labels.shape[1], 1)
+    each = log_p.gather(2, labels.unsqueeze(2))
+    return each.sum((1, 2)) / -max(labels.shape[1], 1)
 
 
 def squared_distance(logits: Tensor, target: Tensor) -> Tensor:

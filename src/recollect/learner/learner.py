@@ -22,7 +22,7 @@ from recollect.learner.saving import snapshot
 from recollect.learner.saving.checkpoints import Checkpoints, has_versions, newest
 from recollect.learner.saving.image import reading
 from recollect.learner.settings import Settings, check_arguments, check_passed_again, usable_memory
-from recollect.learner.targets.answers import USUAL_NUMBERS, empty_answers
+from recollect.learner.targets.answers import DEFAULT_NUMBERS, empty_answers
 from recollect.methods import ClosedForm, Method
 from recollect.train.devices import load_libraries
 
@@ -75,14 +75,14 @@ class Learner(Learning):
         pending: Largest number of predictions with ids that wait for a `label` (default 10,000).
         expires: Seconds after which a waiting prediction is discarded; by default never.
         target: What is predicted: "class" (default), "regression" (one or several numbers,
-            standardised internally; `clip` is 5) or "labels" (a set of labels per example).
+            standardised internally) or "labels" (a set of labels per example).
         precision: Precision of a network with convolutions: "float32" or "bf16", which is faster;
             by default "auto", bf16 on a GPU and float32 on a CPU.
         compiled: Whether to compile steps of frequent batch sizes with torch's compiler (default
             False).
         **numbers: `momentum`, `weight_decay`, `beta1`, `beta2`, `eps`, `clip` (largest gradient
-            norm), `warmup` (steps), `decay_every` (steps) and `decay_factor`, as in
-            `recollect.run`; see `Numbers`.
+            norm; default 10, or 5 for regression), `warmup` (steps), `decay_every` (steps) and
+            `decay_factor`, as in `recollect.run`; see `Numbers`.
 
     Raises:
         InputError: An argument is invalid, or another learner uses the checkpoint folder.
@@ -135,8 +135,9 @@ class Learner(Learning):
         **numbers: Unpack[Numbers],
     ) -> None:
         check_names(numbers, Learner)
+        defaults = {} if self._loading else DEFAULT_NUMBERS.get(target, {})
         optimising = Optimising.of(optimiser, optimiser_options, nesterov, schedule, schedule_steps,
-                                   {**USUAL_NUMBERS.get(target, {}), **numbers})  # fmt: skip
+                                   numbers, defaults)  # fmt: skip
         settings = Settings(
             method, usable_memory(method, memory), lr, lr, seed, replay, optimising, spare,
             transform, replay_transform,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
+from types import MappingProxyType
 from typing import Any, TypedDict, final
 
 import torch
@@ -31,8 +32,8 @@ class Numbers(TypedDict, total=False):
         beta1: Decay rate of Adam's mean of gradients (default 0.9).
         beta2: Decay rate of Adam's mean of squared gradients (default 0.999).
         eps: Term added to Adam's denominator (default 1e-8).
-        clip: Largest norm of the gradient (default: `math.inf`, no limit; 5 for
-            `target="regression"`).
+        clip: Largest norm of the gradient (default 10; 5 for `target="regression"`; `math.inf`:
+            no limit).
         warmup: Number of steps over which the learning rate rises (default 0).
         decay_every: Steps between decays of the schedule "step".
         decay_factor: Factor by which the schedule "step" decays the rate (default 0.1).
@@ -66,6 +67,7 @@ class Optimising:
     names: Optimisation
     numbers: Mapping[str, float]
     schedule_steps: int | None
+    assumed: frozenset[str] = field(default=frozenset(), compare=False)  # numbers not given
 
     @classmethod
     def of(
@@ -76,6 +78,7 @@ class Optimising:
         schedule: str,
         schedule_steps: int | None,
         numbers: Mapping[str, object],
+        defaults: Mapping[str, float] = MappingProxyType({}),
     ) -> Optimising:
         """Check the optimiser arguments of a learner.
 
@@ -91,7 +94,8 @@ class Optimising:
         # JSON files have lists in place of tuples.
         given = {n: tuple(v) if isinstance(v, list) else v for n, v in (options or {}).items()}
         names = Optimisation(optimiser, nesterov, schedule, options=None if of_fleets else given)
-        found = cls(names, names.checked(numbers), schedule_steps)
+        assumed = frozenset(defaults.keys() - numbers.keys())
+        found = cls(names, names.checked({**defaults, **numbers}), schedule_steps, assumed)
         found._check_horizon()
         if not of_fleets:  # let torch check the options now instead of at the first step
             TorchOptimiser(optimiser, Weights({"weight": torch.zeros(1, 1)}), given)

@@ -157,7 +157,8 @@ class Settings:
     def check_same(self, other: Settings, folder: str | Path) -> None:
         """Raise an `InputError` if a learner saved in a folder has other settings."""
         mine, others = self._made_with(), other._made_with()
-        for name in mine | others:
+        # A default that the arguments do not state gives way to the saved value.
+        for name in [each for each in mine | others if each not in self.optimising.assumed]:
             now, then = mine.get(name), others.get(name)
             if now != then:
                 raise InputError(

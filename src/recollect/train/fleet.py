@@ -148,7 +148,7 @@ class Fleet(FleetSteps):
         self.planner = Planner(
             self.seeds.cpu() if guarded else self.seeds, self.memory, policy,
             stores.draws if stores else 0, replay, images, self.network.noisy, counts,
-            optimisation.rates(rates, each),
+            optimisation.rates(rates.cpu() if guarded else rates, each),
         )  # fmt: skip
         self.planner.begin_schedule(0, steps)
         begun, self.by_slot = state_of(setup, self.model)

@@ -134,9 +134,13 @@ def _counted(which: np.ndarray) -> np.ndarray:
 
 
 def _rounded_down(values: np.ndarray) -> np.ndarray:
-    """Round to float32, downwards: a number in float32 is above this if it is above the value."""
+    """Round values of at least 0 to float32, downwards.
+
+    A number in float32 is above the result if it is above the value.
+    """
     found = values.astype(np.float32)
-    return np.where(found > values, np.nextafter(found, np.float32(-np.inf)), found)
+    lower = found.view(np.int32) - (found > values)  # the bits of the next smaller number
+    return lower.astype(np.int32, copy=False).view(np.float32)
 
 
 def smallest(bounds: np.ndarray) -> float:

@@ -23,9 +23,11 @@ RECORDS: dict[str, type[AnyRecord]] = {
 }  # fmt: skip
 
 
-# Defaults of optimiser hyper-parameters per target. Squared errors are unbounded: without gradient
-# clipping, a value that is far off, though not far enough to be left out, would ruin the weights.
-USUAL_NUMBERS: dict[str, dict[str, float]] = {"regression": {"clip": 5.0}}
+# Defaults of optimiser hyper-parameters per target. Without gradient clipping, a value that is far
+# off, though not far enough to be left out, could ruin the weights.
+DEFAULT_NUMBERS: dict[str, dict[str, float]] = {
+    "class": {"clip": 10.0}, "regression": {"clip": 5.0}, "labels": {"clip": 10.0},
+}  # fmt: skip
 
 
 class Answers(Protocol):
