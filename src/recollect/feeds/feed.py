@@ -15,7 +15,7 @@ from recollect.feeds.delimited import Delimited
 from recollect.feeds.image_folder import KINDS as IMAGES
 from recollect.feeds.image_folder import ImageFolder, files_in
 from recollect.feeds.jsonlines import JSONLines
-from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
+from recollect.feeds.lines import COMPRESSED, STDIN, FileLines, InputLines, Lines, compressed
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Malformed, Position, Record
 from recollect.feeds.table import TableState
@@ -28,7 +28,6 @@ ENDINGS: dict[str, Kind] = {
     ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
 LONGEST = 1000
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
@@ -181,10 +180,7 @@ def _kind(sources: Sequence[str]) -> Kind:
         found = "images" if path.is_dir() else ENDINGS.get(path.suffix.lower())
         found = "csv" if source == STDIN else found
         if found is None and path.suffix.lower() in COMPRESSED:
-            raise InputError(
-                f"{source} is compressed: unpack it, or pipe the output of gunzip -c to standard "
-                f"input (-)"
-            )
+            raise InputError(f"{source} {compressed(path.suffix.lower())}")
         if found is None:
             raise InputError(
                 f"cannot infer the format of {source} from its name: give kind, one of "

@@ -22,12 +22,24 @@ CHUNK = 1 << 18
 PIPE = 1 << 16
 LONGEST = 1 << 24
 
-# The first bytes of files that are not UTF-8 text, and what to do with such a file.
+# Compressed files: the end of their names, their first bytes, and how to unpack them.
+COMPRESSED = {
+    ".gz": (b"\x1f\x8b", "gunzip -c"), ".bz2": (b"BZh91AY", "bunzip2 -c"),
+    ".xz": (b"\xfd7zXZ", "xz -dc"), ".zst": (b"\x28\xb5\x2f\xfd", "zstd -dc"),
+    ".zip": (b"PK\x03\x04", "unzip -p"),
+}  # fmt: skip
+# The first bytes of other files that are not UTF-8 text, and what to do with such a file.
 OTHER_FILES = {
-    b"\x1f\x8b": "it is compressed: unpack it, or pipe the output of gunzip -c to standard input",
-    b"\xff\xfe": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"\xff\xfe": "is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"PAR1\x15": "is a Parquet file: give kind='parquet'",
 }
+
+
+def compressed(ending: str) -> str:
+    """Return what to do with a compressed file, by the end of its name."""
+    _, command = COMPRESSED[ending]
+    return f"is compressed: unpack it, or pipe the output of {command} to standard input (-)"
 
 
 @final
@@ -128,27 +140,36 @@ def numbered(
         if raw == NEW_FILE:
             trail.restart()
         elif raw is not None:
+            if not trail.offset:
+                _check_text(source, raw)
             trail.advance(raw)
         yield raw, trail.position
 
 
-def decoded_line(raw: bytes, first: bool) -> str:
-    """Decode a line without its end, and without a byte order mark if it is the first.
+def _check_text(source: str, first: bytes) -> None:
+    """Raise `DataError` if the first line shows that the file is not UTF-8 text with lines."""
+    known = {start: compressed(ending) for ending, (start, _) in COMPRESSED.items()} | OTHER_FILES
+    problem = next((what for start, what in known.items() if first.startswith(start)), None)
+    if problem is None and b"\r" in first.rstrip(b"\r\n") and b'"' not in first:
+        problem = "has lines that end with \\r only: convert it, as with tr '\\r' '\\n'"
+    if problem:
+        raise DataError(f"{'standard input' if source == STDIN else source} {problem}")
 
-    >>> decoded_line(b"\\xef\\xbb\\xbfa,b\\r\\n", first=True)
+
+def decoded_line(raw: bytes) -> str:
+    """Decode a line without its end, and without a byte order mark.
+
+    The mark is at the start of a file, or of one that was appended to it.
+
+    >>> decoded_line(b"\\xef\\xbb\\xbfa,b\\r\\n")
     'a,b'
     """
-    if first:
-        if raw[:2] in OTHER_FILES:
-            raise Malformed(OTHER_FILES[raw[:2]])
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        text = raw.decode("utf-8").rstrip("\r\n")
+        return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise Malformed("it is not UTF-8 text") from None
-    if first and "\r" in text and '"' not in text:
-        raise Malformed("its lines end with \\r only: convert it, as with tr '\\r' '\\n'")
-    return text
+        raise Malformed(
+            "it is not UTF-8 text: convert the file, as with iconv -f LATIN1 -t UTF-8"
+        ) from None
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
