@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,3 +83,22 @@ def test_a_folder_of_tables_is_not_read_as_images(tmp_path: Path) -> None:
     open_feed(folder, Reading(kind="images"))
     (folder / "classes" / "picture.png").touch()
     assert open_feed(folder).kind == "images"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"features": "ab"}, r"features must be a list of names, such as \['a', '2'\], not 'ab'"),
+        ({"ignore": [1]}, r"ignore must be a list of names, such as \['a', '2'\], not \[1\]"),
+        ({"label": 3}, "label must be text, such as '3', not 3"),
+    ],
+)
+def test_arguments_of_a_wrong_type(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Reading(**arguments)
+
+
+def test_a_reading_of_a_wrong_type(folder: Path) -> None:
+    wrong: Any = "kind"
+    with pytest.raises(InputError, match="reading must be a Reading, such as"):
+        open_feed("a.csv", wrong)

@@ -145,3 +145,14 @@ def test_a_pipe_can_be_stopped_and_gives_what_was_taken(pipe: BinaryIO) -> None:
 def shown(record: Record | None) -> tuple[object, ...]:
     assert record is not None
     return record.x.tolist(), record.label, record.position
+
+
+def test_a_last_line_that_was_read_too_early_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("v,kind\n1,x\n2,y\n3,lo")
+    feed = open_feed(path)
+    *_, last = [record for record in feed.records() if record]
+    with path.open("a") as file:
+        file.write("w\n4,x\n")
+    with pytest.raises(DataError, match=r"its last line was still being written \(follow=True"):
+        [*open_feed(path, None, feed.reader.layout).records({str(path): last.position})]

@@ -52,6 +52,19 @@ class Reading(Handling):
     skip_bad: bool = False
     replayed: bool = False
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("label", "id", "delimiter"):
+            given = getattr(self, name)
+            if not isinstance(given, str | None):
+                raise InputError(f"{name} must be text, such as {str(given)!r}, not {given!r}")
+        for name in ("features", "ignore", "categorical", "keep"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+                raise InputError(
+                    f"{name} must be a list of names, such as ['a', '2'], not {given!r}"
+                )
+
 
 @final
 @dataclass
@@ -133,7 +146,9 @@ def open_feed(
     Without `reading.kind`, the format is inferred from the file name. To continue an earlier feed,
     give its `layout`.
     """
-    how = reading or Reading()
+    how = Reading() if reading is None else reading
+    if not isinstance(how, Reading):
+        raise InputError(f"reading must be a Reading, such as Reading(label='kind'), not {how!r}")
     names = [str(each) for each in ([sources] if isinstance(sources, str | Path) else sources)]
     if not names:
         raise InputError("no source is given: give a file, a folder of images, or -")

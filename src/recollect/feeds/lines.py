@@ -227,7 +227,10 @@ def _seek_error(file: BinaryIO, trail: Trail) -> str | None:
     last, following = file.read(1), file.read(1)
     # The last line may not have had a line end when it was read.
     if last != b"\n" and following not in (b"", b"\r", b"\n"):
-        return "has no line end where reading stopped before"
+        return (
+            "has no line end where reading stopped before, as if its last line was still being "
+            "written (follow=True waits for line ends)"
+        )
     if not trail.compare(file):
         return "has other lines than those that were read before"
     file.seek(trail.offset)
