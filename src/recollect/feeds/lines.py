@@ -80,6 +80,9 @@ class FileLines:
 
     def _chunks(self, source: str, file: BinaryIO) -> Iterator[bytes | None]:
         while True:
+            if not file.seekable() and not _ready(file.fileno()):  # a named pipe
+                yield None
+                continue
             chunk = file.read(CHUNK)
             if chunk:
                 yield chunk
@@ -90,7 +93,7 @@ class FileLines:
                     yield chunk
                 self.say(f"{source} was replaced: reading the new file")
                 return
-            elif os.fstat(file.fileno()).st_size < file.tell():
+            elif file.seekable() and os.fstat(file.fileno()).st_size < file.tell():
                 self.say(f"{source} was truncated: reading it from its start")
                 yield NEW_FILE  # discards the unfinished line
                 return
