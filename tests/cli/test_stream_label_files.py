@@ -17,7 +17,7 @@ JOIN = ("--id", "request", "--labels", "labels.csv")
 @pytest.mark.parametrize(
     ("bad", "why"),
     [
-        ("r7\n", "it has 1 columns, not 2"),
+        ("r7\n", "it has 1 column, not 2"),
         (",hot\n", "it has no id"),
         ("r7,\n", "it has no label"),
         ("r7,0.731\n", "0.731"),

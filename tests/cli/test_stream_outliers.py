@@ -43,7 +43,7 @@ def test_one_cell_costs_nothing(stream: Stream, scaling: str) -> None:
     assert said.status == 0
     assert abs(accuracy(said) - accuracy(clean)) < 1
     assert "left out 1 of 10 examples: number 700: feature 1" in said.err
-    assert "bad.csv, line 701: feature 1" in said.err
+    assert "bad.csv, line 701: column '2' has the magnitude" in said.err
     assert "left out" not in clean.err
 
 

@@ -115,7 +115,9 @@ def test_nothing_to_read(text: str, written: Written) -> None:
         ("1e39,2,x", "a feature is not a finite 32-bit number"),
         ("9" * 400 + ",2,x", "a feature is not a finite 32-bit number"),
         ('"1"2,2,x', "expected after"),
-        ("1,2,\xff", "it is not UTF-8 text"),
+        ("1,2,\xff", "it is not UTF-8 text: convert the file, as with iconv"),
+        ("1", "it has 1 column, not 3"),
+        ("1_0,2,x", "'1_0' in column 'a' is not a number"),
     ],
 )
 def test_a_bad_row_is_named_or_left_out(bad: str, why: str, written: Written) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import pytest
 
-from recollect.errors import DataError, InputError
+from recollect.errors import InputError
 from recollect.feeds import Feed, Reading, open_feed
 
 
@@ -20,6 +19,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "d.jsonl").write_text('{"v": 5, "label": "x"}\n')
     (tmp_path / "e").write_text("6,x\n")
     (tmp_path / "f.csv.gz").write_bytes(b"")
+    (tmp_path / "f.csv.xz").write_bytes(b"")
     (tmp_path / "pictures").mkdir()
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -56,7 +56,8 @@ def test_names_tell_the_format(folder: Path) -> None:
         (["a.csv", "-"], Reading(), "standard input \\(-\\) cannot be combined with files"),
         (["a.csv", "d.jsonl"], Reading(), "the same format: a.csv and d.jsonl differ"),
         (["e"], Reading(), "cannot infer the format of e from its name: give kind, one of csv"),
-        (["f.csv.gz"], Reading(), "f.csv.gz is compressed: unpack it"),
+        (["f.csv.gz"], Reading(), "f.csv.gz is compressed: .* the output of gunzip -c to"),
+        (["f.csv.xz"], Reading(), "f.csv.xz is compressed: .* the output of xz -dc to"),
         (["-"], Reading(kind="parquet"), "parquet cannot be read from standard input"),
         (["a.csv"], Reading(kind="parquet", follow=True), "a Parquet file cannot be followed"),
     ],
@@ -84,25 +85,20 @@ def test_a_folder_of_tables_is_not_read_as_images(tmp_path: Path) -> None:
     assert open_feed(folder).kind == "images"
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_files_that_are_no_plain_text_say_what_they_are(
-    kind: Literal["csv", "jsonl"], folder: Path
-) -> None:
-    text = "v,kind\n1,x\n" if kind == "csv" else '{"v": 1, "label": "x"}\n'
-    for content, why in [
-        (gzip.compress(text.encode()), "line 1: it is compressed: unpack it"),
-        (text.encode("utf-16"), "line 1: it is UTF-16 text: convert it"),
-        *(
-            [
-                (
-                    text.replace("\n", "\r").encode(),
-                    r"line 1: its lines end with \\r only: convert it",
-                )
-            ]
-            if kind == "csv"
-            else []
-        ),
-    ]:
-        (folder / "g").write_bytes(content)
-        with pytest.raises(DataError, match=why):
-            values(open_feed(["g"], Reading(kind=kind)))
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"features": "ab"}, r"features must be a list of names, such as \['a', '2'\], not 'ab'"),
+        ({"ignore": [1]}, r"ignore must be a list of names, such as \['a', '2'\], not \[1\]"),
+        ({"label": 3}, "label must be text, such as '3', not 3"),
+    ],
+)
+def test_arguments_of_a_wrong_type(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(InputError, match=why):
+        Reading(**arguments)
+
+
+def test_a_reading_of_a_wrong_type(folder: Path) -> None:
+    wrong: Any = "kind"
+    with pytest.raises(InputError, match="reading must be a Reading, such as"):
+        open_feed("a.csv", wrong)

@@ -179,3 +179,9 @@ def test_anything_is_read_or_refused(
                 assert record is not None
                 assert np.isfinite(record.x).all()
                 hash(record.label)
+
+
+def test_a_missing_list_is_named(written: Written) -> None:
+    path = written({"v": [1, 2], "label": "x"}, {"v": None, "label": "y"})
+    with pytest.raises(DataError, match="line 2: column 'v' is missing, and lists are not imputed"):
+        rows_of(JSONLines(), path)

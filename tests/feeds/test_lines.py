@@ -145,3 +145,40 @@ def test_a_pipe_can_be_stopped_and_gives_what_was_taken(pipe: BinaryIO) -> None:
 def shown(record: Record | None) -> tuple[object, ...]:
     assert record is not None
     return record.x.tolist(), record.label, record.position
+
+
+def test_a_last_line_that_was_read_too_early_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("v,kind\n1,x\n2,y\n3,lo")
+    feed = open_feed(path)
+    *_, last = [record for record in feed.records() if record]
+    with path.open("a") as file:
+        file.write("w\n4,x\n")
+    with pytest.raises(DataError, match=r"its last line was still being written \(follow=True"):
+        [*open_feed(path, None, feed.reader.layout).records({str(path): last.position})]
+
+
+def test_rows_of_a_named_pipe_are_read_while_its_writer_waits(tmp_path: Path) -> None:
+    path, turn = tmp_path / "pipe", threading.Event()
+    os.mkfifo(path)
+
+    def write() -> None:
+        for start in (0, 2):  # two writers
+            with path.open("w") as file:
+                for number in (start, start + 1):
+                    print(f"{number},x", file=file, flush=True)
+                    turn.wait(10)
+                    turn.clear()
+
+    threading.Thread(target=write, daemon=True).start()
+    found: list[float] = []
+    began = time.monotonic()
+    reading = Reading(kind="csv", header=False, follow=True)
+    for record in open_feed(path, reading).records():
+        if record is not None:
+            found += record.x.tolist()
+            turn.set()
+        if len(found) == 4:
+            break
+    assert found == [0, 1, 2, 3]
+    assert time.monotonic() - began < 9  # no row waited for the writer

@@ -128,3 +128,10 @@ def test_only_some_rows_are_in_memory_at_a_time(
     records = Parquet().read(path)
     next(records)
     assert sizes == [100, 4], "those looked at, and one row group of twenty-five"
+
+
+def test_integers_that_a_float_cannot_represent_are_rounded(written: Written) -> None:
+    times = [1_700_000_000_123_456_789, 1_700_000_060_123_456_789]
+    path = written({"time": times, "a": [0.5, 1.5], "kind": ["x", "y"]})
+    first, second = (float(np.float32(time)) for time in times)
+    assert rows_of(Parquet(), path) == [([first, 0.5], "x"), ([second, 1.5], "y")]

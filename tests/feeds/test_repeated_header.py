@@ -45,6 +45,24 @@ def test_it_is_a_bad_row(form: Callable[[int], str], count: int, tmp_path: Path)
     assert feed.reader.columns == ("k", ["u", "v"])
 
 
+@pytest.mark.parametrize("count", [50, 2000])
+def test_in_another_case_it_is_a_bad_row_too(count: int, tmp_path: Path) -> None:
+    text, path = numbers(count), tmp_path / "both.csv"
+    with pytest.raises(DataError, match=WHY.format(count + 2)):
+        read(path, text + text.replace("u,v,k", "U,V,K"))
+
+
+@pytest.mark.parametrize("skip_bad", [False, True])
+@pytest.mark.parametrize("count", [50, 2000])
+def test_another_order_of_the_columns_is_an_error(
+    count: int, skip_bad: bool, tmp_path: Path
+) -> None:
+    text = numbers(count) + "v,U,k\n" + "".join(f"{n % 7}.5,{n},x\n" for n in range(count))
+    why = rf"both\.csv, line {count + 2}: .* another order of the columns \(v, U, k\)"
+    with pytest.raises(DataError, match=why):
+        read(tmp_path / "both.csv", text, skip_bad=skip_bad)
+
+
 def test_rows_of_words_that_occur_again_are_not_headers(tmp_path: Path) -> None:
     text = "red,stop\nblue,go\n" * 30
     found, labels, feed = read(tmp_path / "words.csv", text)

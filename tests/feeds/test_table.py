@@ -98,3 +98,19 @@ def test_numbers_with_commas_are_no_categories(value: str) -> None:
         inferred_columns(["a"], {0: [value] * 9}, Handling(), untyped=True)
     found = inferred_columns(["a"], {0: [value] * 9}, Handling(categorical=["a"]), untyped=True)
     assert found == {0: Column("category", 32)}
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2026-01-02T10:00:00+02:00", "2026-01-02T10:00:00Z", "2026-01-02", "2026/1/2 10:00",
+     "02-01-2026", "1/2/26", "2.1.2026", "9:30"],
+)  # fmt: skip
+def test_times_are_not_categories_even_if_they_occur_again(value: str) -> None:
+    with pytest.raises(InputError, match="column 'a' has times"):
+        inferred_columns(["a"], {0: [value] * 9}, Handling(), untyped=True)
+
+
+@pytest.mark.parametrize("value", ["3_47", "1_000", "12-34-56", "10.0.0.1"])
+def test_codes_are_neither_numbers_nor_times(value: str) -> None:
+    found = inferred_columns(["a"], {0: [value] * 9}, Handling(), untyped=True)
+    assert found == {0: Column("category", 32)}

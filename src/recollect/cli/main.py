@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shlex
@@ -75,6 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with _short_warnings(), _handling_signals(_raise):
             status: int = chosen.command(chosen)
+            print(end="", flush=True)  # so that a full disk is noticed here
     except TimeUp as limit:
         notice(str(limit))
         return TRY_AGAIN
@@ -92,10 +94,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not str(stop):  # already reported where training was stopped
             notice(f"terminated{outside}")
         return TERMINATED
-    except BrokenPipeError:
-        # The reader of the output is gone: print nothing more, not even at exit.
+    except OSError as error:
+        gone = isinstance(error, BrokenPipeError)
+        if not gone and error.errno != errno.ENOSPC:
+            raise
+        # The reader of the output is gone, or its disk is full: print nothing more, also at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        if gone:
+            return 0
+        notice(f"cannot write {error.filename or 'all output'}: {error.strerror}")
+        return 2
     return status
 
 

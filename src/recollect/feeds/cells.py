@@ -18,7 +18,10 @@ LARGEST = float(np.finfo(np.float32).max)
 # Words that mean "missing", in any case. A category cannot have one of these names.
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "?"})
 TRUTH = {"true": 1.0, "yes": 1.0, "false": 0.0, "no": 0.0}
-TIME = re.compile(r"\d{4}-\d\d?-\d\d?([T ].*)?|\d\d?[./]\d\d?[./]\d{2,4}( .*)?|\d\d?:\d\d(:.*)?")
+TIME = re.compile(
+    r"(\d{4}([-/.])\d\d?\2\d\d?|\d\d?-\d\d?-\d{4}|\d\d?[./]\d\d?[./]\d{2,4})([t ].*)?"
+    r"|\d\d?:\d\d(:.*)?"
+)  # of text in lower case
 TIMES = (datetime.date, datetime.time, datetime.timedelta)
 MOST_LETTERS = 100  # longer category names are truncated
 
@@ -95,12 +98,12 @@ def leaves(value: Any) -> Iterator[Any]:
 
 
 def is_number(text: str) -> bool:
-    """Return whether a text reads as a number."""
+    """Return whether a text reads as a number; 3_47 is a code, although Python reads it as 347."""
     try:
         float(text)
     except ValueError:
         return False
-    return True
+    return "_" not in text
 
 
 def numbers(values: Any, shape: Sequence[int] | None = None) -> NDArray[np.float32]:

@@ -220,7 +220,10 @@ def _advice(name: str, what: str, values: Sequence[Any]) -> str:
         f"be used as features: ignore=[{name!r}] leaves it out, drop_text=True all such columns"
     )
     if what == "numbers with commas":
-        text += f", and categorical=[{name!r}] makes it categorical; write 1,5 as 1.5"
+        text += (
+            f", and categorical=[{name!r}] makes it categorical; write 1,5 as 1.5, and 1,234.5 as "
+            f"1234.5"
+        )
     if what == "text":
         different = len({as_text(value) for value in known})
         text += (

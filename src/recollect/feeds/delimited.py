@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import ClassVar, final
 
@@ -18,6 +18,39 @@ from recollect.feeds.record import Layout, Malformed, Record
 MOST_LINES = 100
 RARE = 20  # a row of words that occurs again in at most one of 20 rows may be a header
 OTHER_DELIMITERS = ";\t|,"
+
+
+@final
+@dataclass(frozen=True)
+class Header:
+    """The names of the columns, to find rows that repeat them: in any case and order."""
+
+    names: list[str]
+    known: frozenset[str]
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Header:
+        """Create the header with these names."""
+        bare = [_bare(name) for name in names]
+        return cls(bare, frozenset(bare))
+
+    def is_repeated(self, row: list[str]) -> bool:
+        """Return whether a row has the names of the header, in any order."""
+        if _bare(row[0]) not in self.known or len(row) != len(self.names):
+            return False
+        return sorted(map(_bare, row)) == sorted(self.names)
+
+    def check_order(self, row: list[str], where: str) -> None:
+        """Raise `DataError` if a row has the names of the header in another order."""
+        if [*map(_bare, row)] != self.names:
+            raise DataError(
+                f"{where}: it is a header with another order of the columns "
+                f"({', '.join(row)}): write the rows after it in the order of the rows before it"
+            )
+
+
+def _bare(cell: str) -> str:
+    return cell.strip().casefold()
 
 
 @final
@@ -44,6 +77,7 @@ class Delimited(LineReader):
 
     delimiter: str = ","
     header: bool | None = None
+    _header: Header | None = field(default=None, init=False, repr=False, compare=False)
 
     def _names(self, layout: Layout) -> tuple[str | None, list[str]]:
         columns, label = layout["columns"], layout["label"]
@@ -67,7 +101,7 @@ class Delimited(LineReader):
                 continue
             number = end[1]
             try:
-                text = decoded_line(raw, first=end[0] == len(raw))
+                text = decoded_line(raw)
                 row = self._cells([*unclosed, text]) if unclosed or text.strip() else []
             except Malformed as why:
                 unclosed = []
@@ -109,12 +143,13 @@ class Delimited(LineReader):
         columns = names if headed else [str(n + 1) for n in range(len(names))]
         values = [row for row in rows[headed:] if len(row) == len(names)]
         if headed:
-            values = [row for row in values if not _is_same(row, names)]
+            header = Header.of(names)
+            values = [row for row in values if not header.is_repeated(row)]
         named = len(columns) - (self._unnamed(columns, values) if headed else 0)
         label, features = self._chosen(columns[:named])
         if not values:
-            wrong = Malformed(f"its number of columns is not {len(names)}")
-            rest = [row if isinstance(row.found, Malformed) else Row(wrong, row.end)
+            rest = [row if isinstance(row.found, Malformed)
+                    else Row(_wrong_count(row.found, names), row.end)
                     for row in buffered[1:]]  # fmt: skip
             return rest if final else buffered
         cells = {n: [row[n] for row in values] for n in features}
@@ -149,7 +184,8 @@ class Delimited(LineReader):
             return True
         if not self._without_numbers(names):
             return False
-        others = [row for row in rows if not _is_same(row, names)]
+        header = Header.of(names)
+        others = [row for row in rows if not header.is_repeated(row)]
         repeats = len(rows) - len(others)
         if RARE * repeats > len(rows) and not _has_numbers_below(names, others):
             others = rows  # it may be a row of categories like others, not a header
@@ -201,10 +237,13 @@ class Delimited(LineReader):
         if row.first and self._is_repeated_header(row.found, source):
             return None
         cells, columns, target = row.found, self.layout["columns"], self.layout["label"]
-        if self.layout["headed"] and _is_same(cells, columns):
-            raise Malformed("it repeats the header, as where files were joined")
+        if self.layout["headed"]:
+            self._header = self._header or Header.of(columns)
+            if self._header.is_repeated(cells):
+                self._header.check_order(cells, f"{source}, line {row.end[1]}")
+                raise Malformed("it repeats the header, as where files were joined")
         if len(cells) != len(columns):
-            raise Malformed(f"it has {len(cells)} columns, not {len(columns)}")
+            raise _wrong_count(cells, columns)
         x = self.table.features([cells[column] for column in self.layout["features"]])
         label = None if target is None else cells[target].strip() or None
         if self.how.id is None and not self.how.keep:
@@ -213,9 +252,9 @@ class Delimited(LineReader):
         return Record(x, label, source, row.end, *self.how.parted(passed))
 
 
-def _is_same(row: list[str], names: list[str]) -> bool:
-    """Return whether a row is the header."""
-    return row[0].strip() == names[0] and [cell.strip() for cell in row] == names
+def _wrong_count(row: list[str], names: list[str]) -> Malformed:
+    """Return what is wrong with a row that has more or fewer cells than there are columns."""
+    return Malformed(f"it has {len(row)} column{'s' * (len(row) != 1)}, not {len(names)}")
 
 
 def _has_numbers_below(names: list[str], rows: list[list[str]]) -> bool:

@@ -15,7 +15,7 @@ from recollect.feeds.delimited import Delimited
 from recollect.feeds.image_folder import KINDS as IMAGES
 from recollect.feeds.image_folder import ImageFolder, files_in
 from recollect.feeds.jsonlines import JSONLines
-from recollect.feeds.lines import STDIN, FileLines, InputLines, Lines
+from recollect.feeds.lines import COMPRESSED, STDIN, FileLines, InputLines, Lines, compressed
 from recollect.feeds.parquet import Parquet
 from recollect.feeds.record import Faults, Format, Layout, Malformed, Position, Record
 from recollect.feeds.table import TableState
@@ -28,7 +28,6 @@ ENDINGS: dict[str, Kind] = {
     ".ndjson": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".pq": "parquet",
 }  # fmt: skip
 LONGEST = 1000
-COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,19 @@ class Reading(Handling):
     follow: bool = False
     skip_bad: bool = False
     replayed: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("label", "id", "delimiter"):
+            given = getattr(self, name)
+            if not isinstance(given, str | None):
+                raise InputError(f"{name} must be text, such as {str(given)!r}, not {given!r}")
+        for name in ("features", "ignore", "categorical", "keep"):
+            given = getattr(self, name)
+            if isinstance(given, str) or not all(isinstance(each, str) for each in given):
+                raise InputError(
+                    f"{name} must be a list of names, such as ['a', '2'], not {given!r}"
+                )
 
 
 @final
@@ -134,7 +146,9 @@ def open_feed(
     Without `reading.kind`, the format is inferred from the file name. To continue an earlier feed,
     give its `layout`.
     """
-    how = reading or Reading()
+    how = Reading() if reading is None else reading
+    if not isinstance(how, Reading):
+        raise InputError(f"reading must be a Reading, such as Reading(label='kind'), not {how!r}")
     names = [str(each) for each in ([sources] if isinstance(sources, str | Path) else sources)]
     if not names:
         raise InputError("no source is given: give a file, a folder of images, or -")
@@ -181,10 +195,7 @@ def _kind(sources: Sequence[str]) -> Kind:
         found = "images" if path.is_dir() else ENDINGS.get(path.suffix.lower())
         found = "csv" if source == STDIN else found
         if found is None and path.suffix.lower() in COMPRESSED:
-            raise InputError(
-                f"{source} is compressed: unpack it, or pipe the output of gunzip -c to standard "
-                f"input (-)"
-            )
+            raise InputError(f"{source} {compressed(path.suffix.lower())}")
         if found is None:
             raise InputError(
                 f"cannot infer the format of {source} from its name: give kind, one of "

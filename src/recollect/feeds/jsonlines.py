@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, final
 
-from recollect.errors import InputError
+from recollect.errors import DataError, InputError
 from recollect.feeds.cells import leaves, plain_label
 from recollect.feeds.lines import decoded_line, numbered
 from recollect.feeds.reader import LineReader, Row
@@ -51,8 +51,13 @@ class JSONLines(LineReader):
                     yield None
                 continue
             try:
-                text = decoded_line(raw, first=end[0] == len(raw))
-                if text.strip():
+                text = decoded_line(raw).strip()
+                if end[0] == len(raw) and (text == "[" or text.startswith("[{")):
+                    raise DataError(
+                        f"{source} is one JSON array: write one object per line, as with "
+                        f"jq -c '.[]'"
+                    )
+                if text:
                     yield Row(_object(text), end)
             except Malformed as why:
                 yield Row(why, end)

@@ -22,12 +22,24 @@ CHUNK = 1 << 18
 PIPE = 1 << 16
 LONGEST = 1 << 24
 
-# The first bytes of files that are not UTF-8 text, and what to do with such a file.
+# Compressed files: the end of their names, their first bytes, and how to unpack them.
+COMPRESSED = {
+    ".gz": (b"\x1f\x8b", "gunzip -c"), ".bz2": (b"BZh91AY", "bunzip2 -c"),
+    ".xz": (b"\xfd7zXZ", "xz -dc"), ".zst": (b"\x28\xb5\x2f\xfd", "zstd -dc"),
+    ".zip": (b"PK\x03\x04", "unzip -p"),
+}  # fmt: skip
+# The first bytes of other files that are not UTF-8 text, and what to do with such a file.
 OTHER_FILES = {
-    b"\x1f\x8b": "it is compressed: unpack it, or pipe the output of gunzip -c to standard input",
-    b"\xff\xfe": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
-    b"\xfe\xff": "it is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"\xff\xfe": "is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"\xfe\xff": "is UTF-16 text: convert it, as with iconv -f UTF-16 -t UTF-8",
+    b"PAR1\x15": "is a Parquet file: give kind='parquet'",
 }
+
+
+def compressed(ending: str) -> str:
+    """Return what to do with a compressed file, by the end of its name."""
+    _, command = COMPRESSED[ending]
+    return f"is compressed: unpack it, or pipe the output of {command} to standard input (-)"
 
 
 @final
@@ -68,6 +80,9 @@ class FileLines:
 
     def _chunks(self, source: str, file: BinaryIO) -> Iterator[bytes | None]:
         while True:
+            if not file.seekable() and not _ready(file.fileno()):  # a named pipe
+                yield None
+                continue
             chunk = file.read(CHUNK)
             if chunk:
                 yield chunk
@@ -78,7 +93,7 @@ class FileLines:
                     yield chunk
                 self.say(f"{source} was replaced: reading the new file")
                 return
-            elif os.fstat(file.fileno()).st_size < file.tell():
+            elif file.seekable() and os.fstat(file.fileno()).st_size < file.tell():
                 self.say(f"{source} was truncated: reading it from its start")
                 yield NEW_FILE  # discards the unfinished line
                 return
@@ -128,27 +143,36 @@ def numbered(
         if raw == NEW_FILE:
             trail.restart()
         elif raw is not None:
+            if not trail.offset:
+                _check_text(source, raw)
             trail.advance(raw)
         yield raw, trail.position
 
 
-def decoded_line(raw: bytes, first: bool) -> str:
-    """Decode a line without its end, and without a byte order mark if it is the first.
+def _check_text(source: str, first: bytes) -> None:
+    """Raise `DataError` if the first line shows that the file is not UTF-8 text with lines."""
+    known = {start: compressed(ending) for ending, (start, _) in COMPRESSED.items()} | OTHER_FILES
+    problem = next((what for start, what in known.items() if first.startswith(start)), None)
+    if problem is None and b"\r" in first.rstrip(b"\r\n") and b'"' not in first:
+        problem = "has lines that end with \\r only: convert it, as with tr '\\r' '\\n'"
+    if problem:
+        raise DataError(f"{'standard input' if source == STDIN else source} {problem}")
 
-    >>> decoded_line(b"\\xef\\xbb\\xbfa,b\\r\\n", first=True)
+
+def decoded_line(raw: bytes) -> str:
+    """Decode a line without its end, and without a byte order mark.
+
+    The mark is at the start of a file, or of one that was appended to it.
+
+    >>> decoded_line(b"\\xef\\xbb\\xbfa,b\\r\\n")
     'a,b'
     """
-    if first:
-        if raw[:2] in OTHER_FILES:
-            raise Malformed(OTHER_FILES[raw[:2]])
-        raw = raw.removeprefix(b"\xef\xbb\xbf")
     try:
-        text = raw.decode("utf-8").rstrip("\r\n")
+        return raw.removeprefix(b"\xef\xbb\xbf").decode("utf-8").rstrip("\r\n")
     except UnicodeDecodeError:
-        raise Malformed("it is not UTF-8 text") from None
-    if first and "\r" in text and '"' not in text:
-        raise Malformed("its lines end with \\r only: convert it, as with tr '\\r' '\\n'")
-    return text
+        raise Malformed(
+            "it is not UTF-8 text: convert the file, as with iconv -f LATIN1 -t UTF-8"
+        ) from None
 
 
 def _split(source: str, chunks: Iterator[bytes | None]) -> Iterator[bytes | None]:
@@ -206,7 +230,10 @@ def _seek_error(file: BinaryIO, trail: Trail) -> str | None:
     last, following = file.read(1), file.read(1)
     # The last line may not have had a line end when it was read.
     if last != b"\n" and following not in (b"", b"\r", b"\n"):
-        return "has no line end where reading stopped before"
+        return (
+            "has no line end where reading stopped before, as if its last line was still being "
+            "written (follow=True waits for line ends)"
+        )
     if not trail.compare(file):
         return "has other lines than those that were read before"
     file.seek(trail.offset)

@@ -155,7 +155,10 @@ class Parquet(TableReader):
             ]
         table, columns = self.table, [batch.column(name) for name in features]
         if all(_is_number(each.type) for each in columns) and not table.has_categories:
-            wide = [each.cast("double").to_numpy(zero_copy_only=False) for each in columns]
+            # Not "safe": large integers, such as times in nanoseconds, are rounded.
+            wide = [
+                each.cast("double", safe=False).to_numpy(zero_copy_only=False) for each in columns
+            ]
             yield from zip(repeat(table.of_numbers), np.stack(wide, 1), labels, through)
         else:
             rows = zip(*(each.to_pylist() for each in columns), strict=True)

@@ -9,7 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import DataError
-from recollect.feeds.cells import LARGEST, as_text, as_truth, is_missing, leaves, numbers
+from recollect.feeds.cells import (
+    LARGEST,
+    as_text,
+    as_truth,
+    is_missing,
+    is_number,
+    leaves,
+    numbers,
+)
 from recollect.feeds.columns import Column, Handling
 from recollect.feeds.recent import Recent
 from recollect.feeds.record import Malformed
@@ -73,8 +81,13 @@ class Table:
     def features(self, values: Sequence[Any]) -> NDArray[np.float32]:
         """Return the features of a row; raise `Malformed`, without any change, if it is bad."""
         if self._sole:
+            if is_missing(values[0]):
+                raise Malformed(f"column {self.names[0]!r} is missing, and lists are not imputed")
             return numbers(values[0], self._shape)
-        if self.plain and (self._untyped or {*map(type, values)} <= PLAIN):
+        # An underscore is not part of a number, although Python reads 3_47 as 347.
+        if self.plain and (
+            "_" not in "".join(values) if self._untyped else {*map(type, values)} <= PLAIN
+        ):
             try:
                 return self.of_numbers(np.array([*map(float, values)]))
             except OverflowError:
@@ -130,7 +143,9 @@ class Table:
         if is_missing(value):
             return np.nan
         found = as_truth(value) if truth else None
-        if found is None and (self._untyped or not isinstance(value, str | list | dict)):
+        if found is None and (
+            is_number(value) if self._untyped else not isinstance(value, str | list | dict)
+        ):
             try:
                 found = float(value)
             except OverflowError:
@@ -176,10 +191,14 @@ class Table:
             start += most + 1
         return whole
 
-    def _first(self, hole: NDArray[np.bool_]) -> str:
+    def column_of(self, feature: int) -> str | None:
+        """Return the name of the column of a numeric feature; None if it is another feature."""
         sizes = [c.size if c.kind == "list" else 1 for c in self.columns if _numeric(c)]
         names = [n for n, c in zip(self.names, self.columns, strict=True) if _numeric(c)]
-        return f"column {str(np.repeat(names, sizes)[hole][0])!r}"
+        return str(np.repeat(names, sizes)[feature]) if feature < self.numbers else None
+
+    def _first(self, hole: NDArray[np.bool_]) -> str:
+        return f"column {self.column_of(int(hole.argmax()))!r}"
 
     def _report_imputed(self, hole: NDArray[np.bool_]) -> None:
         """Report the first missing value in a column without an indicator, once."""

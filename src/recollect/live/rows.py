@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -107,7 +108,8 @@ def located(feed: Feed, records: Sequence[Record]) -> Iterator[None]:
     try:
         yield
     except RefusedExample as error:
-        raise InputError(f"{feed.where(records[error.row])}: the row {error.why}") from None
+        why = _with_column(error.why, feed)
+        raise InputError(f"{feed.where(records[error.row])}: the row {why}") from None
     except InputError as error:
         first, last = feed.where(records[0]), feed.where(records[-1])
         raise InputError(f"{first} to {last}: {error}") from None
@@ -117,7 +119,16 @@ def last_outlier(learner: Learner, feed: Feed, records: Sequence[Record]) -> str
     """The place of the last of the observed records that is an outlier, and why it is one."""
     first = learner.arrived - len(records)
     left = [each for each in learner.outliers if each.number >= first]
-    return f"{feed.where(records[left[-1].number - first])}: {left[-1].reason}" if left else None
+    if not left:
+        return None
+    return f"{feed.where(records[left[-1].number - first])}: {_with_column(left[-1].reason, feed)}"
+
+
+def _with_column(reason: str, feed: Feed) -> str:
+    """Replace the index of a feature in a message by the name of its column."""
+    table, found = feed.reader.table, re.search(r"\bfeature (\d+)(?= has the magnitude)", reason)
+    name = table.column_of(int(found[1])) if found and table else None
+    return reason if found is None or name is None else reason.replace(found[0], f"column {name!r}")
 
 
 def prediction_line(
