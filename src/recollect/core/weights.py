@@ -172,16 +172,9 @@ class Gradient:
         return torch.stack(thin).sum(0).sqrt()
 
     def expanded(self) -> Gradient:
-        """The same gradients, with small products as tensors.
-
-        A norm and a step then take fewer operations than with thin products.
-        """
-        return Gradient(
-            {
-                name: part.dense() if isinstance(part, Product) and part.numel <= SMALL else part
-                for name, part in self.parts.items()
-            }
-        )
+        """Expand small products to tensors: a norm and a step then take fewer operations."""
+        small = {n: p for n, p in self.parts.items() if isinstance(p, Product) and p.numel <= SMALL}
+        return Gradient({**self.parts, **{name: part.dense() for name, part in small.items()}})
 
     def dense(self) -> Weights:
         """The gradients as `Weights` of plain tensors."""
