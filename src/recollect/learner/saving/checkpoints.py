@@ -84,11 +84,12 @@ class Checkpoints:
             raise
 
     def use(self, folder: Path) -> None:
-        """Lock a folder, and save there from now on.
+        """Lock a folder, and save there from now on, also if the working directory changes.
 
         Raises:
             InputError: Another learner uses the folder.
         """
+        folder = folder.absolute()
         if self.folder is None or self.folder.resolve() != folder.resolve():
             lock = FolderLock(folder)
             self.release()
