@@ -40,8 +40,10 @@ def has_parts(x: object, network: nn.Module) -> bool:
     return len(needed) > 1
 
 
-def parts_of(x: Any) -> dict[str, Tensor]:
+def parts_of(x: Any, kind: Kind | None = None) -> dict[str, Tensor]:
     """Convert the parts of a mapping or tuple to tensors, by name or position."""
+    packing = kind.packing if kind else None
+    known = {part.name: part.dtype for part in packing.parts} if packing else {}
     named = isinstance(x, Mapping)
     given = dict(x) if named else {str(number): part for number, part in enumerate(x)}
     if not given:
@@ -54,7 +56,7 @@ def parts_of(x: Any) -> dict[str, Tensor]:
                 f"argument names of the network's forward"
             )
         try:
-            found[name] = tensor_of(part, masks=True)
+            found[name] = tensor_of(part, masks=True, like=known.get(name))
         except InputError as error:
             raise InputError(f"the {'field' if named else 'input'} {name!r}: {error}") from None
     home = next(iter(found.values())).device
@@ -92,10 +94,10 @@ def query(x: Any, kind: Kind, device: torch.device) -> tuple[Tensor, bool]:
     if packing is None:
         if isinstance(x, Mapping):
             kind.check(torch.empty(0), Packing(()))
-        return kind.batch(tensor_of(x), device)
+        return kind.batch(tensor_of(x, like=kind.dtype), device)
     if not isinstance(x, Mapping if packing.named else list | tuple):
         packing.check(None)
-    parts = parts_of(x)
+    parts = parts_of(x, kind)
     known = {part.name: len(part.shape) for part in packing.parts}
     several = any(tensor.dim() > known.get(n, tensor.dim()) for n, tensor in parts.items())
     sizes = {name: len(tensor) if tensor.dim() else 0 for name, tensor in parts.items()}
