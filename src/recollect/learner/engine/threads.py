@@ -56,6 +56,13 @@ def one_thread_here() -> Iterator[None]:
         set_openmp(before)
 
 
+@contextmanager
+def with_gradients() -> Iterator[None]:
+    """Record gradients, as a context or a decorator, also within `no_grad` or `inference_mode`."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
+
+
 @final
 class Work:
     """Estimate of the floating-point operations of a network per example.
