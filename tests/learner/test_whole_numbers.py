@@ -85,3 +85,26 @@ def test_lists_of_whole_numbers_for_several_inputs() -> None:
     assert (learner.predict_proba(whole) == learner.predict_proba(floats)).all()
     learner.observe(whole, "a")
     assert learner.seen == 3
+
+
+def test_before_the_first_label_examples_that_the_network_refuses_do_not_wait(
+    tmp_path: Path,
+) -> None:
+    learner = Learner(MLP(4, 1), ER(), checkpoints=tmp_path)
+    for x in ([1, 0, 0, 0], [0.5, 0.5, 0.5]):
+        with pytest.raises(InputError, match="the network does not accept examples of shape"):
+            learner.predict(x, ids="a")
+    assert learner.pending == 0
+    assert list(tmp_path.glob("*.journal")) == []
+    assert learner.predict([0.5, 0, 0, 0], ids="b") is None
+    assert learner.predict([1, 0, 0, 0], ids="c") is None
+    assert learner.label(["b", "c"], ["up", "down"]).learned == 2
+    learner.close()
+
+
+def test_before_the_first_label_an_encoder_is_tried_too() -> None:
+    learner = Learner(nn.Linear(3, 1), ER(), encoder=nn.Linear(4, 3))
+    with pytest.raises(InputError, match="encoder"):
+        learner.predict([0.5, 0.5, 0.5], ids="a")
+    assert learner.predict([0.5, 0.5, 0.5, 0.5], ids="a") is None
+    assert learner.label("a", "up").learned == 1

@@ -110,13 +110,18 @@ def query(x: Any, kind: Kind, device: torch.device) -> tuple[Tensor, bool]:
     return rows.to(device), several
 
 
-def first_rows(x: Any, count: int | None, network: nn.Module) -> tuple[Tensor, Packing | None]:
-    """Convert the first `count` examples of a stream, or one if None, to a batch `[n, ...]`."""
+def first_rows(
+    x: Any, count: int | None, network: nn.Module, kind: Kind | None
+) -> tuple[Tensor, Packing | None]:
+    """Convert the first `count` examples of a stream, or one if None, to a batch `[n, ...]`.
+
+    `kind` is that of examples that already wait for their labels, or None.
+    """
     if not has_parts(x, network):
-        batch = batch_of(tensor_of(x), count, "ids").cpu()
+        batch = batch_of(tensor_of(x, like=kind and kind.dtype), count, "ids").cpu()
         check_finite(batch)
         return batch, None
-    rows, packing = as_batch(parts_of(x), count, named=isinstance(x, Mapping))
+    rows, packing = as_batch(parts_of(x, kind), count, named=isinstance(x, Mapping))
     _check_reals(rows, packing)
     return rows.cpu(), packing
 
