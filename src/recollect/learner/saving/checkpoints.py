@@ -89,11 +89,10 @@ class Checkpoints:
         Raises:
             InputError: Another learner uses the folder.
         """
-        folder = folder.absolute()
         if self.folder is None or self.folder.resolve() != folder.resolve():
             lock = FolderLock(folder)
             self.release()
-            self.folder, self._lock, self.owned = folder, lock, False
+            self.folder, self._lock, self.owned = folder.absolute(), lock, False
             self._start = self._line = None
 
     def continue_from(self, path: Path, seen: int) -> None:
