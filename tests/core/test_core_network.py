@@ -158,6 +158,14 @@ def test_your_module_stays_as_it_was() -> None:
         assert torch.equal(tensor, before[name])
 
 
+def test_it_trains_although_the_module_is_in_evaluation_mode() -> None:
+    network = Network(normalised().eval(), SEEDS)
+    assert all(layer.training for layer in network.module.modules())
+    with network.mode(training=False):
+        assert not any(layer.training for layer in network.module.modules())
+    assert all(layer.training for layer in network.module.modules())
+
+
 def test_something_else_than_a_module_is_refused() -> None:
     build = cast(Any, lambda: 3)
     with pytest.raises(InputError, match=r"must be a torch\.nn\.Module.*not int"):

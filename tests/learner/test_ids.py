@@ -53,7 +53,7 @@ def test_forget_refuses_what_is_not_an_id(ids: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "ids", [[1, 2, 3, 4, 5], (1, 2, 3, 4, 5), np.arange(1, 6), torch.arange(1, 6)]
+    "ids", [[1, 2, 3, 4, 5], (1, 2, 3, 4, 5), range(1, 6), np.arange(1, 6), torch.arange(1, 6)]
 )
 def test_ids_may_be_arrays(ids: Any) -> None:
     learner = made()

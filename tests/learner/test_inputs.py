@@ -151,7 +151,10 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (5.0, "a", r"must have the shape \[4\].* not \[\]"),
     (5.0, ["a"], "x is a single number"),
     (torch.ones(2, 4).to_sparse(), ["a", "b"], "neither sparse"),
-    (torch.ones(2, 4, device="meta"), ["a", "b"], "dense tensors"),
+    (torch.ones(2, 4, device="meta"), ["a", "b"], "device 'meta' have not"),
+    (np.ones((2, 4)), np.array([["a"], ["b"]]), r"y\.reshape\(-1\) makes one"),
+    (np.ones((2, 4), np.longdouble), ["a", "b"], r"ndarray of .*: convert them, .* 'float32'\)"),
+    (np.zeros((2, 4), "M8[s]"), ["a", "b"], r"ndarray of datetime64\[s\]$"),
 ]
 
 

@@ -23,6 +23,7 @@ from recollect import ER, MLP, DataError, DERpp, InputError, Learner, from_array
         ({"device": "abacus"}, "unknown device 'abacus'"),
         ({"device": 1.5}, r"unknown device '1\.5'"),
         ({"device": "cuda:99"}, "there is no device|torch finds no GPU"),
+        ({"device": "meta"}, "cannot compute on the device 'meta' here"),
         ({"classes": 3}, "a list of all labels there will be, not 3"),
         ({"classes": "abc"}, "a list of all labels there will be, not 'abc'"),
         ({"transform": "flip"}, "transform must be a function that takes a batch, not 'flip'"),
@@ -71,7 +72,7 @@ def test_a_device_may_be_left_to_torch() -> None:
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        (np.array([[1, "a"]], dtype=object), "not ndarray of objects"),
+        (np.array([[1, "a"]], dtype=object), "not ndarray of objects: convert them"),
         (np.array(["1", "2"]), "not ndarray of strings"),
         (["1", "2"], "not list$"),
         (None, "not NoneType$"),
@@ -87,7 +88,7 @@ def test_another_type_than_before_says_how_to_convert() -> None:
     learner = Learner(MLP(4, 1), ER())
     learner.observe([0.5, 1, 2, 3], "a")
     with pytest.raises(InputError, match=r"numpy\.asarray\(x, 'float32'\)"):
-        learner.observe([1, 2, 3, 4], "a")
+        learner.observe(np.array([1, 2, 3, 4]), "a")
     learner.observe(np.asarray([1, 2, 3, 4], "float32"), "a")
 
 
@@ -166,3 +167,34 @@ def test_nested_tensors_are_refused(layout: torch.layout) -> None:
     learner.observe(torch.rand(2, 4), ["a", "b"])
     with pytest.raises(InputError, match="this is a nested tensor: pad it"):
         learner.predict(nested)
+
+
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+def test_a_network_with_computed_attributes_is_refused() -> None:
+    normed = nn.utils.weight_norm(nn.Linear(4, 4))
+    said = r"network .*cannot be copied: 0\.weight was computed .* torch\.nn\.utils\.parametr"
+    with pytest.raises(InputError, match=said):
+        Learner(nn.Sequential(normed, nn.Linear(4, 1)), ER())
+    with pytest.raises(InputError, match=r"encoder .*cannot be copied: weight was computed"):
+        Learner(MLP(4, 1), ER(), encoder=normed)
+
+
+@pytest.mark.parametrize("path", ["", ".", "folder"])
+def test_a_folder_is_not_a_file_to_save_to(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    learner = Learner(MLP(4, 1), ER())
+    with pytest.raises(DataError, match="is a folder: add the name of a file"):
+        learner.save(path)
+    assert learner.saved is None
+
+
+def test_values_of_any_float_type() -> None:
+    losses = []
+    for kind in (torch.float32, torch.bfloat16):
+        torch.manual_seed(0)
+        learner = Learner(MLP(4, 1), ER(), target="regression")
+        losses.append(learner.observe(np.eye(4), torch.arange(4, dtype=kind)))
+    assert losses[0] == losses[1]

@@ -109,19 +109,28 @@ def maker(build: Callable[[], nn.Module] | nn.Module) -> Callable[[], nn.Module]
                 f"not {type(module).__name__}"
             )
         if isinstance(module, torch.jit.ScriptModule):  # a part of it may be one
-            refuse_scripted(module, "network")
+            refuse_uncopyable(module, "network")
         return copy.deepcopy(module) if module is build else module
 
     return make
 
 
-def refuse_scripted(module: nn.Module, what: str) -> None:
-    """Raise an `InputError` for a module of TorchScript, or a module with such a part."""
+def refuse_uncopyable(module: nn.Module, what: str) -> None:
+    """Raise an `InputError` for a module that has a part of TorchScript or computed attributes."""
     if any(isinstance(each, torch.jit.ScriptModule) for each in module.modules()):
         raise InputError(
             f"the {what} was compiled by torch.jit.script or torch.jit.trace, which leaves out "
             f"what training needs, such as hooks: pass the original torch.nn.Module"
         )
+    for path, each in module.named_modules():
+        for name, value in vars(each).items():
+            if isinstance(value, Tensor) and not value.is_leaf:
+                attribute = f"{path}.{name}".lstrip(".")
+                raise InputError(
+                    f"the {what} cannot be copied: {attribute} was computed from parameters, as "
+                    f"torch.nn.utils.weight_norm and spectral_norm do; use those of "
+                    f"torch.nn.utils.parametrizations"
+                )
 
 
 def with_marked_head(

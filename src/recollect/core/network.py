@@ -64,7 +64,7 @@ class Network:
     ) -> None:
         modules = [build_module(build, seed).to(dtype) for seed in seeds]
         self.dtype, self.device, self.packing = dtype, torch.device(device), packing
-        self.noisy, self._training, self.module = False, True, modules[0]
+        self.noisy, self._training, self.module = False, False, modules[0]
         self._shape: torch.Size | None = None
         self.first_pass: FirstPass | None = None
         unpacking = partial(call, self.module, packing=packing, dtype=dtype)
@@ -91,6 +91,7 @@ class Network:
         self._layers = list(self.module.modules())
         self._leaves_inputs = leaves_inputs(self.module)
         self._overrides_train = any(type(m).train is not nn.Module.train for m in self._layers)
+        self.switch(training=True)  # a pre-trained module may arrive in evaluation mode
         self._tied = shares_tensors(self.module)
         # If the module's parameters are the weights, it is called without functional_call.
         self.holds = self.strategy == "loop" and len(seeds) == 1 and not self._tied

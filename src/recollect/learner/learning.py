@@ -13,6 +13,7 @@ from recollect.learner import log
 from recollect.learner.contents.ids import Named, named_as
 from recollect.learner.engine.adapting import adapted, first_engine, targets_of
 from recollect.learner.engine.engine import Engine
+from recollect.learner.engine.threads import with_gradients
 from recollect.learner.inputs.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.parts import pair_of
@@ -98,6 +99,7 @@ class Learning(Late):
         for item in items:
             yield self.observe(*pair_of(item))
 
+    @with_gradients()
     def _learn(
         self, arrived: Arriving, predicted: Any, on_outlier: str, named: Named | None
     ) -> tuple[float, Mapping[int, str]]:

@@ -35,7 +35,7 @@ class Predictor(Properties):
 
     def __init__(self, module: nn.Module, settings: Settings, labels: Answers, window: int) -> None:
         self._module, self._settings = module, settings
-        self._now = Snapshot(None, labels, empty_record(settings.target, window))
+        self._now = Snapshot(None, labels, empty_record(settings.target, int(window)))
         self._lock = FairLock()
 
     def __repr__(self) -> str:

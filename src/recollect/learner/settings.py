@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recollect.core.modules import refuse_scripted
+from recollect.core.modules import refuse_uncopyable
 from recollect.core.packing import Packing
 from recollect.core.targets import CLASS, Target
 from recollect.core.transforms import Transform, Transforms
@@ -39,6 +40,7 @@ PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "precision
 NOT_FUNCTIONS = ("device", "precision", "compiled")
 LARGEST = 2**63
 MOST_SPARE = 10_000
+WHOLE = ("memory", "seed", "replay", "spare", "max_classes", "pending")
 MEMORY = 500
 ANY = Spec(1, 1, 1, 1, 1, ())
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -74,6 +76,10 @@ class Settings:
     target: Target = CLASS
     precision: str = "auto"
     compiled: bool = False
+
+    def __post_init__(self) -> None:
+        for name in WHOLE:
+            object.__setattr__(self, name, plain(getattr(self, name)))
 
     @property
     def half(self) -> bool:
@@ -124,6 +130,7 @@ class Settings:
         size = bytes_in(memory) if isinstance(memory, str) else memory
         if not is_whole(size) or size < 1:
             raise InputError(f"memory must be a whole number of at least 1, not {memory!r}")
+        memory = plain(memory)
         first = self.memory if self.first_memory is None else self.first_memory
         return replace(self, memory=memory, first_memory=first)
 
@@ -199,7 +206,7 @@ def check_arguments(module: nn.Module, settings: Settings, window: int, *, fixed
     """Raise an `InputError` if an argument of `Learner` is invalid."""
     if not isinstance(module, nn.Module):
         raise InputError(f"the network must be a torch.nn.Module, not {type(module).__name__}")
-    refuse_scripted(module, "network or a part of it")
+    refuse_uncopyable(module, "network or a part of it")
     if next(module.parameters(), None) is None:
         raise InputError("the network has no parameters to train: pass one with trainable layers")
     method = settings.method
@@ -272,8 +279,13 @@ def check_passed_again(arguments: Mapping[str, object], function: str) -> None:
 
 
 def is_whole(number: object) -> bool:
-    """Whether a value is an int, and not a bool."""
-    return isinstance(number, int) and not isinstance(number, bool)
+    """Whether a value is an int or an integer of NumPy, and not a bool."""
+    return isinstance(number, int | np.integer) and not isinstance(number, bool)
+
+
+def plain(number: Any) -> Any:
+    """Convert an integer of NumPy to an int, which can be saved; return other values unchanged."""
+    return int(number) if isinstance(number, np.integer) else number
 
 
 def _needs_classes(method: Method) -> bool:

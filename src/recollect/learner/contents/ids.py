@@ -137,7 +137,7 @@ NO_NAMES = Names()
 
 
 def listed_ids(ids: Any) -> list[Any] | None:
-    """Return the elements of a list, tuple, or 1-D array or tensor; None for anything else."""
+    """Return the elements of a list, tuple, range, or 1-D array; None for anything else."""
     if isinstance(ids, Tensor):
         ids = ids.detach().cpu().numpy()
     elif not isinstance(ids, np.ndarray | np.generic | str | bytes) and hasattr(ids, "__array__"):
@@ -146,7 +146,7 @@ def listed_ids(ids: Any) -> list[Any] | None:
         if ids.ndim > 1:
             raise InputError(f"ids must be one-dimensional, not of shape {list(ids.shape)}")
         return list(ids.tolist()) if ids.ndim else None
-    return list(ids) if isinstance(ids, list | tuple) else None
+    return list(ids) if isinstance(ids, list | tuple | range) else None
 
 
 def plain_id(each: Any) -> Id:

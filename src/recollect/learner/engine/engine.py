@@ -27,6 +27,7 @@ from recollect.learner.engine.growth import (
 )
 from recollect.learner.engine.new_outputs import mean_other_logit, start_outputs
 from recollect.learner.engine.probing import grown_outputs, probed, some_stored, to_compare_on
+from recollect.learner.engine.threads import one_thread_here, with_gradients
 from recollect.learner.engine.user_errors import UserErrors
 from recollect.learner.engine.views import ROWS, Views, in_parts, predicts_by_first_pass
 from recollect.learner.inputs.examples import Kind
@@ -54,6 +55,8 @@ class Engine:
             ones. They are not kept.
     """
 
+    @one_thread_here()
+    @with_gradients()
     def __init__(
         self, module: nn.Module, settings: Settings, kind: Kind, outputs: int,
         numbered: bool = False, target: Target | None = None, examples: Tensor | None = None,
@@ -120,6 +123,7 @@ class Engine:
 
     def placed(self, x: Tensor) -> Tensor:
         """Move a batch to the device, unless steps are recorded: they send all inputs together."""
+        x = x.clone() if x.is_inference() else x  # backward passes cannot save such tensors
         return x if self.fleet.recorded else x.to(self.settings.device)
 
     def step(self, x: Tensor, y: Tensor, scored: bool, meanwhile: Callable[[], None]) -> float:
@@ -264,6 +268,7 @@ class Engine:
         """Some stored examples `[n, ...]`, or None if there are none."""
         return some_stored(self.fleet.memory.tensors.get("x"))
 
+    @one_thread_here()
     @torch.no_grad()
     def trained(self, outputs: int | None = None) -> nn.Module:
         """Return a copy of the trained network with its first `outputs`, and the encoder if any.

@@ -6,6 +6,8 @@ of length 0, which many networks refuse. Only calls see them; they are not kept.
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -14,8 +16,9 @@ from recollect.core.images import as_input
 from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner.engine.growth import LIST_CLASSES, dtype_of, outputs_of
-from recollect.learner.engine.threads import Work
+from recollect.learner.engine.threads import Work, one_thread_here
 from recollect.learner.inputs.examples import Kind
+from recollect.learner.settings import Settings
 
 FEW = 100
 MADE_UP = (
@@ -62,6 +65,17 @@ def probed(
 def outputs_for(module: nn.Module, example: Tensor, packing: Packing | None) -> int:
     """Return the number of logits of a module for a stored example `[...]`, or a packed row."""
     return outputs_of(module, as_input(example, dtype_of(module)), packing)
+
+
+@one_thread_here()
+def check_accepted(
+    module: nn.Module, settings: Settings, batch: Tensor, packing: Packing | None
+) -> None:
+    """Raise an `InputError` if a network that has not learned yet refuses examples `[n, ...]`."""
+    features = settings.encoded(batch[:1], packing)
+    packing = None if settings.encoder else packing
+    copied = copy.deepcopy(module).to(settings.device)  # other threads may be calling the module
+    outputs_for(copied, features[0].to(settings.device), packing)
 
 
 def grown_outputs(module: nn.Module, example: Tensor, packing: Packing | None) -> int:

@@ -32,9 +32,35 @@ def threads_for(operations: float) -> AbstractContextManager[None]:
     >>> torch.get_num_threads() == before
     True
     """
-    if operations >= SMALL or torch.get_num_threads() == 1:  # this initialises torch in a thread
-        return nullcontext()
-    return _one_thread_here()
+    return nullcontext() if operations >= SMALL else one_thread_here()
+
+
+@contextmanager
+def one_thread_here() -> Iterator[None]:
+    """Limit the calling thread to one CPU thread, as a context or a decorator.
+
+    In a process forked from one that has used several threads, OpenMP waits for ever for threads
+    that are not there, unless it is limited to one.
+    """
+    before = torch.get_num_threads()  # this initialises torch in a thread
+    if before == 1:
+        yield
+        return
+    set_openmp, set_mkl = _setters()
+    set_openmp(1)
+    mkl = set_mkl(1)
+    try:
+        yield
+    finally:
+        set_mkl(mkl)
+        set_openmp(before)
+
+
+@contextmanager
+def with_gradients() -> Iterator[None]:
+    """Record gradients, as a context or a decorator, also within `no_grad` or `inference_mode`."""
+    with torch.inference_mode(False), torch.enable_grad():
+        yield
 
 
 @final
@@ -80,19 +106,6 @@ class Work:
     def pass_over(self, rows: int) -> AbstractContextManager[None]:
         """Limit the threads, as a context, for a forward pass over `rows` rows."""
         return threads_for(rows * self.operations)
-
-
-@contextmanager
-def _one_thread_here() -> Iterator[None]:
-    before = torch.get_num_threads()
-    set_openmp, set_mkl = _setters()
-    set_openmp(1)
-    mkl = set_mkl(1)
-    try:
-        yield
-    finally:
-        set_mkl(mkl)
-        set_openmp(before)
 
 
 @cache

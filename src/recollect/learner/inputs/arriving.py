@@ -154,7 +154,7 @@ def arriving(
         InputError: x and y cannot be converted, or have different numbers of examples.
     """
     if has_parts(x, network):
-        parts = parts_of(x)
+        parts = parts_of(x, kind)
         first, kind = first_of(parts, kind)
         labels, several = answers.read(y, _is_batch(first, kind), len(first) if first.dim() else 0)
         count = len(labels) if several else None
@@ -162,13 +162,14 @@ def arriving(
         weights = weights_of(weight, len(labels))
         return Arriving(examples, labels, several, range(len(labels)), packing, weights)
     rows: Sequence[int] | None = None
+    like = kind.dtype if kind else None
     try:
-        examples = tensor_of(x)
+        examples = tensor_of(x, like=like)
     except InputError:
         rows = _readable(x, kind) if on_outlier == "skip" else None
         if not rows:
             raise
-        examples = tensor_of([x[row] for row in rows])
+        examples = tensor_of([x[row] for row in rows], like=like)
         y = list(y) if isinstance(y, tuple) and len(y) == len(x) else y
     batch = _is_batch(examples, kind) if rows is None else True
     axes = examples.dim()

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recollect.core.images import as_input
-from recollect.core.modules import refuse_scripted
+from recollect.core.modules import refuse_uncopyable
 from recollect.core.packing import Packing
 from recollect.errors import InputError
 from recollect.learner import log
@@ -72,7 +72,7 @@ def encoder_of(module: object, device: torch.device) -> Encoder | None:
         return None
     if not isinstance(module, nn.Module):
         raise InputError(f"the encoder must be a torch.nn.Module, not {type(module).__name__}")
-    refuse_scripted(module, "encoder or a part of it")
+    refuse_uncopyable(module, "encoder or a part of it")
     copied = copy.deepcopy(module).eval().requires_grad_(False).to(device)
     floats = (p.dtype for p in copied.parameters() if p.is_floating_point())
     code = module_code_fingerprint(copied)

@@ -83,18 +83,25 @@ class Kind:
         return batch.to(device), several
 
 
-def tensor_of(x: object, *, masks: bool = False) -> Tensor:
+def tensor_of(x: object, *, masks: bool = False, like: torch.dtype | None = None) -> Tensor:
     """Convert x to a tensor of a type that can be stored: uint8, floats, or ints (token ids).
 
-    Booleans become floats, unless `masks` is true.
+    Booleans become floats, unless `masks` is true. A list of whole numbers, which has no type of
+    its own, becomes floats if those before were of the type `like`.
+
+    >>> tensor_of([1, 0], like=torch.float32), tensor_of(np.array([1, 0]), like=torch.float32)
+    (tensor([1., 0.]), tensor([1, 0]))
     """
     if not isinstance(x, Tensor):
         _refuse_masked(x)
         found_in = type(x).__name__
         try:
             array = np.asarray(x)
-            if array.dtype.kind in NOT_NUMBERS and hasattr(x, "__array__"):
-                found_in += f" of {NOT_NUMBERS[array.dtype.kind]}"
+            if hasattr(x, "__array__"):
+                found_in += f" of {NOT_NUMBERS.get(array.dtype.kind, array.dtype)}"
+                if array.dtype.kind in "Of":
+                    convert = "x.to_numpy(" if hasattr(x, "to_numpy") else "numpy.asarray(x, "
+                    found_in += f": convert them, for instance with {convert}'float32')"
             if not array.dtype.isnative:
                 array = array.astype(array.dtype.newbyteorder("="))
             found = torch.from_numpy(array.copy() if _unsafe(array) else array)
@@ -110,12 +117,16 @@ def tensor_of(x: object, *, masks: bool = False) -> Tensor:
             "with torch.nested.to_padded_tensor(x, 0), and pass a mask or the lengths with it, as "
             "in {'x': padded, 'lengths': lengths}"
         )
-    if found.layout != torch.strided or found.is_quantized or found.is_meta:
+    if found.layout != torch.strided or found.is_quantized:
         raise InputError("examples must be dense tensors, neither sparse nor quantised")
+    if found.is_meta:
+        raise InputError("examples must have values, which tensors on the device 'meta' have not")
     if masks and found.dtype == torch.bool:
         return found
     if found.dtype in WIDENED:
         found = found.to(WIDENED[found.dtype])
+    if like is not None and like.is_floating_point and isinstance(x, list | tuple):
+        found = found.to(like) if found.dtype == torch.int64 else found
     if found.dtype not in STORED:
         raise InputError(
             f"examples cannot be of type {_name(found.dtype)}: convert them to float32, or to "
@@ -146,7 +157,17 @@ def device_of(device: torch.device | str) -> torch.device:
         found = torch.device(device)
     except (RuntimeError, TypeError):
         return device_named(str(device))  # "auto", or an error that lists the devices
-    return device_named(str(found)) if found.type == "cuda" else found
+    if found.type == "cuda":
+        return device_named(str(found))
+    try:
+        torch.zeros(1, device=found).item()
+    except Exception as error:  # each backend of torch raises another one
+        why = str(error).partition("\n")[0]
+        raise InputError(
+            f"torch cannot compute on the device {str(found)!r} here ({why}): give auto, cpu, cuda "
+            f"or cuda:N"
+        ) from None
+    return found
 
 
 def check_finite(batch: Tensor) -> None:

@@ -40,8 +40,10 @@ def has_parts(x: object, network: nn.Module) -> bool:
     return len(needed) > 1
 
 
-def parts_of(x: Any) -> dict[str, Tensor]:
+def parts_of(x: Any, kind: Kind | None = None) -> dict[str, Tensor]:
     """Convert the parts of a mapping or tuple to tensors, by name or position."""
+    packing = kind.packing if kind else None
+    known = {part.name: part.dtype for part in packing.parts} if packing else {}
     named = isinstance(x, Mapping)
     given = dict(x) if named else {str(number): part for number, part in enumerate(x)}
     if not given:
@@ -54,7 +56,7 @@ def parts_of(x: Any) -> dict[str, Tensor]:
                 f"argument names of the network's forward"
             )
         try:
-            found[name] = tensor_of(part, masks=True)
+            found[name] = tensor_of(part, masks=True, like=known.get(name))
         except InputError as error:
             raise InputError(f"the {'field' if named else 'input'} {name!r}: {error}") from None
     home = next(iter(found.values())).device
@@ -92,10 +94,10 @@ def query(x: Any, kind: Kind, device: torch.device) -> tuple[Tensor, bool]:
     if packing is None:
         if isinstance(x, Mapping):
             kind.check(torch.empty(0), Packing(()))
-        return kind.batch(tensor_of(x), device)
+        return kind.batch(tensor_of(x, like=kind.dtype), device)
     if not isinstance(x, Mapping if packing.named else list | tuple):
         packing.check(None)
-    parts = parts_of(x)
+    parts = parts_of(x, kind)
     known = {part.name: len(part.shape) for part in packing.parts}
     several = any(tensor.dim() > known.get(n, tensor.dim()) for n, tensor in parts.items())
     sizes = {name: len(tensor) if tensor.dim() else 0 for name, tensor in parts.items()}
@@ -108,13 +110,18 @@ def query(x: Any, kind: Kind, device: torch.device) -> tuple[Tensor, bool]:
     return rows.to(device), several
 
 
-def first_rows(x: Any, count: int | None, network: nn.Module) -> tuple[Tensor, Packing | None]:
-    """Convert the first `count` examples of a stream, or one if None, to a batch `[n, ...]`."""
+def first_rows(
+    x: Any, count: int | None, network: nn.Module, kind: Kind | None
+) -> tuple[Tensor, Packing | None]:
+    """Convert the first `count` examples of a stream, or one if None, to a batch `[n, ...]`.
+
+    `kind` is that of examples that already wait for their labels, or None.
+    """
     if not has_parts(x, network):
-        batch = batch_of(tensor_of(x), count, "ids").cpu()
+        batch = batch_of(tensor_of(x, like=kind and kind.dtype), count, "ids").cpu()
         check_finite(batch)
         return batch, None
-    rows, packing = as_batch(parts_of(x), count, named=isinstance(x, Mapping))
+    rows, packing = as_batch(parts_of(x, kind), count, named=isinstance(x, Mapping))
     _check_reals(rows, packing)
     return rows.cpu(), packing
 

@@ -137,6 +137,7 @@ class Journalled(Remembering):
 
         With `learn`, also learn the labels that were journalled after this state.
         """
+        folder = folder.absolute()
         replay = Replay(folder, self._now.labelled)
         if replay.segment is None:
             return
@@ -176,6 +177,8 @@ class Journalled(Remembering):
         """
         wanted = set(ids_in(ids))
         with self._labelling:
+            if self._checkpoints.folder is not None:
+                self._checkpoints.check()
             self._learn_due()
             found, rows, files = self._empty(wanted)
             waited = self._forget_pending(wanted)

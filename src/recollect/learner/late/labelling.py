@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from recollect.core.packing import Packing
 from recollect.errors import DataError, InputError
-from recollect.learner.inputs.examples import Kind
+from recollect.learner.engine.probing import check_accepted
 from recollect.learner.inputs.parts import first_rows, query
 from recollect.learner.late.journalled import Journalled
 from recollect.learner.late.pending import Labelled, ids_of
@@ -114,7 +116,7 @@ class Late(Journalled):
             packing = engine.kind.arriving.packing
             batch, _ = query(x, engine.kind.arriving, torch.device("cpu"))
         else:
-            batch, packing = first_rows(x, count, self._settings.reader(self._module))
+            batch, packing = self._first_rows(x, count)
         if len(named) != len(batch) or len(set(named)) < len(named):
             raise InputError(
                 f"there are {len(set(named))} different ids and {len(batch)} examples: give one id "
@@ -127,8 +129,7 @@ class Late(Journalled):
         with self._waiting:
             first = self._pending.oldest()
             if engine is None and first is not None:
-                kind = Kind(tuple(first.x.shape), first.x.dtype, packing=first.packing)
-                kind.check(batch, packing)
+                first.kind.check(batch, packing)
             rows, now = self._pending.unlabelled(named), time.time()
             if rows:
                 kept = (
@@ -139,6 +140,16 @@ class Late(Journalled):
                 if self._checkpoints.journal is not None:
                     self._checkpoints.journal.append(*kept_record(*kept, now, packing))
                 self._pending.add(*kept, now, packing)
+
+    def _first_rows(self, x: Any, count: int | None) -> tuple[Tensor, Packing | None]:
+        """Convert examples that arrive before the first label, if the network accepts them."""
+        with self._waiting:
+            first = self._pending.oldest()
+        kind, reader = first and first.kind, self._settings.reader(self._module)
+        batch, packing = first_rows(x, count, reader, kind)
+        if kind is None:
+            check_accepted(self._module, self._settings, batch, packing)
+        return batch, packing
 
     def _check_labels(self, labels: list[Hashable]) -> None:
         """Raise `InputError` for labels that cannot be learned, before they are journalled."""

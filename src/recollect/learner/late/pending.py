@@ -12,6 +12,7 @@ from torch import Tensor
 
 from recollect.core.packing import Packing
 from recollect.learner.contents.ids import listed_ids, plain_id
+from recollect.learner.inputs.examples import Kind
 from recollect.learner.targets.labels import decoded, encoded
 
 PAST = 10  # outcomes of ids to remember, as a multiple of the pending predictions
@@ -60,6 +61,11 @@ class PendingPrediction(NamedTuple):
     answer: Hashable
     time: float
     packing: Packing | None = None
+
+    @property
+    def kind(self) -> Kind:
+        """The shape and type of the example."""
+        return Kind(tuple(self.x.shape), self.x.dtype, packing=self.packing)
 
 
 class SortedIds(NamedTuple):

@@ -23,7 +23,7 @@ from recollect.learner.saving.versions import (
     newest_line,
     versions_in,
 )
-from recollect.learner.settings import is_whole
+from recollect.learner.settings import is_whole, plain
 
 KEEP = 3
 THREAD = "recollect checkpoint"
@@ -50,15 +50,15 @@ class Checkpoints:
                 raise InputError(
                     f"{name} must be a whole number, 1 or more, or None, not {number!r}"
                 )
-        self.every, self.owned = every, False
+        self.every, self.owned = plain(every), False
         self.saved: int | None = None
         self.folder: Path | None = None
-        self._keep = keep
+        self._keep = plain(keep)
         self.journal: Journal | None = None
         self._lock: FolderLock | None = None
         self._start: Version | None = None
         self._line: int | None = None
-        self._most = keep or KEEP
+        self._most = self._keep or KEEP
         self.wanted = False
         self._thread: Thread | None = None
         self._pace = Pace()
@@ -84,7 +84,7 @@ class Checkpoints:
             raise
 
     def use(self, folder: Path) -> None:
-        """Lock a folder, and save there from now on.
+        """Lock a folder, and save there from now on, also if the working directory changes.
 
         Raises:
             InputError: Another learner uses the folder.
@@ -92,7 +92,7 @@ class Checkpoints:
         if self.folder is None or self.folder.resolve() != folder.resolve():
             lock = FolderLock(folder)
             self.release()
-            self.folder, self._lock, self.owned = folder, lock, False
+            self.folder, self._lock, self.owned = folder.absolute(), lock, False
             self._start = self._line = None
 
     def continue_from(self, path: Path, seen: int) -> None:

@@ -52,7 +52,9 @@ class Image:
             # One thread, so that steps and predictions have the other cores.
             stack.enter_context(threads_for(0))
             try:
-                if path.exists() and not path.is_file() and not path.is_dir():
+                if not path.name or path.is_dir():
+                    raise DataError(f"{str(path)!r} is a folder: add the name of a file to write")
+                if path.exists() and not path.is_file():
                     raise DataError(
                         f"{str(path)!r} cannot be written: it is a device or a pipe, not a file"
                     )

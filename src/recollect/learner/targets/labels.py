@@ -164,9 +164,10 @@ def labels_of(y: object) -> tuple[list[Hashable], bool]:
         raise InputError(MASKED)
     if isinstance(y, np.ndarray) and y.ndim:
         if y.ndim > 1:
+            column = "y.reshape(-1) makes one of a single column; " if y.shape[1] == 1 else ""
             raise InputError(
-                f"labels must have one axis, not the shape {list(y.shape)}: for columns of ones "
-                f"and zeros, create the learner with target='labels' and classes=[...]"
+                f"labels must have one axis, not the shape {list(y.shape)}: {column}for columns of "
+                f"ones and zeros, create the learner with target='labels' and classes=[...]"
             )
         if y.dtype.kind in ALWAYS_LABELS:
             return y.tolist(), True

@@ -80,7 +80,9 @@ class Values:
     def read(self, y: Any, batch: bool | None, count: int) -> tuple[list[Hashable], bool]:
         """Parse y into a tuple of numbers per example; also return whether it is a batch."""
         try:
-            found = y.detach().cpu().numpy() if isinstance(y, Tensor) else np.asarray(y)
+            found = y.detach().cpu() if isinstance(y, Tensor) else np.asarray(y)
+            if isinstance(found, Tensor):  # NumPy has no bfloat16
+                found = (found.float() if found.dtype == torch.bfloat16 else found).numpy()
         except (TypeError, ValueError):  # ragged lists, or objects that are not arrays
             found = np.array(None)
         if found.dtype.kind not in "biuf" or found.ndim > 2:
