@@ -59,9 +59,12 @@ def _numbers(method: Method) -> Iterator[str]:
     named = _named_in_code(type(method))
     for name, hyperparameter in hyperparameters(type(method)).items():
         value = getattr(method, name)
-        switch = hyperparameter.static and isinstance(value, bool)
-        number = isinstance(value, int | float) and (switch or not isinstance(value, bool))
-        if not number or not math.isfinite(value):
+        if isinstance(value, bool) and not hyperparameter.static:
+            yield (
+                f"its hyper-parameter {name} is {value}: declare a switch with "
+                f"{name}: int = recollect.hyper(0, '...'), 0 for off and 1 for on"
+            )
+        elif not isinstance(value, int | float) or not math.isfinite(value):
             yield f"its hyper-parameter {name} is {value!r}: it must be a finite number"
         if hyperparameter.static and not isinstance(value, int):
             yield f"{name} is annotated int, but {value!r} is not a whole number"
