@@ -15,6 +15,7 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.methods import ClosedForm, Method, Setup, check_name, hyperparameters
+from recollect.methods.base import uncalled_hook
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
 from recollect.testing.compare import (
@@ -50,9 +51,8 @@ def _texts(kind: type[Method]) -> Iterator[str]:
         yield "it has no docstring: describe the method in a sentence"
     if kind.loss is Method.loss and kind.update is Method.update:
         yield "it defines neither loss nor update"
-    for hook in ("start_task", "end_task"):
-        if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
-            yield f"it defines {hook}, which is only called if it declares Needs(boundaries=True)"
+    if uncalled := uncalled_hook(kind):
+        yield uncalled
 
 
 def _numbers(method: Method) -> Iterator[str]:
