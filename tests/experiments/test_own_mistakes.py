@@ -13,8 +13,7 @@ import torch
 from torch import Tensor, nn
 
 import recollect
-from recollect import SGD, Callback, InputError, Method, Setup, Spec, Step, Task
-from recollect.methods import Query
+from recollect import Callback, InputError, Method, Setup, Spec, Step
 from recollect.streams import TaskStream
 from recollect.train import Point
 
@@ -48,37 +47,6 @@ class Remembers(Method):
         loss = step.criterion(now, step.y)
         step.state["mean"].mul_(0.9).add_(0.1 * loss)
         return loss + step.state["mean"]
-
-
-class Unheard(SGD):
-    """Waits for calls that never come."""
-
-    def end_task(self, task: Task) -> None: ...
-
-
-class NoSetup(SGD):
-    def setup(self, spec: Spec) -> Any: ...
-
-
-class FixedState(SGD):
-    def setup(self, spec: Spec) -> Setup:
-        return Setup(state={"mean": torch.zeros(spec.runs)})  # type: ignore[arg-type]
-
-
-class CountedInPython(SGD):
-    def setup(self, spec: Spec) -> Setup:
-        return Setup(state=lambda model: {"count": 0})  # type: ignore[dict-item]
-
-
-class NotUnpacked(SGD):
-    def loss(self, step: Step) -> Tensor:
-        logits: Any = step.net(step.x)
-        return step.criterion(logits, step.y)
-
-
-class PredictsLabels(SGD):
-    def predict(self, query: Query) -> Tensor:
-        return query.model.logits(query.x).argmax(2)
 
 
 class Stops(Callback):
@@ -146,27 +114,6 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         r"the state 'mean' of Remembers was set to a value with a gradient: detach",
     ),
     "the same in one run": (lambda: run(Remembers, seeds=1), "a value with a gradient: detach"),
-    "a hook that is never called": (
-        lambda: run(Unheard),
-        "Unheard cannot be used: it defines end_task, which is only called if it declares Needs",
-    ),
-    "no setup": (lambda: run(NoSetup), "setup of SGD must return a recollect.Setup, not None"),
-    "a state that is no function": (
-        lambda: run(FixedState),
-        "the state of a Setup must be a function of the model, .*, not a dict",
-    ),
-    "a state that is no tensor": (
-        lambda: run(CountedInPython),
-        r"the state 'count' must be a tensor \[K, ...\], such as torch.zeros\(spec.runs\), not 0",
-    ),
-    "outputs that are not unpacked": (
-        lambda: run(NotUnpacked),
-        r"needs outputs \[K, n, C\], not a tuple: .*, as in \(logits,\) = step.net\(step.x\)",
-    ),
-    "labels as predictions": (
-        lambda: run(PredictsLabels),
-        r"predict of SGD must return scores \[K, n, C\], here \[2, 4, 4\], not \[2, 4\]",
-    ),
     "a callback that stops": (lambda: run(callbacks=[Stops()]), "a run cannot end early"),
     "a misspelt callback": (
         lambda: run(callbacks=[Misspelt()]),

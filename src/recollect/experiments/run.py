@@ -155,10 +155,17 @@ def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
     """Return the benchmark of that name; None for a custom stream."""
     if isinstance(benchmark, str):
         return benchmark_named(benchmark)
-    if not hasattr(benchmark, "pick"):
+    members = [name for name in vars(Stream) if name[0] != "_"]
+    missing = [name for name in members if not hasattr(benchmark, name)]
+    if {"order", "pick"} & {*missing}:
         raise InputError(
-            f"the benchmark must be a name or a stream (see recollect.from_arrays), not "
-            f"{type(benchmark).__name__}"
+            f"the benchmark must be a name or a stream (see recollect.from_arrays and "
+            f"from_dataset), not {type(benchmark).__name__}"
+        )
+    if missing:
+        raise InputError(
+            f"the stream {type(benchmark).__name__} has no {', '.join(missing)}: it needs all "
+            f"members of recollect.streams.Stream"
         )
     return None
 
