@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 from torch import Tensor
 
 import recollect
-from recollect import ER, MLP, SGD, DERpp, Step
+from recollect import ER, MLP, SGD, DERpp, Replay, Step
 from recollect.streams import TaskStream
 from recollect.train import code
 from recollect.train.code import code_fingerprint
@@ -148,6 +150,54 @@ def test_a_class_without_a_file_is_known_by_its_name() -> None:
     kinds = [type(name, (ER,), {"__module__": "nowhere"}) for name in ("A", "A", "B")]
     found = [code_fingerprint(kind) for kind in kinds]
     assert found[0] == found[1] != found[2]
+
+
+CELL = """
+class Base(ER):
+    def share(self):
+        return 0.5 in {0.5, 0.25}
+
+class Mine(Base):
+    replay = Replay(("x", "y"), draws=1)
+
+    def loss(self, step):
+        return 2 * super().loss(step)
+"""
+
+
+def in_a_notebook(text: str) -> type:
+    """A class of a cell: its module has no file, and Python does not find its source."""
+    space: dict[str, type] = {"ER": ER, "Replay": Replay}
+    exec(text, {"__name__": "no_such_module", **space}, space)
+    return space["Mine"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["2 *>3 *", "draws=1>draws=2", "0.5 in>0.25 in", "loss(self, step):>loss(self, step=1):"],
+)
+def test_an_edited_cell_counts(edit: str) -> None:
+    old, _, new = edit.partition(">")
+    found, same = (code_fingerprint(in_a_notebook(CELL)) for _ in range(2))
+    assert found == same
+    assert CELL.count(old) == 1
+    assert code_fingerprint(in_a_notebook(CELL.replace(old, new))) != found
+
+
+def test_a_cell_is_the_same_in_every_process() -> None:
+    program = (
+        "from recollect.core.source import bytecode_of\n"
+        "class Mine: exec(\"def loss(self, x): return x in {'a', 'b', 'c', 'd', 'e'}\")\n"
+        "print(bytecode_of(Mine))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(found) == 1
 
 
 WEIGHT = 1.0

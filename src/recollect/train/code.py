@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
-from recollect.core.source import captured_by
+from recollect.core.source import bytecode_of, captured_by
 
 LETTERS = 12
 TRAINING = "recollect.train.loop"
@@ -58,8 +58,11 @@ def _fingerprint(method: type, *others: type) -> str:
                 if origin.partition(".")[0] in packages
             ]
     own = [f"{method.__module__}.{method.__qualname__}"]
-    # In an interactive session a module has no file, so only the classes are read.
-    own += [tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
+    # In an interactive session a module has no file, so only the classes and their bases are read.
+    for kind in (method, *others):
+        if not found.get(kind.__module__):
+            bases = (each for each in kind.__mro__ if each.__module__ == kind.__module__)
+            own += [tokens_of(each) for each in bases]
     text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
@@ -131,11 +134,11 @@ def _names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[st
 
 
 def tokens_of(kind: type) -> str:
-    """The code of a class, without comments, docstrings and layout; its name if there is none."""
+    """The code of a class, without comments, docstrings and layout, or else its bytecode."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):
-        return f"{kind.__module__}.{kind.__qualname__}"
+        return f"{kind.__module__}.{kind.__qualname__} {bytecode_of(kind)}"
     tokens: list[str] = []
     _read(tree, tokens, [])
     return "\0".join(tokens)
