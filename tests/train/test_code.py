@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
@@ -20,7 +21,7 @@ from recollect.train.code import code_fingerprint
 
 ROOT = Path(recollect.__file__).parent
 Edited = Callable[[str, Callable[[str], str]], str]
-CACHED = ("_fingerprint", "_source", "_defining")
+CACHED = ("_fingerprint", "_source", "_defining", "_is_installed")
 
 
 @pytest.fixture(autouse=True)
@@ -167,9 +168,10 @@ class Mine(Base):
 
 def in_a_notebook(text: str) -> type:
     """A class of a cell: its module has no file, and Python does not find its source."""
-    space: dict[str, type] = {"ER": ER, "Replay": Replay}
-    exec(text, {"__name__": "no_such_module", **space}, space)
-    return space["Mine"]
+    space: dict[str, Any] = {"__name__": "no_such_module", "ER": ER, "Replay": Replay}
+    exec(text, space)
+    kind: type = space["Mine"]
+    return kind
 
 
 @pytest.mark.parametrize(
@@ -198,6 +200,57 @@ def test_a_cell_is_the_same_in_every_process() -> None:
         for seed in ("1", "2", "3")
     }  # fmt: skip
     assert len(found) == 1
+
+
+HELPED = """
+import their_helpers
+from recollect import ER
+
+class Mine(ER):
+    def loss(self, step):
+        return their_helpers.scaled(super().loss(step))
+"""
+
+
+HELPERS = {
+    "their_method": HELPED,
+    "their_helpers": "import json\nfrom their_parts import sums\ndef scaled(x): return sums.f(x)\n",
+    "their_parts/sums": "def f(x): return 2 * x\n",
+    "their_others": "def f(x): return 2 * x\n",
+}
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_module_beside_it_counts_with_what_it_imports(
+    notebook: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_parts").mkdir()
+    for name, text in HELPERS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def now() -> str:
+        forget()
+        if notebook:
+            return code_fingerprint(in_a_notebook(HELPED), TaskStream, MLP)
+        return code_fingerprint(importlib.import_module("their_method").Mine, TaskStream, MLP)
+
+    try:
+        found = [now()]
+        for name in ("their_others", "their_parts/sums", "their_helpers"):
+            (tmp_path / f"{name}.py").write_text(f"{HELPERS[name]}more = 1\n")
+            found.append(now())
+    finally:
+        for name in HELPERS:
+            sys.modules.pop(name.replace("/", "."), None)
+        sys.modules.pop("their_parts", None)
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+def test_installed_packages_do_not_count() -> None:
+    names = ("torch.nn", "numpy", "json", "sys", "pytest", "tests.builders", "recollect")
+    assert [name for name in names if not code._is_installed(name)] == ["tests.builders"]
 
 
 WEIGHT = 1.0

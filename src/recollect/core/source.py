@@ -177,8 +177,20 @@ def _is_installed(package: str) -> bool:
     if package in LIBRARY:
         return True
     file = getattr(sys.modules.get(package), "__file__", None)
+    return file is not None and is_installed_file(Path(file))
+
+
+def is_installed_file(file: Path) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
     folders = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    return any(file.is_relative_to(folder) for folder in folders)
+
+
+def modules_of(kind: type) -> list[str]:
+    """The modules that the methods of a class refer to by a global name."""
+    functions = [each for member in vars(kind).values() for each in _functions(member)]
+    named = [each.__globals__.get(name) for each in functions for name in _names(each.__code__)]
+    return sorted({each.__name__ for each in named if isinstance(each, types.ModuleType)})
 
 
 def _names(code: types.CodeType) -> set[str]:
