@@ -201,6 +201,18 @@ def test_what_is_not_a_run_is_refused() -> None:
             compare(runs, other)  # type: ignore[arg-type]
 
 
+def test_a_file_is_to_be_loaded_first() -> None:
+    runs = some("derpp", 200, OURS)
+    for file in ("er.json", Path("er.json")):
+        with pytest.raises(InputError, match=r"not a file: pass recollect.Results.load\('er"):
+            compare(runs, file)  # type: ignore[arg-type]
+
+
+def test_comparisons_are_shown_at_a_prompt() -> None:
+    found = compare(some("derpp", 200, OURS), some("er", 200, THEIRS))
+    assert repr(found) == str(found)
+
+
 def test_parts_of_the_identity_that_differ_are_shown() -> None:
     ours = [replace(run, network="a" * 16, code="c" * 12) for run in some("er", 200, OURS)]
     theirs = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,27 @@ def test_the_points_of_a_grid_are_listed_in_order(
     assert [(cells[2], cells[-1]) for cells in found] == [
         ("50", "0.03"), ("50", "0.1"), ("50", "0.3"), ("200", "0.03"),
     ]  # fmt: skip
+
+
+def test_exported_tables_are_in_the_order_of_the_screen(tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs.sqlite")
+    order = [(0.3, 1, False), (0.1, 1, True), (0.1, 1, False), (0.3, 0, False), (0.1, 0, False)]
+    store.add([run(lr, seed=seed, validation=split) for lr, seed, split in order])
+
+    def rows(name: str) -> list[list[str]]:
+        out = tmp_path / name
+        assert main(["results", "--store", str(store.path), "--export", str(out)]) == 0
+        return [re.split(r" *[|&,] *", line) for line in out.read_text().splitlines()]
+
+    head, *runs = rows("runs.csv")
+    found = [[row[head.index(name)] for name in ("lr", "validation", "seed")] for row in runs]
+    assert found == [
+        ["0.1", "0", "0"], ["0.1", "0", "1"], ["0.3", "0", "0"], ["0.3", "0", "1"],
+        ["0.1", "1", "1"],
+    ]  # fmt: skip
+    for name, first, last in (("table.md", 2, 5), ("table.tex", 4, 7)):
+        means = rows(name)[first:last]
+        assert [row[-6 if name == "table.md" else -5] for row in means] == ["0.1", "0.3", "0.1"]
 
 
 @pytest.mark.parametrize("words", [["--benchmark", "nope"], ["--method", "x"], ["--buffer", "7"]])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.experiments.some_results import PLAIN
 
-from recollect import Results
+from recollect import InputError, Results
 from recollect.experiments import Mean
 from recollect.train import Result
 
@@ -128,6 +128,24 @@ def test_far_below_is_said_and_in_the_mean() -> None:
     assert summary.remarks == "1 far below"
     assert summary.mean("accuracy", "class") == Mean.of([*NINE, 10.9])
     assert "(10 seeds, 1 far below; " in str(runs)
+
+
+def test_a_misspelt_score_or_setting_is_refused() -> None:
+    (summary,) = Results([scoring(0, 60.0), scoring(1, 80.0)]).summaries()
+    with pytest.raises(InputError, match=r"unknown score 'acuracy': did you mean 'accuracy'\?"):
+        summary.mean("acuracy", "class")
+    with pytest.raises(InputError, match=r"unknown setting 'Class-IL'.* \(known: class, task\)"):
+        summary.mean("accuracy", "Class-IL")
+    assert summary.mean("accuracy", "domain") is None
+
+
+def test_results_are_shown_at_a_prompt_and_can_be_added() -> None:
+    ours, theirs = Results([scoring(0, 60.0)]), Results([replace(RUN, method="sgd", buffer=None)])
+    both = ours + theirs
+    assert isinstance(both, Results)
+    assert list(both) == [*ours, *theirs]
+    assert repr(both) == str(both)
+    assert repr(Results([])) == "Results([])"
 
 
 def test_results_are_a_sequence_that_prints_a_table() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import replace
 
 from tests.experiments.some_results import PLAIN, some
@@ -49,6 +50,18 @@ def test_a_title_of_ones_own_is_kept() -> None:
     assert r"My \& own" in exported(Results(again), ".tex")
     (row, *_) = csv.DictReader(exported(Results(again), ".csv").splitlines())
     assert (row["method"], row["title"]) == ("mine", "My & own")
+
+
+def test_a_title_cannot_break_a_table() -> None:
+    run = replace(PLAIN, method="mine", method_title=r"A | <b>\alpha^2</b>~#1", benchmark="a|b")
+    head, _, row, *_ = exported(Results([run]), ".md").splitlines()
+    cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)]
+    assert len(cells) == head.count("|") + 1
+    assert cells[1:3] == [r"a\|b", r"A \| &lt;b>\alpha^2&lt;/b>~#1"]
+    assert (
+        r"a\textbar{}b & A \textbar{} \textless{}b\textgreater{}\textbackslash{}alpha"
+        r"\textasciicircum{}2\textless{}/b\textgreater{}\textasciitilde{}\#1 & "
+    ) in exported(Results([run]), ".tex")
 
 
 def test_a_data_frame_has_a_row_for_every_run() -> None:

@@ -123,6 +123,23 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str]] = {
         lambda: run(callbacks=Idle()),
         "Idle has no effect: define on_task_start, on_steps, on_task_end or on_run_end",
     ),
+    "no value": (
+        lambda: run(lr=None),
+        "lr must be a number or several numbers, not None: leave it out for its default",
+    ),
+    "an argument of run alone": (
+        lambda: recollect.search("seq-digits", "sgd", validation=True),
+        "recollect.search has no argument 'validation': it tries values on the validation split",
+    ),
+    "images for a linear layer": (
+        lambda: recollect.run("seq-digits", "sgd", network=lambda: nn.Linear(64, 10)),
+        r"does not accept examples of shape \[8, 8\]: .* \(examples are passed as they are: linear "
+        r"layers need nn.Flatten\(\) first",
+    ),
+    "a file without its class": (
+        lambda: run("mine.py"),
+        "'mine.py' is a file: name the class in it too, as in mine.py:MyMethod",
+    ),
     "an American spelling": (
         lambda: run(optimizer="Adam"),
         "no hyper-parameter 'optimizer' .*: did you mean optimiser=?",

@@ -207,6 +207,11 @@ def test_results_outlive_the_package(
             "weighted = acme_code:Weighted",
             "neither loss nor update",
         ),
+        (
+            GOOD + "\n    def end_task(self, task): ...\n",
+            "weighted = acme_code:Weighted",
+            "it defines end_task, which is only called if it declares Needs",
+        ),
         (GOOD.replace(" weight:", " seeds:"), "weighted = acme_code:Weighted", "an option seeds"),
         (
             GOOD.replace('recollect.Replay(("x", "y"))', "7"),

@@ -271,6 +271,9 @@ def test_images_with_channels_last_are_refused() -> None:
     x = np.zeros((40, 8, 8, 3), np.uint8)
     with pytest.raises(InputError, match=r"shape \[8, 8, 3\], which looks like .* channels last"):
         from_arrays(x, np.arange(40) % 4, crop=1, flip=True)
+    with pytest.raises(InputError, match=r"shape \[8, 8, 3\], which looks like .* channels last"):
+        from_arrays(x, np.arange(40) % 4, scenario="rotated", tasks=2)
+    assert from_arrays(x, np.arange(40) % 4, scenario="permuted", tasks=2).shape == (8, 8, 3)
     assert from_arrays(x.transpose(0, 3, 1, 2), np.arange(40) % 4, crop=1).shape == (3, 8, 8)
 
 

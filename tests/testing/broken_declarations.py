@@ -79,6 +79,32 @@ class Ineffective(Plain):
         return (self.alpha + 0 * self.beta) * super().loss(step)
 
 
+@breaks(
+    "effects",
+    "its hyper-parameter on has no effect: with on = 2 a run is the same as with 1; use it, or "
+    "remove it, or, if it is a switch, declare it with the default 0",
+)
+@dataclass(frozen=True)
+class SwitchedOn(Plain):
+    """Has a switch that is on by default."""
+
+    on: int = hyper(1, "whether to learn")
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step) if self.on else 0 * super().loss(step)
+
+
+@breaks("declarations", "on is True: declare a switch with on: int = recollect.hyper(0, '...'), 0 ")
+@dataclass(frozen=True)
+class Truthful(Plain):
+    """Has a switch that is not a number."""
+
+    on: bool = hyper(True, "whether to learn")
+
+    def loss(self, step: Step) -> Tensor:
+        return super().loss(step) if self.on else 0 * super().loss(step)
+
+
 @breaks("declarations", "it defines end_task, which is only called if it declares Needs(boundaries")
 @dataclass(frozen=True)
 class Deaf(Plain):

@@ -172,6 +172,15 @@ class Fickle(Plain):
         return super().predict(query) + self.asked["times"]
 
 
+@breaks("prediction", "its predictions are not numbers (NaN), so the first class is predicted")
+@dataclass(frozen=True)
+class Empty(Plain):
+    """Divides by the number of examples of every class, which may be zero."""
+
+    def predict(self, query: Query) -> Tensor:
+        return query.model.logits(query.x) * torch.nan
+
+
 @breaks(
     "prediction", "its predictions have the shape [3, 12]: return a score for every run, example"
 )

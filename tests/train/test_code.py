@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import importlib
+import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torch import Tensor
 
 import recollect
-from recollect import ER, MLP, SGD, DERpp, Step
+from recollect import ER, MLP, SGD, DERpp, Replay, Step
 from recollect.streams import TaskStream
 from recollect.train import code
 from recollect.train.code import code_fingerprint
 
 ROOT = Path(recollect.__file__).parent
 Edited = Callable[[str, Callable[[str], str]], str]
-CACHED = ("_fingerprint", "_source", "_defining")
+CACHED = ("_fingerprint", "_source", "_defining", "_is_installed")
 
 
 @pytest.fixture(autouse=True)
@@ -148,6 +151,106 @@ def test_a_class_without_a_file_is_known_by_its_name() -> None:
     kinds = [type(name, (ER,), {"__module__": "nowhere"}) for name in ("A", "A", "B")]
     found = [code_fingerprint(kind) for kind in kinds]
     assert found[0] == found[1] != found[2]
+
+
+CELL = """
+class Base(ER):
+    def share(self):
+        return 0.5 in {0.5, 0.25}
+
+class Mine(Base):
+    replay = Replay(("x", "y"), draws=1)
+
+    def loss(self, step):
+        return 2 * super().loss(step)
+"""
+
+
+def in_a_notebook(text: str) -> type:
+    """A class of a cell: its module has no file, and Python does not find its source."""
+    space: dict[str, Any] = {"__name__": "no_such_module", "ER": ER, "Replay": Replay}
+    exec(text, space)
+    kind: type = space["Mine"]
+    return kind
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["2 *>3 *", "draws=1>draws=2", "0.5 in>0.25 in", "loss(self, step):>loss(self, step=1):"],
+)
+def test_an_edited_cell_counts(edit: str) -> None:
+    old, _, new = edit.partition(">")
+    found, same = (code_fingerprint(in_a_notebook(CELL)) for _ in range(2))
+    assert found == same
+    assert CELL.count(old) == 1
+    assert code_fingerprint(in_a_notebook(CELL.replace(old, new))) != found
+
+
+def test_a_cell_is_the_same_in_every_process() -> None:
+    program = (
+        "from recollect.core.source import bytecode_of\n"
+        "class Mine: exec(\"def loss(self, x): return x in {'a', 'b', 'c', 'd', 'e'}\")\n"
+        "print(bytecode_of(Mine))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", program], check=True, capture_output=True, text=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in ("1", "2", "3")
+    }  # fmt: skip
+    assert len(found) == 1
+
+
+HELPED = """
+import their_helpers
+from recollect import ER
+
+class Mine(ER):
+    def loss(self, step):
+        return their_helpers.scaled(super().loss(step))
+"""
+
+
+HELPERS = {
+    "their_method": HELPED,
+    "their_helpers": "import json\nfrom their_parts import sums\ndef scaled(x): return sums.f(x)\n",
+    "their_parts/sums": "def f(x): return 2 * x\n",
+    "their_others": "def f(x): return 2 * x\n",
+}
+
+
+@pytest.mark.parametrize("notebook", [False, True])
+def test_a_module_beside_it_counts_with_what_it_imports(
+    notebook: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "their_parts").mkdir()
+    for name, text in HELPERS.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def now() -> str:
+        forget()
+        if notebook:
+            return code_fingerprint(in_a_notebook(HELPED), TaskStream, MLP)
+        return code_fingerprint(importlib.import_module("their_method").Mine, TaskStream, MLP)
+
+    try:
+        found = [now()]
+        for name in ("their_others", "their_parts/sums", "their_helpers"):
+            (tmp_path / f"{name}.py").write_text(f"{HELPERS[name]}more = 1\n")
+            found.append(now())
+    finally:
+        for name in HELPERS:
+            sys.modules.pop(name.replace("/", "."), None)
+        sys.modules.pop("their_parts", None)
+    assert found[0] == found[1]
+    assert len(set(found)) == 3
+
+
+def test_installed_packages_do_not_count() -> None:
+    names = ("torch.nn", "numpy", "json", "sys", "pytest", "tests.builders", "recollect")
+    assert [name for name in names if not code._is_installed(name)] == ["tests.builders"]
 
 
 WEIGHT = 1.0

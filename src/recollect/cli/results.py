@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +89,7 @@ def command(chosen: argparse.Namespace) -> int:
         notice(_nothing(store, chosen))
         return 0
     if out:
-        save(results, out, scores)
+        save(_ordered(results) if out.suffix in FORMATS else results, out, scores)
         notice(f"{len(results)} runs written to {out}")
         return 0
     screen = console()
@@ -120,13 +121,19 @@ def _nothing(store: Store, chosen: argparse.Namespace) -> str:
 
 
 def _table(results: Results, scores: list[str]) -> Table:
-    summaries, columns = results.summaries(), score_columns(results, scores)
+    summaries, columns = _sorted(results.summaries()), score_columns(results, scores)
     numbers = ("buffer", "seeds", *(column.title for column in columns))
     table = compact_table("benchmark", "method", right=numbers)
     table.add_column("values")
-    summaries = _sorted(summaries)
     add_groups(table, ((each.first.benchmark, _row(each, columns)) for each in summaries))
     return table
+
+
+def _ordered(results: Results) -> Results:
+    """Put runs in the order of the table on the screen, and then of their seeds."""
+    groups = _sorted(results.summaries())
+    by_seed = attrgetter("seed")
+    return Results([run for each in groups for run in sorted(each.runs, key=by_seed)])
 
 
 def _sorted(summaries: list[Summary]) -> list[Summary]:
@@ -138,8 +145,15 @@ def _sorted(summaries: list[Summary]) -> list[Summary]:
 
     def key(each: Summary) -> tuple[object, ...]:
         run = each.first
-        rank = benchmarks.index(run.benchmark), methods.index(run.method), run.buffer or 0
-        return (*rank, run.epochs, each.apart, run.optimiser, *run.hyperparameters.items())
+        rank = benchmarks.index(run.benchmark), methods.index(run.method), run.validation
+        return (
+            *rank,
+            run.buffer or 0,
+            run.epochs,
+            each.apart,
+            run.optimiser,
+            *run.hyperparameters.items(),
+        )
 
     return sorted(summaries, key=key)
 

@@ -177,8 +177,20 @@ def _is_installed(package: str) -> bool:
     if package in LIBRARY:
         return True
     file = getattr(sys.modules.get(package), "__file__", None)
+    return file is not None and is_installed_file(Path(file))
+
+
+def is_installed_file(file: Path) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
     folders = (sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib"))
-    return file is not None and any(Path(file).is_relative_to(folder) for folder in folders)
+    return any(file.is_relative_to(folder) for folder in folders)
+
+
+def modules_of(kind: type) -> list[str]:
+    """The modules that the methods of a class refer to by a global name."""
+    functions = [each for member in vars(kind).values() for each in _functions(member)]
+    named = [each.__globals__.get(name) for each in functions for name in _names(each.__code__)]
+    return sorted({each.__name__ for each in named if isinstance(each, types.ModuleType)})
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -189,7 +201,8 @@ def _names(code: types.CodeType) -> set[str]:
 def code_of(thing: types.FunctionType | type) -> str:
     """The code of a function or class without comments and docstrings.
 
-    An empty string if its source is not available, as in an interactive session.
+    If its source is not available, as in an interactive session, the bytecode of a class, and an
+    empty string for a function.
 
     >>> from recollect.nets import MLP
     >>> "relu" in code_of(MLP)
@@ -198,7 +211,7 @@ def code_of(thing: types.FunctionType | type) -> str:
     try:
         tree: ast.AST = ast.parse(textwrap.dedent(inspect.getsource(thing)))
     except (OSError, TypeError, SyntaxError):
-        return ""
+        return bytecode_of(thing) if isinstance(thing, type) else ""
     if getattr(thing, "__name__", "") == "<lambda>":
         lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
         return ast.dump(lambdas[0]) if len(lambdas) == 1 else ""
@@ -208,7 +221,32 @@ def code_of(thing: types.FunctionType | type) -> str:
     return ast.dump(tree)
 
 
+def bytecode_of(kind: type) -> str:
+    """The bytecode and attributes of a class whose source is not available, as in a notebook.
+
+    >>> class Notebook: exec("def twice(self): return 2 * self")
+    >>> before = bytecode_of(Notebook)
+    >>> class Notebook: exec("def twice(self): return 3 * self")
+    >>> bytecode_of(Notebook) == before
+    False
+    """
+    found = []
+    for name, member in sorted(vars(kind).items()):
+        functions = [*_functions(member)]
+        for each in functions:
+            defaults = facts_of((each.__defaults__, each.__kwdefaults__))
+            found.append(f"{name} {_bytecode(each.__code__)} {defaults}")
+        if not (functions or name.startswith(("__", "_abc_"))):
+            found.append(f"{name} {facts_of(member)}")
+    return "\n".join(found)
+
+
 def _bytecode(code: types.CodeType) -> str:
     """The bytecode of a function whose source is not available."""
-    consts = [_bytecode(c) if isinstance(c, types.CodeType) else repr(c) for c in code.co_consts]
+    consts = [_bytecode(c) if isinstance(c, types.CodeType) else _const(c) for c in code.co_consts]
     return f"{code.co_code.hex()} {code.co_names} {code.co_varnames} {consts}"
+
+
+def _const(value: object) -> str:
+    """A constant; the order of a set of words differs between processes."""
+    return repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from os import PathLike
 from statistics import fmean
 from typing import final
 
@@ -76,6 +77,10 @@ class Comparisons(list[Comparison]):
         """Format all comparisons as text."""
         return "\n\n".join(map(str, self))
 
+    def __repr__(self) -> str:
+        """Format as `str` does, for a prompt."""
+        return str(self)
+
     def _repr_html_(self) -> str:
         """Format all comparisons as HTML, for notebooks."""
         return "<hr>".join(each._repr_html_() for each in self)
@@ -126,6 +131,8 @@ def _runs(side: object, name: str) -> list[Result]:
     if isinstance(side, Summary):
         return list(side.runs)
     wanted = f"{name} must be Results, a list of runs or a Summary"
+    if isinstance(side, str | PathLike):
+        raise InputError(f"{wanted}, not a file: pass recollect.Results.load({str(side)!r})")
     if not isinstance(side, Iterable):
         raise InputError(f"{wanted}, not {type(side).__name__}")
     runs: list[Result] = []

@@ -114,7 +114,8 @@ def _csv(results: Results, _: Sequence[str]) -> str:
 def _markdown(results: Results, scores: Sequence[str]) -> str:
     note, head, *rows = _means(results, scores)
     lines = [head, ["---"] * len(head), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+    rows_of = [[cell.replace("|", r"\|").replace("<", "&lt;") for cell in line] for line in lines]
+    table = "\n".join(f"| {' | '.join(line)} |" for line in rows_of) + "\n"
     return f"{table}\n{note[0]}\n" if note else table
 
 
@@ -184,7 +185,7 @@ def _column(word: str) -> str:
 def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:
     """Return the first cells of a row: benchmark, method, buffer, seeds, and the means."""
     run, count = summary.first, len(summary.runs)
-    means = (summary.mean(*column) for column in columns)
+    means = (summary.mean(*c) if c.setting in summary.settings else None for c in columns)
     lost = sum(run.diverged for run in summary.runs)
     diverged = f"{lost} diverged" if lost else ""
     return [
@@ -196,10 +197,15 @@ def mean_cells(summary: Summary, columns: Sequence[Column]) -> list[str]:
     ]
 
 
+LATEX = str.maketrans(
+    {character: f"\\{character}" for character in "&%$#_{}"}
+    | {"±": r"$\pm$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
+)
+
+
 def _escaped(text: str) -> str:
-    for character in "&%$#_{}":
-        text = text.replace(character, f"\\{character}")
-    return text.replace("±", r"$\pm$")
+    return text.translate(LATEX)
 
 
 FORMATS: dict[str, Callable[[Results, Sequence[str]], str]] = {

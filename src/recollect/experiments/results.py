@@ -11,8 +11,18 @@ from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
+from recollect.errors import unknown_name
 from recollect.experiments.apart import chosen_words, differences, optimiser_words
-from recollect.experiments.labels import counted, decimals, meaningful, of_classes, setting_title
+from recollect.experiments.labels import (
+    MEASURE_TITLES,
+    SCORE_TITLES,
+    SETTINGS,
+    counted,
+    decimals,
+    meaningful,
+    of_classes,
+    setting_title,
+)
 from recollect.extras import needs
 from recollect.train import Result
 
@@ -97,8 +107,13 @@ class Summary:
         """Return the mean over seeds of a score in a setting, such as `accuracy` in `class`.
 
         The scores are `accuracy`, `fwt`, `bwt`, `forgetting`, `average_incremental_accuracy` and
-        `anytime_accuracy`. Runs without a score in that setting are ignored.
+        `anytime_accuracy`; the settings are the keys of `Result.accuracy`. Runs without the score
+        in that setting are ignored, and None is returned if no run has it.
         """
+        if metric not in SCORE_TITLES:
+            raise unknown_name("score", metric, SCORE_TITLES)
+        if setting not in {*SETTINGS, *MEASURE_TITLES, *self.settings}:
+            raise unknown_name("setting", setting, self.settings)
         scores = (getattr(run, metric) for run in self.runs)
         found = Mean.of([score[setting] for score in scores if setting in score])
         return found and replace(found, decimals=decimals(found.mean, setting))
@@ -197,6 +212,14 @@ class Results(Sequence[Result]):
                 f"{run.benchmark} {run.method}{buffer}: {means} ({seeds}; {summary.values})"
             )
         return "\n".join(rows)
+
+    def __repr__(self) -> str:
+        """Format as `str` does, so that a notebook or prompt shows the means."""
+        return str(self) or "Results([])"
+
+    def __add__(self, other: Results) -> Results:
+        """Return the runs of both."""
+        return Results([*self, *other]) if isinstance(other, Results) else NotImplemented
 
     def summaries(self) -> list[Summary]:
         """Group the runs by configuration (all but the seed), in order of first appearance.

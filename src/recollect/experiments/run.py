@@ -19,6 +19,7 @@ from recollect.experiments.values import checked_seeds, checked_sizes
 from recollect.methods import Method, check_name
 from recollect.methods import hyperparameters as declared
 from recollect.methods import method as method_named
+from recollect.methods.base import uncalled_hook
 from recollect.methods.options import check_hyperparameters
 from recollect.streams import Benchmark, Stream
 from recollect.streams import benchmark as benchmark_named
@@ -154,10 +155,17 @@ def known_benchmark(benchmark: str | Stream) -> Benchmark | None:
     """Return the benchmark of that name; None for a custom stream."""
     if isinstance(benchmark, str):
         return benchmark_named(benchmark)
-    if not hasattr(benchmark, "pick"):
+    members = [name for name in vars(Stream) if name[0] != "_"]
+    missing = [name for name in members if not hasattr(benchmark, name)]
+    if {"order", "pick"} & {*missing}:
         raise InputError(
-            f"the benchmark must be a name or a stream (see recollect.from_arrays), not "
-            f"{type(benchmark).__name__}"
+            f"the benchmark must be a name or a stream (see recollect.from_arrays and "
+            f"from_dataset), not {type(benchmark).__name__}"
+        )
+    if missing:
+        raise InputError(
+            f"the stream {type(benchmark).__name__} has no {', '.join(missing)}: it needs all "
+            f"members of recollect.streams.Stream"
         )
     return None
 
@@ -188,6 +196,8 @@ def _checked(kind: object) -> type[Method]:
             raise InputError(f'{kind.__name__} has no {name}: set one, for example {name} = "mine"')
     if kind.loss is Method.loss and kind.update is Method.update:
         raise InputError(f"{kind.__name__} must define loss or update")
+    if uncalled := uncalled_hook(kind):
+        raise InputError(f"{kind.__name__} cannot be used: {uncalled}")
     known = {field.name for field in fields(kind)}
     for name, said in inspect.get_annotations(kind).items():
         if name not in known and "ClassVar" not in str(said):

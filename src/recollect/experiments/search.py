@@ -21,7 +21,7 @@ from recollect.experiments.plan import Plan, plan, points_of
 from recollect.experiments.recorder import StorePath, recorder
 from recollect.experiments.results import Mean, Results, Summary
 from recollect.experiments.run import kind_and_values, known_benchmark, stream_of
-from recollect.experiments.values import Values, axes_of, checked_seeds, search_space
+from recollect.experiments.values import OPTIONS, Values, axes_of, checked_seeds, search_space
 from recollect.methods import (
     Method,
     check_name,
@@ -93,6 +93,7 @@ def search(
     ({'lr': 0.1}, 2, 2)
     """
     kind, own = kind_and_values(method)
+    _check_own(kind, hyperparameters)
     known, where = known_benchmark(benchmark), device_named(device)
     half = in_half(precision, where)
     numbers, few = checked_seeds(seeds), checked_seeds(search_seeds)
@@ -244,6 +245,15 @@ def grid(
     names = {symbol(name) for name in hyperparameters(kind)} | {"lr", "bs", "mbs"}
     known = {name: values for name, values in space.items() if name in names}
     return {**known, **{name: list(values) for name, values in (given or {}).items()}}
+
+
+def _check_own(kind: type[Method], given: Values) -> None:
+    """Refuse arguments that only `recollect.run` has."""
+    if others := [name for name in given if name in OPTIONS and name not in hyperparameters(kind)]:
+        raise InputError(
+            f"recollect.search has no argument {others[0]!r}: it tries values on the validation "
+            f"split and trains the best; pass {others[0]}= to recollect.run, with these values"
+        )
 
 
 def _axes(

@@ -204,7 +204,8 @@ def _checked_values(name: str, given: float | Iterable[float], least: float | No
     except (TypeError, ValueError, OverflowError):
         column = []
     if not column:
-        raise InputError(f"{name} must be a number or several numbers, not {given!r}")
+        hint = ": leave it out for its default" if given is None else ""
+        raise InputError(f"{name} must be a number or several numbers, not {given!r}{hint}")
     for value in column:
         if least == 0 and value not in (0, 1):
             raise InputError(f"{name} must be 1 (on) or 0 (off), not {value:g}")

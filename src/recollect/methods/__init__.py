@@ -146,6 +146,8 @@ def method(name: str) -> type[Method]:
         return kind
     found = _find(name, {**others().methods, **_LOCATED})
     if found is None:
+        if name.endswith(".py"):
+            raise InputError(f"{name!r} is a file: name the class in it too, as in {name}:MyMethod")
         error = unknown_name("method", name, every_method())
         raise InputError("; ".join([str(error), *others().problems]))
     return found

@@ -120,6 +120,14 @@ class Method(ABC):
         return query.model.logits(query.x)
 
 
+def uncalled_hook(kind: type[Method]) -> str | None:
+    """Say which hook a method defines that is never called; None if there is none."""
+    for hook in ("start_task", "end_task"):
+        if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
+            return f"it defines {hook}, which is only called if it declares Needs(boundaries=True)"
+    return None
+
+
 class Classifier(Method):
     """Base class of methods that use the class labels `step.y` `[K, B]` directly.
 

@@ -14,7 +14,7 @@ from typing import TypeGuard, final
 
 from recollect.core.locations import object_at
 from recollect.errors import InputError
-from recollect.methods.base import Method
+from recollect.methods.base import Method, uncalled_hook
 from recollect.methods.options import hyperparameters, symbol
 
 GROUP = "recollect.methods"
@@ -84,6 +84,8 @@ def _fault_of(kind: object, name: str, taken: Mapping[str, str]) -> str | None:
         return f"there is already a method with the name {name} or the title {title}, of {owner}"
     if kind.loss is Method.loss and kind.update is Method.update:
         return "it defines neither loss nor update"
+    if uncalled := uncalled_hook(kind):
+        return uncalled
     for each in map(symbol, hyperparameters(kind)):
         if each in RESERVED:
             return f"its hyper-parameter {each} needs another name: recollect has an option {each}"

@@ -210,7 +210,9 @@ def setup_of(method: Method, spec: Spec) -> Setup:
     for name in static(type(method)):
         if not isinstance(value := getattr(method, name), int):
             raise InputError(f"{name} of {method.title} must be a whole number, not {value!r}")
-    setup = method.setup(spec)
+    setup: object = method.setup(spec)
+    if not isinstance(setup, Setup):
+        raise InputError(f"setup of {method.title} must return a recollect.Setup, not {setup!r}")
     stores = setup.replay or method.replay
     if stores is None:
         return setup
@@ -229,7 +231,19 @@ def state_of(setup: Setup, model: Model) -> tuple[dict[str, Tensor], dict[str, f
     >>> state_of(made, model=None)
     ({'score': tensor([[0., 0., 0.]])}, {'score': -1.0})
     """
+    maker: object = setup.state
+    if not callable(maker):
+        raise InputError(
+            f"the state of a Setup must be a function of the model, such as lambda model: {{...}}, "
+            f"not a {type(maker).__name__}"
+        )
     made = setup.state(model)
+    for name, each in made.items():
+        if not isinstance(each, Tensor | SlotState):
+            raise InputError(
+                f"the state {name!r} must be a tensor [K, ...], such as torch.zeros(spec.runs), "
+                f"not {each!r}"
+            )
     by_slot = {name: each.empty for name, each in made.items() if isinstance(each, SlotState)}
     tensors = {n: each.tensor if isinstance(each, SlotState) else each for n, each in made.items()}
     return tensors, by_slot

@@ -88,6 +88,11 @@ class Step:
 
     def criterion(self, outputs: Tensor, y: Tensor) -> Tensor:
         """The mean loss of every run, `[K]`: cross-entropy for classes, or the target's loss."""
+        if not isinstance(outputs, Tensor):
+            raise InputError(
+                f"step.criterion needs outputs [K, n, C], not a {type(outputs).__name__}: step.net "
+                f"returns the outputs of each part, as in (logits,) = step.net(step.x)"
+            )
         return self.model.criterion(outputs, y)
 
     def draw(self) -> Stored:

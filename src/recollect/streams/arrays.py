@@ -12,7 +12,7 @@ from torch import Tensor
 from recollect.core.targets import CLASS, target_named, with_weights
 from recollect.core.transforms import Transform
 from recollect.errors import InputError, unknown_name
-from recollect.streams.augment import Statistics, augmentation
+from recollect.streams.augment import Statistics, augmentation, check_channels_first
 from recollect.streams.checks import Array, Parts, checked_weights, values_of
 from recollect.streams.class_order import Order, class_groups
 from recollect.streams.pixels import View
@@ -206,6 +206,8 @@ def _view_tasks(view: View, train: Examples, tasks: int | Sequence[Sequence[int]
             f"x has the shape {list(x.shape)}: to be {view}, examples must be images, [N, C, H, W] "
             f"or grey [N, H, W]{', or vectors' if view == 'permuted' else ''}"
         )
+    if view == "rotated":
+        check_channels_first(x)
     return tasks
 
 

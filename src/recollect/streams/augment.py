@@ -59,11 +59,7 @@ def augmentation(
             f"crop, flip and normalise are for images, [N, C, H, W] or grey [N, H, W], and x has "
             f"the shape {list(x.shape)}: reshape it, or leave them out"
         )
-    if x.dim() == 4 and x.shape[-1] in CHANNELS and x.shape[1] not in CHANNELS:
-        raise InputError(
-            f"an example has the shape {list(x.shape[1:])}, which looks like an image with its "
-            f"channels last: transpose x to [N, C, H, W], as with x.transpose(0, 3, 1, 2) in numpy"
-        )
+    check_channels_first(x)
     if not isinstance(crop, int) or not 0 <= crop < min(x.shape[-2:]):
         raise InputError(
             f"crop={crop!r} must be a number of pixels from 0 to {min(x.shape[-2:]) - 1}, by which "
@@ -71,6 +67,15 @@ def augmentation(
         )
     mean, std = _statistics(x, normalise)
     return Images(mean, std, padding=crop, flip=bool(flip))
+
+
+def check_channels_first(x: Tensor) -> None:
+    """Raise an `InputError` for images `[N, H, W, C]`."""
+    if x.dim() == 4 and x.shape[-1] in CHANNELS and x.shape[1] not in CHANNELS:
+        raise InputError(
+            f"an example has the shape {list(x.shape[1:])}, which looks like an image with its "
+            f"channels last: transpose x to [N, C, H, W], as with x.transpose(0, 3, 1, 2) in numpy"
+        )
 
 
 def _statistics(

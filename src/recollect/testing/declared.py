@@ -15,6 +15,7 @@ from torch import Tensor
 
 from recollect.errors import InputError
 from recollect.methods import ClosedForm, Method, Setup, check_name, hyperparameters
+from recollect.methods.base import uncalled_hook
 from recollect.streams.stream import Batch
 from recollect.testing.check import Broken
 from recollect.testing.compare import (
@@ -50,18 +51,20 @@ def _texts(kind: type[Method]) -> Iterator[str]:
         yield "it has no docstring: describe the method in a sentence"
     if kind.loss is Method.loss and kind.update is Method.update:
         yield "it defines neither loss nor update"
-    for hook in ("start_task", "end_task"):
-        if getattr(kind, hook) is not getattr(Method, hook) and not kind.needs.boundaries:
-            yield f"it defines {hook}, which is only called if it declares Needs(boundaries=True)"
+    if uncalled := uncalled_hook(kind):
+        yield uncalled
 
 
 def _numbers(method: Method) -> Iterator[str]:
     named = _named_in_code(type(method))
     for name, hyperparameter in hyperparameters(type(method)).items():
         value = getattr(method, name)
-        switch = hyperparameter.static and isinstance(value, bool)
-        number = isinstance(value, int | float) and (switch or not isinstance(value, bool))
-        if not number or not math.isfinite(value):
+        if isinstance(value, bool) and not hyperparameter.static:
+            yield (
+                f"its hyper-parameter {name} is {value}: declare a switch with "
+                f"{name}: int = recollect.hyper(0, '...'), 0 for off and 1 for on"
+            )
+        elif not isinstance(value, int | float) or not math.isfinite(value):
             yield f"its hyper-parameter {name} is {value!r}: it must be a finite number"
         if hyperparameter.static and not isinstance(value, int):
             yield f"{name} is annotated int, but {value!r} is not a whole number"

@@ -30,10 +30,12 @@ def effects(trial: Trial) -> None:
                 tried.append(value)
         else:
             if tried:
+                counts = hyperparameter.static and hyperparameter.default != 0
+                switch = ", or, if it is a switch, declare it with the default 0" if counts else ""
                 raise Broken(
                     f"its hyper-parameter {name} has no effect: with {name} = "
                     f"{', '.join(f'{value:g}' for value in tried)} a run is the same as with "
-                    f"{getattr(method, name):g}; use it, or remove it"
+                    f"{getattr(method, name):g}; use it, or remove it{switch}"
                 )
 
 
@@ -43,7 +45,7 @@ def _others(hyperparameter: Hyperparameter, value: float) -> list[float]:
         return [value * factor for factor in FACTORS] if value else [1.0, 0.1, 10.0]
     if hyperparameter.default == 0:
         return [0 if value else 1]
-    return [other for other in (int(value) + 1, 1, 2) if other != value]
+    return [other for other in dict.fromkeys((int(value) + 1, 1, 2)) if other != value]
 
 
 def _end(trial: Trial, method: Method) -> Mapping[str, Tensor]:

@@ -112,6 +112,8 @@ def _predict(trial: Trial, fleet: Fleet) -> None:
                 f"its predictions have the shape {list(first.shape)}: return a score for every "
                 f"run, example and class, [K, n, C]"
             )
+        if bool(first.isnan().any()):
+            raise Broken("its predictions are not numbers (NaN), so the first class is predicted")
         if not torch.equal(first, second):
             raise Broken("a second call of `predict` differs: it must be a pure function")
         fleet.logits(x)

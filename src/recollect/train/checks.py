@@ -15,6 +15,10 @@ from recollect.errors import InputError
 from recollect.memory import Clock, Policy
 from recollect.methods import Classifier, Method, static
 
+FLAT = (
+    " (examples are passed as they are: linear layers need nn.Flatten() first, convolutions "
+    "channels [C, H, W])"
+)
 ZEROS = " (it was called with examples of zeros: if it accepts others, pass one as example=...)"
 
 
@@ -150,6 +154,8 @@ def check_network(
         ) from error
     except Exception as error:  # the network may raise anything
         why = str(error).partition("\n")[0] or type(error).__name__
+        if packing is None and x.dim() > 3:
+            hint = FLAT + hint
         raise InputError(f"the network does not accept {examples}: {why}{hint}") from error
     if len(found) != 2 or (outputs is not None and found[1] != outputs):
         raise InputError(f"the network must return {outputs} logits per example, not {found[1:]}")

@@ -14,7 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import Any, final
 
-from recollect.core.source import captured_by
+from recollect.core.source import (
+    LIBRARY,
+    bytecode_of,
+    captured_by,
+    is_installed_file,
+    modules_of,
+)
 
 LETTERS = 12
 TRAINING = "recollect.train.loop"
@@ -34,8 +40,9 @@ def code_fingerprint(method: type, *others: type) -> str:
 
     It covers the module of the method, the modules of `others` (the classes of the stream and of
     the network's layers) and recollect's training loop, with everything that they import from
-    recollect or the method from its own package. Other methods are not included; values that user
-    classes refer to, in closures or module globals, are.
+    recollect, the method's package and other files of the user, but not from installed packages.
+    Other methods are not included; values that user classes refer to, in closures or module
+    globals, are.
     """
     code, values = _fingerprint(method, *others), captured_by(method, *others)
     text = f"{code} {values!r}"  # the values may change between two calls
@@ -46,20 +53,29 @@ def code_fingerprint(method: type, *others: type) -> str:
 def _fingerprint(method: type, *others: type) -> str:
     packages = {"recollect", method.__module__.partition(".")[0]}
     waiting = [TRAINING, *(kind.__module__ for kind in (method, *others))]
+    # In an interactive session a module has no file, so only the classes and their bases are read.
+    bases = [
+        each
+        for kind in (method, *others)
+        if not _source(kind.__module__).digest
+        for each in kind.__mro__
+        if each.__module__ == kind.__module__
+    ]
+    waiting += [name for kind in bases for name in modules_of(kind) if not _is_installed(name)]
     found: dict[str, str] = {}
     while waiting:
         name = waiting.pop()
         if name not in found and name not in APART:
             source = _source(name)
             found[name] = source.digest
+            ours = name.partition(".")[0] == "recollect"
             waiting += [
                 _defining(origin, there)
                 for origin, there, _ in source.imports
-                if origin.partition(".")[0] in packages
+                if origin.partition(".")[0] in packages or not (ours or _is_installed(origin))
             ]
     own = [f"{method.__module__}.{method.__qualname__}"]
-    # In an interactive session a module has no file, so only the classes are read.
-    own += [tokens_of(kind) for kind in (method, *others) if not found.get(kind.__module__)]
+    own += map(tokens_of, bases)
     text = "\0".join([*own, *(f"{name} {found[name]}" for name in sorted(found))])
     return hashlib.sha256(text.encode()).hexdigest()[:LETTERS]
 
@@ -108,9 +124,20 @@ def _file(module: str) -> Path | None:
 
 
 @cache
+def _is_installed(module: str) -> bool:
+    """Whether a module belongs to Python or an installed package, and is not a file of the user."""
+    package = module.partition(".")[0]
+    file = _file(module) or _file(package)
+    standard = package in sys.builtin_module_names or package in LIBRARY
+    return standard or (file is not None and is_installed_file(file))
+
+
+@cache
 def _defining(module: str, name: str) -> str:
     """The module that defines a name, following re-exports of packages."""
     source = _source(module)
+    if name and _file(module) is None and _file(f"{module}.{name}"):
+        return f"{module}.{name}"  # in a folder without an __init__.py
     if not (name and source.is_package):
         return module
     for origin, there, here in source.imports:
@@ -131,11 +158,11 @@ def _names(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[tuple[st
 
 
 def tokens_of(kind: type) -> str:
-    """The code of a class, without comments, docstrings and layout; its name if there is none."""
+    """The code of a class, without comments, docstrings and layout, or else its bytecode."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(kind)))
     except (OSError, TypeError, SyntaxError):
-        return f"{kind.__module__}.{kind.__qualname__}"
+        return f"{kind.__module__}.{kind.__qualname__} {bytecode_of(kind)}"
     tokens: list[str] = []
     _read(tree, tokens, [])
     return "\0".join(tokens)

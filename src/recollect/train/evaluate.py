@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from recollect.errors import InputError
 from recollect.methods import Method
 from recollect.streams.stream import Batch, Setting, has_task_il
 from recollect.train.fleet import Fleet
@@ -80,6 +81,12 @@ def _right(fleet: Fleet, stream: Tested, task: int, counts: Counts | None) -> di
     for start in range(0, count, ROWS):
         scores = fleet.predict(x[:, start : start + ROWS], task)
         labels = y[:, start : start + ROWS]
+        expected = [fleet.runs, labels.shape[1], stream.classes]
+        if list(scores.shape) != expected:
+            raise InputError(
+                f"predict of {fleet.kind.title} must return scores [K, n, C], here {expected}, not "
+                f"{list(scores.shape)}"
+            )
         for name in names:
             among = scores.masked_fill(outside, -torch.inf) if name == "task" else scores
             predicted = among.argmax(2)
