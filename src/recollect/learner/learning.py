@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from torch import Tensor
@@ -13,7 +14,7 @@ from recollect.learner import log
 from recollect.learner.contents.ids import Named, named_as
 from recollect.learner.engine.adapting import adapted, first_engine, targets_of
 from recollect.learner.engine.engine import Engine
-from recollect.learner.engine.threads import with_gradients
+from recollect.learner.engine.threads import gradients_on, with_gradients
 from recollect.learner.inputs.arriving import Arriving, arriving, check_on_outlier
 from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.parts import pair_of
@@ -99,7 +100,6 @@ class Learning(Late):
         for item in items:
             yield self.observe(*pair_of(item))
 
-    @with_gradients()
     def _learn(
         self, arrived: Arriving, predicted: Any, on_outlier: str, named: Named | None
     ) -> tuple[float, Mapping[int, str]]:
@@ -120,7 +120,8 @@ class Learning(Late):
         engine = before.engine or self._first_engine(arrived, batch, known, named)
         if self._settings.encoder:
             engine.kind.check(batch)
-        with engine.threads(len(labels)):
+        gradients = nullcontext() if gradients_on() else with_gradients()  # the latter takes longer
+        with gradients, engine.threads(len(labels)):
             weights = arrived.weights_without(left_out)
             engine = adapted(engine, before.labels, known, weights, batch)
             engine = engine.numbering(batch) if named else engine

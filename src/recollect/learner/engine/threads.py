@@ -63,6 +63,11 @@ def with_gradients() -> Iterator[None]:
         yield
 
 
+def gradients_on() -> bool:
+    """Whether `with_gradients` changes nothing here."""
+    return torch.is_grad_enabled() and not torch.is_inference_mode_enabled()
+
+
 @final
 class Work:
     """Estimate of the floating-point operations of a network per example.
