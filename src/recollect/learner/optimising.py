@@ -20,6 +20,7 @@ from recollect.train.optimisation import NUMBERS, Optimisation
 # Arguments that files of older versions do not have.
 ADDED = ("nesterov", "schedule", "schedule_steps", "numbers")
 ENDLESS = 2**53
+WORDS = {"buffer": "memory", "mbs": "replay", "learning_rate": "lr"}  # of recollect.run, of torch
 OTHERS = ("lr", "optimiser", "optimiser_options", "nesterov", "schedule", "schedule_steps")
 
 
@@ -162,7 +163,9 @@ def check_names(numbers: Iterable[str], learner: Callable[..., object]) -> None:
     """Raise a `TypeError` for an unknown argument of a learner's class."""
     for name in numbers:
         if name not in NUMBERS:
-            near = nearest(name, [*NUMBERS, *signature(learner).parameters])
+            known = {n: n for n in (*NUMBERS, *signature(learner).parameters) if n != "numbers"}
+            near = nearest(name, known | WORDS)
+            near = near and (known | WORDS)[near]
             hint = f": did you mean {near!r}?" if near else ""
             raise TypeError(
                 f"Learner has no argument {name!r}{hint} (its arguments for optimisers and "

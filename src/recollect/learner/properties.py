@@ -45,11 +45,12 @@ class Properties:
 
     @lr.setter
     def lr(self, lr: float) -> None:
-        check_lr(lr)
         with self._lock:
-            self._settings = replace(self._settings, lr=lr)
+            settings = replace(self._settings, lr=lr)
+            check_lr(settings.lr)
+            self._settings = settings
             if self._now.engine is not None:
-                self._now.engine.set_lr(lr)
+                self._now.engine.set_lr(settings.lr)
 
     @property
     def drift(self) -> Detector | None:

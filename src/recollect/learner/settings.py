@@ -40,7 +40,17 @@ PASSED_AGAIN = ("encoder", "transform", "replay_transform", "device", "precision
 NOT_FUNCTIONS = ("device", "precision", "compiled")
 LARGEST = 2**63
 MOST_SPARE = 10_000
-WHOLE = ("memory", "seed", "replay", "spare", "max_classes", "pending")
+NUMBERS = (
+    "memory",
+    "lr",
+    "first_lr",
+    "seed",
+    "replay",
+    "spare",
+    "max_classes",
+    "pending",
+    "expires",
+)
 MEMORY = 500
 ANY = Spec(1, 1, 1, 1, 1, ())
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -78,7 +88,7 @@ class Settings:
     compiled: bool = False
 
     def __post_init__(self) -> None:
-        for name in WHOLE:
+        for name in NUMBERS:
             object.__setattr__(self, name, plain(getattr(self, name)))
 
     @property
@@ -284,8 +294,8 @@ def is_whole(number: object) -> bool:
 
 
 def plain(number: Any) -> Any:
-    """Convert an integer of NumPy to an int, which can be saved; return other values unchanged."""
-    return int(number) if isinstance(number, np.integer) else number
+    """Convert a number of NumPy to Python's, which can be saved; return other values unchanged."""
+    return number.item() if isinstance(number, np.integer | np.floating) else number
 
 
 def _needs_classes(method: Method) -> bool:

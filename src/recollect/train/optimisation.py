@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -125,7 +126,9 @@ class Optimisation:
         for name, value in given.items():
             if name not in self.numbers:
                 raise self.foreign(name)
-            if not isinstance(value, int | float) or isinstance(value, bool):
+            if not isinstance(value, int | float | np.integer | np.floating) or isinstance(
+                value, bool
+            ):
                 raise InputError(f"{name} must be a number, not {value!r}")
             if name == "clip" and value == math.inf:
                 continue
