@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ DEFAULTS: dict[str, dict[str, float]] = {
 AVERAGES = {"SGD": ("momentum_buffer",), "Adam": ("exp_avg", "exp_avg_sq")}
 AVERAGES["AdamW"] = AVERAGES["Adam"]
 STEP = "step"
+SURELY = 0.99  # norms that are less far below a limit are compared with all rounding
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class FleetOptimiser:
         if self.name == "SGD" and "momentum" not in self.settings:
             if clip is not None:
                 gradient = gradient.expanded()
-                rate = rate * share_within(gradient.norm(), clip)
+                if not surely_within(gradient, clip):
+                    rate = rate * share_within(gradient.norm(), clip)
             weights.add_(gradient, -rate)
             return
         parts = gradient.dense().named()
@@ -145,6 +148,15 @@ def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
     """Clip gradients, a mapping of tensors `[K, ...]`, to a total norm of at most `most` `[K]`."""
     share = share_within(Gradient(parts).norm(), most)
     return {name: part * column(share, part) for name, part in parts.items()}
+
+
+def surely_within(gradient: Gradient, most: Tensor) -> bool:
+    """Whether the norm of a gradient is below `most` `[1]`, found faster than by `share_within`.
+
+    False if that is not sure, or not known without waiting for a device.
+    """
+    norms = None if torch.compiler.is_compiling() else gradient.norms_on_cpu()
+    return norms is not None and math.hypot(*norms) < SURELY * float(most)
 
 
 def share_within(norm: Tensor, most: Tensor) -> Tensor:

@@ -255,7 +255,8 @@ class Network:
         others = {name: leaf for name, leaf in named.items() if leaf.requires_grad}
         tapes = [(name, layer.tape) for name, layer in self._dense.items()]
         wanted = [*(output for _, tape in tapes for _, output in tape), *others.values()]
-        found = iter(torch.autograd.grad(loss.sum(), wanted, allow_unused=True))
+        total = loss if len(loss) == 1 else loss.sum()
+        found = iter(torch.autograd.grad(total, wanted, allow_unused=True))
         parts: dict[str, Tensor | Product | None] = {}
         for name, tape in tapes:
             pairs = [(x, error) for x, _ in tape if (error := next(found)) is not None]

@@ -171,6 +171,13 @@ class Gradient:
             thin += [part.reshape(len(part), -1).square().sum(1) for part in plain]
         return torch.stack(thin).sum(0).sqrt()
 
+    def norms_on_cpu(self) -> list[float] | None:
+        """The norms of the parts of a single run, or None on another device, or with products."""
+        parts = [part for part in self.parts.values() if isinstance(part, Tensor)]
+        if len(parts) < len(self.parts) or not parts or len(parts[0]) > 1 or parts[0].is_cuda:
+            return None
+        return [norm.item() for norm in torch._foreach_norm(parts)]
+
     def expanded(self) -> Gradient:
         """Expand small products to tensors: a norm and a step then take fewer operations."""
         small = {n: p for n, p in self.parts.items() if isinstance(p, Product) and p.numel <= SMALL}

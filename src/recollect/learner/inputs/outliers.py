@@ -60,7 +60,7 @@ class Watch(NamedTuple):
 
     A batch whose values are all within the bounds has no outliers, so that `settled` can add it to
     the statistics later, while a device computes. Until then its magnitudes `[n, F]` are in
-    `later`, with whether its examples are vectors of features.
+    `later`, with the largest of each example, and whether examples are vectors of features.
     """
 
     magnitudes: Magnitudes
@@ -69,7 +69,7 @@ class Watch(NamedTuple):
     arrived: int = 0
     left_out: int = 0
     last: tuple[Outlier, ...] = ()
-    later: tuple[np.ndarray, bool] | None = None
+    later: tuple[np.ndarray, np.ndarray, bool] | None = None
 
     @classmethod
     def empty(cls) -> Watch:
@@ -98,16 +98,16 @@ class Watch(NamedTuple):
         plausible = now.magnitudes.bound
         if vectors:
             plausible = min(plausible, now.columns.sized(cells.shape[1]).least)
-        if float(cells.max()) <= plausible:
-            return now._replace(later=(cells, vectors)), {}
+        sizes: np.ndarray = cells.max(1)
+        if float(sizes.max()) <= plausible:
+            return now._replace(later=(cells, sizes, vectors)), {}
         return now._judged(cells, vectors, labels, learned, name)
 
     def settled(self) -> Watch:
         """Return the statistics with the batch that has not been added yet."""
         if self.later is None:
             return self
-        cells, vectors = self.later
-        sizes: np.ndarray = cells.max(1)
+        cells, sizes, vectors = self.later
         top = float(sizes.max())
         magnitudes, columns = self.magnitudes.after(sizes, top), self.columns
         if vectors:
