@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from recollect.core.weights import Gradient, Weights, column
+from recollect.core.weights import Gradient, Weights, column, joint_norm
 
 # Settings that may differ between the runs of a fleet, with torch's names and defaults.
 DEFAULTS: dict[str, dict[str, float]] = {
@@ -29,7 +29,8 @@ class FleetOptimiser:
 
     `settings` are tensors `[K]`; the setting `clip` is the largest norm of a run's gradient.
     `state` has the running averages `[K, ...]` of every trained weight; other weights do not
-    change. SGD without momentum has no state.
+    change. SGD without momentum has no state. `immediate` means that a step may read values, since
+    it is neither recorded nor compiled, nor on another device.
 
     >>> weights = Weights({"w": torch.ones(2, 3)})
     >>> sgd = FleetOptimiser.of("SGD", weights, [{"momentum": 0.9}, {"momentum": 0.0}])
@@ -44,6 +45,7 @@ class FleetOptimiser:
     settings: Mapping[str, Tensor]
     state: Mapping[str, Tensor]
     trained: frozenset[str]
+    immediate: bool = False
 
     @classmethod
     def of(
@@ -88,8 +90,7 @@ class FleetOptimiser:
         if self.name == "SGD" and "momentum" not in self.settings:
             if clip is not None:
                 gradient = gradient.expanded()
-                if not surely_within(gradient, clip):
-                    rate = rate * share_within(gradient.norm(), clip)
+                rate = self._rate_within(rate, gradient, clip)
             weights.add_(gradient, -rate)
             return
         parts = gradient.dense().named()
@@ -99,6 +100,15 @@ class FleetOptimiser:
         named = weights.named()
         for name, part in parts.items():
             move(name, named[name], part, column(rate, part))
+
+    def _rate_within(self, rate: Tensor, gradient: Gradient, most: Tensor) -> Tensor:
+        """The learning rates `[K]` with which a plain step is one of a clipped gradient."""
+        norms = gradient.part_norms() if self.immediate else None
+        if norms is None:
+            return rate * share_within(gradient.norm(), most)
+        if math.hypot(*(norm.item() for norm in norms)) < SURELY * most.item():
+            return rate  # as the exact share would be 1
+        return rate * share_within(joint_norm(norms), most)
 
     def _sgd(self, name: str, weight: Tensor, gradient: Tensor, rate: Tensor) -> None:
         momentum, decay = (column(self.settings[n], weight) for n in ("momentum", "weight_decay"))
@@ -148,15 +158,6 @@ def clipped(parts: Mapping[str, Tensor], most: Tensor) -> dict[str, Tensor]:
     """Clip gradients, a mapping of tensors `[K, ...]`, to a total norm of at most `most` `[K]`."""
     share = share_within(Gradient(parts).norm(), most)
     return {name: part * column(share, part) for name, part in parts.items()}
-
-
-def surely_within(gradient: Gradient, most: Tensor) -> bool:
-    """Whether the norm of a gradient is below `most` `[1]`, found faster than by `share_within`.
-
-    False if that is not sure, or not known without waiting for a device.
-    """
-    norms = None if torch.compiler.is_compiling() else gradient.norms_on_cpu()
-    return norms is not None and math.hypot(*norms) < SURELY * float(most)
 
 
 def share_within(norm: Tensor, most: Tensor) -> Tensor:

@@ -159,24 +159,16 @@ class Gradient:
 
     def norm(self) -> Tensor:
         """The norm of every run's gradient, `[K]`; thin products are not expanded."""
-        thin = [part.dot(part) for part in self.parts.values() if isinstance(part, Product)]
-        plain = [part for part in self.parts.values() if isinstance(part, Tensor)]
-        if plain and len(plain[0]) == 1:  # one operation for all of them
-            norms = torch.stack(torch._foreach_norm(plain))
-            norm: Tensor = torch.linalg.vector_norm(norms).view(1)
-            if not thin:
-                return norm
-            thin.append(norm.square())
-        else:
-            thin += [part.reshape(len(part), -1).square().sum(1) for part in plain]
-        return torch.stack(thin).sum(0).sqrt()
+        norms = self.part_norms()
+        return self.dot(self).sqrt() if norms is None else joint_norm(norms)
 
-    def norms_on_cpu(self) -> list[float] | None:
-        """The norms of the parts of a single run, or None on another device, or with products."""
+    def part_norms(self) -> Sequence[Tensor] | None:
+        """The norms of the parts, each `[]`; None for several runs, or if there are products."""
         parts = [part for part in self.parts.values() if isinstance(part, Tensor)]
-        if len(parts) < len(self.parts) or not parts or len(parts[0]) > 1 or parts[0].is_cuda:
+        if len(parts) < len(self.parts) or not parts or len(parts[0]) > 1:
             return None
-        return [norm.item() for norm in torch._foreach_norm(parts)]
+        found: Sequence[Tensor] = torch._foreach_norm(parts)
+        return found
 
     def expanded(self) -> Gradient:
         """Expand small products to tensors: a norm and a step then take fewer operations."""
@@ -186,6 +178,12 @@ class Gradient:
     def dense(self) -> Weights:
         """The gradients as `Weights` of plain tensors."""
         return Weights({name: dense(part) for name, part in self.parts.items()})
+
+
+def joint_norm(norms: Sequence[Tensor]) -> Tensor:
+    """The norm `[1]` of a gradient whose parts have these norms, each `[]`."""
+    norm: Tensor = torch.linalg.vector_norm(torch.stack(list(norms)))
+    return norm.view(1)
 
 
 def _dot(a: Tensor | Product, b: Tensor | Product) -> Tensor:

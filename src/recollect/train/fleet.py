@@ -9,6 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from recollect.core.fleet_optimiser import FleetOptimiser
 from recollect.core.images import Images, as_input
 from recollect.core.memory_format import in_fast_format
 from recollect.core.model import Model
@@ -156,13 +157,16 @@ class Fleet(FleetSteps):
         checks.check_state(self.kind, self.state, self.runs)
         self._reader = replace(self._reader, state=self.state, memory=self.memory)
         self.optimiser = optimisation.start(self.weights, each, self.network.trained)
-        whole = FleetState(*own, self._method, rates, self.state, self.optimiser)
         torchs = self.optimiser if isinstance(self.optimiser, TorchOptimiser) else None
         if torchs or isinstance(images, Transforms):
             recorded = recorded or False
         alike = steps // tasks if self.kind.needs.task_id else steps
         fast = fast_steps(False if torchs else compiled, recorded, self.network, alike, self.runs)
         self.recorded = fast[1]
+        if isinstance(self.optimiser, FleetOptimiser) and guarded:
+            immediate = self.device.type == "cpu" and not any(fast)
+            self.optimiser = replace(self.optimiser, immediate=immediate)
+        whole = FleetState(*own, self._method, rates, self.state, self.optimiser)
         changed = [t for n, t in self.tensors().items() if not n.startswith("memory.")]
         self.guard = Guard(changed, self.memory, torchs, pool) if guarded else None
         self._stepper = Stepper(self.network, self.memory, whole, fast, self.logits, images,
