@@ -135,12 +135,12 @@ class Score:
         for change in outcomes.changes:
             wrong = outcomes.wrong
             before, after = wrong[change - WITHIN : change], wrong[change : change + WITHIN]
-            visible = after.mean() - before.mean() >= 0.1
+            visible = bool(after.mean() - before.mean() >= 0.1)
             later = [at for at in raised if change <= at < change + WITHIN]
             used += len(later)
             self.changes, self.visible = self.changes + 1, self.visible + visible
             self.found += bool(later)
-            self.found_visible += bool(later) and bool(visible)
+            self.found_visible += bool(later) and visible
             delays += [later[0] - change] if later else []
         self.false += len(raised) - used
 

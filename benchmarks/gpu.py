@@ -108,7 +108,7 @@ def _plain(case: Case) -> float:
     deep = case.images is not None
     net = case.plain().cuda()
     if deep:
-        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        net.to(memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
     show = partial(_show, case.images) if case.images else _flat
     loop = PlainDERpp(net, x[0], 10, MEMORY, case.batch, show, half=deep)
     steps = case.steps // 4

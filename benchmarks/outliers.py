@@ -49,7 +49,7 @@ def _held_out(
     test = centres[tested] + rng.normal(size=(2000, FEATURES))
     if powers is not None:
         for row in np.flatnonzero(rng.random(COUNT) < RATE):
-            values = [rng.choice([-1, 1]) * 10 ** rng.uniform(*powers)] * 4
+            values = [float(rng.choice([-1, 1]) * 10 ** rng.uniform(*powers))] * 4
             values += [np.nan, np.inf] if powers[1] > 3 else []
             x[row, rng.integers(FEATURES)] = rng.choice(values)
     torch.manual_seed(seed)

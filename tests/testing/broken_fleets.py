@@ -105,7 +105,7 @@ class Touchy(Plain):
     """Learns by where its labels lie."""
 
     def loss(self, step: Step) -> Tensor:
-        return super().loss(step) / (1 + step.y.storage_offset())
+        return super().loss(step) / (1 + int(step.y.storage_offset()))
 
 
 @breaks("restored", "saved and restored after step 4, it gives another result")

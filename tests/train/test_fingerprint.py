@@ -17,7 +17,7 @@ from recollect.core.modules import build_module
 from recollect.streams import Mnist360, TaskStream, benchmark
 from recollect.streams.data import Dataset
 from recollect.streams.pixels import pixel_map, rotate
-from recollect.train.fingerprint import NetworkFacts, stream_fingerprint
+from recollect.train.fingerprint import NetworkFacts, module_code_fingerprint, stream_fingerprint
 
 
 def digits_360() -> Mnist360:
@@ -206,8 +206,31 @@ def test_weights_from_a_file_count_in_a_network_of_this_library() -> None:
 
 def test_the_usual_networks_have_the_names_that_stored_results_have() -> None:
     assert names_of(partial(MLP, 784, 10), partial(ResNet18, 10)) == [
-        "7ced1d1e79f59b0b", "ba8869dd1e5b612b",
+        "7ced1d1e79f59b0b", "32c9e640485ff56c",
     ]  # fmt: skip
+
+
+def test_a_normalisation_has_one_name_in_all_versions_of_torch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def names() -> tuple[str, str]:
+        module = nn.Sequential(nn.BatchNorm2d(4))
+        return module_code_fingerprint(module), names_of(lambda: nn.BatchNorm2d(4))[0]
+
+    def printed(text: str) -> tuple[str, str]:
+        monkeypatch.setattr(nn.BatchNorm2d, "extra_repr", lambda self: text)
+        return names()
+
+    now = names()
+    old = printed("4, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True")
+    new = printed("4, eps=1e-05, momentum=0.1, affine=True, bias=True, track_running_stats=True")
+    assert now == old == new
+    assert printed("5, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True") != now
+
+
+def test_the_bias_of_a_normalisation_counts() -> None:
+    with_bias, without = names_of(partial(nn.LayerNorm, 4), partial(nn.LayerNorm, 4, bias=False))
+    assert with_bias != without
 
 
 def activated(function: Callable[[Tensor], Tensor]) -> type[nn.Module]:

@@ -214,11 +214,17 @@ def code_of(thing: types.FunctionType | type) -> str:
         return bytecode_of(thing) if isinstance(thing, type) else ""
     if getattr(thing, "__name__", "") == "<lambda>":
         lambdas = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda)]
-        return ast.dump(lambdas[0]) if len(lambdas) == 1 else ""
+        return _dumped(lambdas[0]) if len(lambdas) == 1 else ""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and ast.get_docstring(node):
             node.body = node.body[1:]
-    return ast.dump(tree)
+    return _dumped(tree)
+
+
+def _dumped(tree: ast.AST) -> str:
+    """A syntax tree as Python 3.11 writes it: 3.12 added a field, 3.13 omits empty lists."""
+    shown: dict[str, Any] = {"show_empty": True} if sys.version_info >= (3, 13) else {}
+    return ast.dump(tree, **shown).replace(", type_params=[]", "")
 
 
 def bytecode_of(kind: type) -> str:

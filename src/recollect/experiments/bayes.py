@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
@@ -32,7 +33,9 @@ def bayesian(
     if trials < 1:
         raise InputError(f"the number of trials must be at least 1, not {trials}")
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
+    with warnings.catch_warnings():  # before version 5, constant_liar was experimental
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler = optuna.samplers.TPESampler(seed=seed, constant_liar=True)
     study = optuna.create_study(direction="maximize", sampler=sampler)
     tried: list[dict[str, float]] = []
     while len(tried) < trials:

@@ -80,7 +80,7 @@ class Balanced(Filling):
         table = np.concatenate([stored[:seen], labels[:free]])
         sizes = np.bincount(table, minlength=len(counts))
         came = counts + np.bincount(labels[:free], minlength=len(counts))
-        full = _full(sizes, sizes.max(), came)
+        full = _full(sizes, sizes.max(), came)  # type: ignore[arg-type, unused-ignore]
         chosen = np.flatnonzero((rank < sizes[labels]) | ~full[labels])
         chosen = chosen[chosen >= free].tolist()
         if not chosen:

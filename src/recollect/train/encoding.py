@@ -152,7 +152,7 @@ class _Encoding:
         self.folder = home / key
         self.encoder = copy.deepcopy(encoder).eval().to(device)
         # Convolutions on a CPU are twice as fast with channels last.
-        self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.encoder.to(memory_format=torch.channels_last)  # type: ignore[call-overload, unused-ignore]
         floats = (p.dtype for p in self.encoder.parameters() if p.is_floating_point())
         self.dtype = next(floats, torch.float32)
         self.transform, self.batch, self.device, self.packing = transform, batch, device, packing

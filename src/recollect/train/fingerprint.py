@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import re
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
@@ -62,7 +63,7 @@ class NetworkFacts:
         for _, tensor in () if usual else tensors:
             weights.update(_bytes(tensor))
         facts: list[object] = [
-            repr(module),
+            _layers(module),
             [(n, [*t.shape]) for n, t in tensors],
             weights.hexdigest(),
         ]
@@ -120,8 +121,16 @@ def module_code_fingerprint(module: nn.Module) -> str:
         for name, value in sorted(vars(layer).items())
         if not name.startswith("_") and name != "training"
     ]
-    facts = [repr(module), attributes, [tokens_of(kind) for kind in own], captured_by(*own)]
+    facts = [_layers(module), attributes, [tokens_of(kind) for kind in own], captured_by(*own)]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:LETTERS]
+
+
+def _layers(module: nn.Module) -> str:
+    """Describe the layers as torch prints them, in the same words in all its versions.
+
+    Since version 2.12, torch prints whether a normalisation has a bias; its parameters tell that.
+    """
+    return re.sub(r"(affine=\w+), bias=\w+", r"\1", repr(module))
 
 
 def _name(module: nn.Module) -> str:
