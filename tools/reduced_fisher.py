@@ -46,10 +46,10 @@ def sizes_table(rows: Iterable[Row]) -> str:
     for epoch in sorted({row["epoch"] for row in found}):
         mine = [row for row in found if row["epoch"] == epoch]
         means = [geometric_mean(row[name] for row in mine) for name in ESTIMATES]
-        ratios = [f"{each / means[0]:.2g}" for each in means[1:]]
-        lines.append([str(epoch), str(len(mine)), *(f"{each:.2g}" for each in means), *ratios])
+        ratios = [f"{means[0] / each:.1f}" for each in means[1:]]
+        lines.append([str(epoch), str(len(mine)), *(f"{each:.1f}" for each in means), *ratios])
     head = ["after epoch", "seeds", "exact", "label's term", "one image at a time",
-            "label's term / exact", "one image at a time / exact"]  # fmt: skip
+            "exact / label's term", "exact / one image at a time"]  # fmt: skip
     return markdown(head, lines)
 
 

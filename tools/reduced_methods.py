@@ -77,7 +77,7 @@ class VariantICaRL(ICaRL):
 class EstimatedOEWC(OEWC):
     """Online EWC with a Fisher information of a few images, exact or that of the labels."""
 
-    images: int = hyper(300, "number of images of a task for its Fisher information")
+    images: int = hyper(100, "number of images of a task for its Fisher information")
     of_labels: int = hyper(0, "1: estimate it by `fisher_of_labels`")
     moved: int = hyper(0, "1: these images, one by one, move running statistics at task end")
 
