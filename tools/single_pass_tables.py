@@ -1,10 +1,10 @@
-"""The tables of the documentation that are made of the runs in results/single-pass."""
+"""The tables of the documentation that are made of the runs in folders of results/."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tools import defaults
+from tools import defaults, reduced
 from tools.collect import runs_in
 from tools.evidence import Evidence
 from tools.single_pass import FOLDER, table
@@ -49,8 +49,19 @@ def of_defaults(evidence: Evidence, words: Sequence[str]) -> str:
     return defaults.table(defaults.read().values(), float(lr), int(batch))
 
 
+def of_reduced(evidence: Evidence, words: Sequence[str]) -> str:
+    """`reduced NAME`: a table of `tools.reduced`."""
+    (name,) = words
+    return reduced.shown(name)
+
+
 def _runs(name: str) -> list[Result]:
     return runs_in(FOLDER / f"{name}.jsonl")
 
 
-TABLES = {"single-pass": tuned, "single-pass-of": of_method, "defaults": of_defaults}
+TABLES = {
+    "single-pass": tuned,
+    "single-pass-of": of_method,
+    "defaults": of_defaults,
+    "reduced": of_reduced,
+}
