@@ -99,7 +99,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not gone and error.errno != errno.ENOSPC:
             raise
         # The reader of the output is gone, or its disk is full: print nothing more, also at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with suppress(io.UnsupportedOperation):  # it may be another object within Python
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if gone:
             return 0
         notice(f"cannot write {error.filename or 'all output'}: {error.strerror}")
