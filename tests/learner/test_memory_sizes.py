@@ -12,7 +12,7 @@ from tests.learner.test_growth import growing, some
 from torch import nn
 
 from recollect import ER, MLP, SGD, DERpp, InputError
-from recollect.learner.settings import bytes_in
+from recollect.learner.numbers import bytes_in
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +20,7 @@ from recollect.learner import log
 from recollect.learner.inputs.arriving import check_on_outlier
 from recollect.learner.inputs.encoder import Encoder
 from recollect.learner.inputs.examples import Kind
+from recollect.learner.numbers import bytes_in, is_whole, plain
 from recollect.learner.optimising import Optimising, check_lr
 from recollect.methods import METHODS, ClosedForm, Field, Method, Spec, every_method, setup_of
 from recollect.methods.options import check_hyperparameters
@@ -53,7 +52,6 @@ NUMBERS = (
 )
 MEMORY = 500
 ANY = Spec(1, 1, 1, 1, 1, ())
-UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 
 
 @final
@@ -190,20 +188,6 @@ class Settings:
         return found
 
 
-def bytes_in(size: str) -> int:
-    """Convert a size with a unit to bytes.
-
-    >>> bytes_in("64 MB"), bytes_in("1.5 GiB"), bytes_in("200kb")
-    (64000000, 1610612736, 200000)
-    """
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*", size)
-    if not found or found[2].lower() not in UNITS:
-        raise InputError(
-            f"memory must be a number of examples or a size such as '64 MB', not {size!r}"
-        )
-    return int(float(found[1]) * UNITS[found[2].lower()])
-
-
 def usable_memory(method: Method, memory: int | str | None) -> int | str:
     """Return the default memory if none is given, or if the method has no use for it."""
     if memory is not None and isinstance(method, Method) and method.replay is None:
@@ -286,16 +270,6 @@ def check_passed_again(arguments: Mapping[str, object], function: str) -> None:
             f"Learner.{function} has no argument {name!r}{hint} (it takes {', '.join(known)}; all "
             f"other settings are saved in the file{change})"
         )
-
-
-def is_whole(number: object) -> bool:
-    """Whether a value is an int or an integer of NumPy, and not a bool."""
-    return isinstance(number, int | np.integer) and not isinstance(number, bool)
-
-
-def plain(number: Any) -> Any:
-    """Convert a number of NumPy to Python's, which can be saved; return other values unchanged."""
-    return number.item() if isinstance(number, np.integer | np.floating) else number
 
 
 def _needs_classes(method: Method) -> bool:

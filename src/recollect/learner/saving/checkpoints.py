@@ -13,6 +13,7 @@ from typing import TypeVar, final
 
 from recollect.errors import DataError, InputError
 from recollect.learner.late.journal import Journal
+from recollect.learner.numbers import is_whole, plain
 from recollect.learner.saving.folder_lock import FolderLock
 from recollect.learner.saving.image import Image, Pace
 from recollect.learner.saving.versions import (
@@ -23,7 +24,6 @@ from recollect.learner.saving.versions import (
     newest_line,
     versions_in,
 )
-from recollect.learner.settings import is_whole, plain
 
 KEEP = 3
 THREAD = "recollect checkpoint"

@@ -23,10 +23,11 @@ from recollect.learner.inputs.examples import Kind
 from recollect.learner.inputs.outliers import Watch
 from recollect.learner.monitoring.class_record import Record
 from recollect.learner.monitoring.drift import Drift
+from recollect.learner.numbers import is_whole
 from recollect.learner.optimising import ADDED, check_lr
 from recollect.learner.saving.image import Image
 from recollect.learner.saving.notes import Notes
-from recollect.learner.settings import LARGEST, LATER, SAVED, Settings, is_whole
+from recollect.learner.settings import LARGEST, LATER, SAVED, Settings
 from recollect.learner.targets.answers import Answers, AnyRecord, restored_answers, restored_record
 from recollect.learner.targets.labels import Labels, decoded, encoded
 from recollect.memory import Clock
