@@ -6,7 +6,8 @@
 Every candidate learns every stream once, with ten seeds, and is judged by what it predicts on the
 way (prequential accuracy) and at the end (accuracy on examples that it never learned). Steps are
 those of `recollect stream`: an MLP of 100 and 100 units, memory 500, replays of 32. They are taken
-as fleets, in which the outputs for classes that have not come yet are there from the beginning.
+as fleets, in which the outputs for classes that have not come yet are there from the beginning,
+and without clipping unless `--clip` is given.
 Results are appended to a file as they come, and what is there is not computed again.
 """
 
