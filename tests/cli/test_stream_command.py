@@ -59,8 +59,7 @@ def test_steps_that_lead_nowhere_end_it_and_what_was_learned_before_is_kept(
     said = stream(sensors(600), *words, "--predictions", "p.jsonl")
     assert said.status == 2
     assert "use a lower lr" in said.err
-    kept = len(told("p.jsonl"))
-    assert 0 < kept < 600
+    assert 0 < (kept := len(told("p.jsonl"))) < 600
     assert f"continuing after {kept} examples" in stream("sensors.csv", *words).err
 
 
